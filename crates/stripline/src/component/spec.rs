@@ -1,0 +1,515 @@
+//! What a component says of itself before it exists: its ports and properties, for checking a waveform,
+//! for `stripline components`, and for a designer to read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::{Sample, TypeName};
+
+/// A component type: name, ports, properties.
+///
+/// ```
+/// use num_complex::Complex;
+/// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
+///
+/// let spec = ComponentSpec::new("gain", "Multiplies every sample by a factor.")
+///     .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+///     .output("out", PortTypes::of::<Complex<f32>>(), "samples times the factor")
+///     .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6));
+/// assert_eq!(spec.ports.len(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComponentSpec {
+    /// The name of the type, as a waveform file says it.
+    pub name: String,
+    /// One sentence for people.
+    pub summary: String,
+    /// Inputs and outputs, in the order declared.
+    pub ports: Vec<PortSpec>,
+    /// Properties, in the order declared.
+    pub properties: Vec<PropertySpec>,
+}
+
+impl ComponentSpec {
+    /// A component without ports and properties.
+    pub fn new(name: &str, summary: &str) -> Self {
+        Self { name: name.into(), summary: summary.into(), ports: Vec::new(), properties: Vec::new() }
+    }
+
+    /// Adds an input that must be connected and takes one writer.
+    #[must_use]
+    pub fn input(self, name: &str, types: PortTypes, summary: &str) -> Self {
+        self.port(PortSpec::new(name, Direction::Input, types, summary))
+    }
+
+    /// Adds an output that must be connected.
+    #[must_use]
+    pub fn output(self, name: &str, types: PortTypes, summary: &str) -> Self {
+        self.port(PortSpec::new(name, Direction::Output, types, summary))
+    }
+
+    /// Adds a port with rules of its own.
+    #[must_use]
+    pub fn port(mut self, port: PortSpec) -> Self {
+        self.ports.push(port);
+        self
+    }
+
+    /// Adds a property.
+    #[must_use]
+    pub fn property(mut self, property: PropertySpec) -> Self {
+        self.properties.push(property);
+        self
+    }
+
+    /// The port of that name.
+    pub fn find_port(&self, name: &str) -> Option<&PortSpec> {
+        self.ports.iter().find(|p| p.name == name)
+    }
+
+    /// The property of that name.
+    pub fn find_property(&self, name: &str) -> Option<&PropertySpec> {
+        self.properties.iter().find(|p| p.name == name)
+    }
+}
+
+/// Which way the packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The component receives.
+    Input,
+    /// The component sends.
+    Output,
+}
+
+/// One port of a component type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortSpec {
+    /// Its name, unique within the component.
+    pub name: String,
+    /// Which way the packets go.
+    pub direction: Direction,
+    /// Which payload types it takes or gives.
+    pub types: PortTypes,
+    /// Whether a waveform must connect it.
+    pub mandatory: bool,
+    /// Whether an input takes packets of more than one writer.
+    pub many_writers: bool,
+    /// One line for people.
+    pub summary: String,
+}
+
+impl PortSpec {
+    /// A mandatory port for one writer.
+    pub fn new(name: &str, direction: Direction, types: PortTypes, summary: &str) -> Self {
+        Self {
+            name: name.into(),
+            direction,
+            types,
+            mandatory: true,
+            many_writers: false,
+            summary: summary.into(),
+        }
+    }
+
+    /// The same port, which may stay unconnected.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.mandatory = false;
+        self
+    }
+
+    /// The same input, which takes packets of any number of writers.
+    #[must_use]
+    pub fn many_writers(mut self) -> Self {
+        self.many_writers = true;
+        self
+    }
+}
+
+/// The payload types of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortTypes {
+    /// One of these; an output that lists one gives that one.
+    OneOf(Vec<TypeName>),
+    /// Whatever the other end has (null sink, tee, throttle).
+    Any,
+    /// The type that arrives at the named input of the same component.
+    SameAs(String),
+    /// The type that the named (choice or text) property says.
+    Property(String),
+}
+
+impl PortTypes {
+    /// Exactly the type `T`.
+    pub fn of<T: Sample>() -> Self {
+        Self::OneOf(vec![TypeName::of::<T>()])
+    }
+
+    /// Messages of the given name.
+    ///
+    /// # Panics
+    /// When the name is no [`TypeName`]: a mistake in the program.
+    pub fn message(name: &str) -> Self {
+        match TypeName::message(name) {
+            Ok(name) => Self::OneOf(vec![name]),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl fmt::Display for PortTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneOf(types) => {
+                let names: Vec<&str> = types.iter().map(TypeName::as_str).collect();
+                f.write_str(&names.join(" | "))
+            }
+            Self::Any => f.write_str("any"),
+            Self::SameAs(port) => write!(f, "as `{port}`"),
+            Self::Property(property) => write!(f, "as property `{property}`"),
+        }
+    }
+}
+
+/// One property of a component type: kind, default, range, unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PropertySpec {
+    /// Its name, unique within the component.
+    pub name: String,
+    /// What values it takes.
+    pub kind: PropertyKind,
+    /// The value when the waveform says nothing; `None`: the waveform must say one.
+    pub default: Option<Value>,
+    /// Unit for people, as `Hz`; empty where there is none.
+    pub unit: String,
+    /// One line for people.
+    pub summary: String,
+}
+
+impl PropertySpec {
+    /// A real number. Any finite value until [`PropertySpec::range`] says otherwise.
+    pub fn float(name: &str, default: f64, summary: &str) -> Self {
+        let kind = PropertyKind::Float { min: f64::MIN, max: f64::MAX };
+        Self::with(name, kind, Some(Value::Float(default)), summary)
+    }
+
+    /// A whole number from `min` to `max`.
+    pub fn integer(name: &str, default: i64, min: i64, max: i64, summary: &str) -> Self {
+        Self::with(name, PropertyKind::Integer { min, max }, Some(Value::Integer(default)), summary)
+    }
+
+    /// Yes or no.
+    pub fn boolean(name: &str, default: bool, summary: &str) -> Self {
+        Self::with(name, PropertyKind::Boolean, Some(Value::Boolean(default)), summary)
+    }
+
+    /// A text.
+    pub fn text(name: &str, default: &str, summary: &str) -> Self {
+        Self::with(name, PropertyKind::Text, Some(Value::Text(default.into())), summary)
+    }
+
+    /// One of several words.
+    pub fn choice(name: &str, choices: &[&str], default: &str, summary: &str) -> Self {
+        let choices = choices.iter().map(|c| (*c).into()).collect();
+        Self::with(name, PropertyKind::Choice { choices }, Some(Value::Text(default.into())), summary)
+    }
+
+    /// A file's path; in a waveform file it is relative to that file. The default is the empty path: none.
+    pub fn path(name: &str, summary: &str) -> Self {
+        Self::with(name, PropertyKind::Path, Some(Value::Text(String::new())), summary)
+    }
+
+    /// The same real number, from `min` to `max` inclusive.
+    ///
+    /// # Panics
+    /// On a property that is not a float: a mistake in the program.
+    #[must_use]
+    pub fn range(mut self, min: f64, max: f64) -> Self {
+        assert!(matches!(self.kind, PropertyKind::Float { .. }), "`{}` is no float", self.name);
+        self.kind = PropertyKind::Float { min, max };
+        self
+    }
+
+    /// The same property with a unit.
+    #[must_use]
+    pub fn unit(mut self, unit: &str) -> Self {
+        self.unit = unit.into();
+        self
+    }
+
+    /// The same property without a default: the waveform must set it.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.default = None;
+        self
+    }
+
+    /// Checks a value; a whole number passes for a float.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what is allowed.
+    pub fn check(&self, value: &Value) -> Result<Value, String> {
+        let name = &self.name;
+        match (&self.kind, value) {
+            (PropertyKind::Boolean, Value::Boolean(_)) | (PropertyKind::Text, Value::Text(_)) => {
+                Ok(value.clone())
+            }
+            (PropertyKind::Path, Value::Text(text)) if !text.contains('\0') => Ok(value.clone()),
+            (PropertyKind::Integer { min, max }, Value::Integer(n)) => {
+                if (min..=max).contains(&n) {
+                    Ok(value.clone())
+                } else {
+                    Err(format!("`{name}` is {n}; it must be from {min} to {max}"))
+                }
+            }
+            (PropertyKind::Float { .. }, Value::Integer(n)) => self.check(&Value::Float(*n as f64)),
+            (PropertyKind::Float { min, max }, Value::Float(x)) => {
+                if x.is_finite() && (min..=max).contains(&x) {
+                    Ok(value.clone())
+                } else {
+                    let range = self.kind.range_text();
+                    Err(format!("`{name}` is {x}; it must be {range}"))
+                }
+            }
+            (PropertyKind::Choice { choices }, Value::Text(text)) => {
+                if choices.contains(text) {
+                    Ok(value.clone())
+                } else {
+                    Err(format!("`{name}` is `{text}`; it must be one of {}", choices.join(", ")))
+                }
+            }
+            (kind, value) => Err(format!("`{name}` takes {}, not {}", kind.noun(), value.noun())),
+        }
+    }
+
+    /// Parses the text of a `--set` option as this property's kind, then checks it.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what is allowed.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let wrong = || format!("`{}` takes {}, not `{text}`", self.name, self.kind.noun());
+        let value = match self.kind {
+            PropertyKind::Boolean => Value::Boolean(text.parse().map_err(|_| wrong())?),
+            PropertyKind::Integer { .. } => {
+                Value::Integer(text.replace('_', "").parse().map_err(|_| wrong())?)
+            }
+            PropertyKind::Float { .. } => {
+                Value::Float(text.replace('_', "").parse().map_err(|_| wrong())?)
+            }
+            PropertyKind::Text | PropertyKind::Choice { .. } | PropertyKind::Path => {
+                Value::Text(text.into())
+            }
+        };
+        self.check(&value)
+    }
+
+    fn with(name: &str, kind: PropertyKind, default: Option<Value>, summary: &str) -> Self {
+        Self { name: name.into(), kind, default, unit: String::new(), summary: summary.into() }
+    }
+}
+
+/// What values a property takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PropertyKind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number in the inclusive range.
+    Integer {
+        /// The smallest value.
+        min: i64,
+        /// The largest value.
+        max: i64,
+    },
+    /// A finite real number in the inclusive range.
+    Float {
+        /// The smallest value.
+        min: f64,
+        /// The largest value.
+        max: f64,
+    },
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice {
+        /// The words.
+        choices: Vec<String>,
+    },
+    /// A path of a file; empty means none.
+    Path,
+}
+
+impl PropertyKind {
+    /// The kind in words, as `a number`.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::Boolean => "true or false",
+            Self::Integer { .. } => "a whole number",
+            Self::Float { .. } => "a number",
+            Self::Text => "a text",
+            Self::Choice { .. } => "one of its words",
+            Self::Path => "a path",
+        }
+    }
+
+    /// The allowed range in words, as `from 0 to 10`; empty where everything of the kind is allowed.
+    pub fn range_text(&self) -> String {
+        match self {
+            Self::Integer { min: i64::MIN, max: i64::MAX } => String::new(),
+            Self::Integer { min, max: i64::MAX } => format!("{min} or more"),
+            Self::Integer { min, max } => format!("from {min} to {max}"),
+            Self::Float { min, max } if *min == f64::MIN && *max == f64::MAX => "a finite number".into(),
+            Self::Float { min, max } if *max == f64::MAX => format!("{min} or more"),
+            Self::Float { min, max } => format!("from {min} to {max}"),
+            Self::Choice { choices } => choices.join(" | "),
+            Self::Boolean | Self::Text | Self::Path => String::new(),
+        }
+    }
+}
+
+/// A property's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A real number.
+    Float(f64),
+    /// A text, choice or path.
+    Text(String),
+}
+
+impl Value {
+    /// The kind of this value in words.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::Boolean(_) => "true or false",
+            Self::Integer(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Text(_) => "a text",
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(b) => write!(f, "{b}"),
+            Self::Integer(n) => write!(f, "{n}"),
+            Self::Float(x) => write!(f, "{x}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The checked values of a component's properties, every one present.
+///
+/// ```
+/// use stripline::component::{ComponentSpec, Properties, PropertySpec};
+///
+/// let spec = ComponentSpec::new("gain", "…").property(PropertySpec::float("factor", 2.0, "gain"));
+/// let properties = Properties::defaults(&spec).unwrap();
+/// assert_eq!(properties.float("factor"), 2.0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Properties(BTreeMap<String, Value>);
+
+impl Properties {
+    /// Checks values against a specification and fills in the defaults.
+    ///
+    /// # Errors
+    /// A sentence for each unknown, missing or unfitting property.
+    pub fn new(spec: &ComponentSpec, mut values: BTreeMap<String, Value>) -> Result<Self, Vec<String>> {
+        let mut checked = BTreeMap::new();
+        let mut errors = Vec::new();
+        for property in &spec.properties {
+            match values.remove(&property.name).or_else(|| property.default.clone()) {
+                None => errors.push(format!("`{}` must be set: {}", property.name, property.summary)),
+                Some(value) => match property.check(&value) {
+                    Ok(value) => drop(checked.insert(property.name.clone(), value)),
+                    Err(error) => errors.push(error),
+                },
+            }
+        }
+        errors.extend(values.keys().map(|name| format!("`{}` has no property `{name}`", spec.name)));
+        if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
+    }
+
+    /// The defaults alone.
+    ///
+    /// # Errors
+    /// As [`Properties::new`], when a property has no default.
+    pub fn defaults(spec: &ComponentSpec) -> Result<Self, Vec<String>> {
+        Self::new(spec, BTreeMap::new())
+    }
+
+    /// The value of that name.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A float's value.
+    ///
+    /// # Panics
+    /// When the component declared no float of that name: a mistake in the program, as for the other
+    /// readers here; what a waveform says has been checked before.
+    pub fn float(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Some(Value::Float(x)) => *x,
+            other => undeclared("float", name, other),
+        }
+    }
+
+    /// A whole number's value. Panics as [`Properties::float`].
+    pub fn integer(&self, name: &str) -> i64 {
+        match self.value(name) {
+            Some(Value::Integer(n)) => *n,
+            other => undeclared("integer", name, other),
+        }
+    }
+
+    /// A whole number's value where the declared range has no negative number. Panics as
+    /// [`Properties::float`], and for a range that has.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(Value::Integer(n)) if *n >= 0 => n.unsigned_abs(),
+            other => undeclared("count", name, other),
+        }
+    }
+
+    /// A boolean's value. Panics as [`Properties::float`].
+    pub fn boolean(&self, name: &str) -> bool {
+        match self.value(name) {
+            Some(Value::Boolean(b)) => *b,
+            other => undeclared("boolean", name, other),
+        }
+    }
+
+    /// A text's, choice's or path's value. Panics as [`Properties::float`].
+    pub fn text(&self, name: &str) -> &str {
+        match self.value(name) {
+            Some(Value::Text(text)) => text,
+            other => undeclared("text", name, other),
+        }
+    }
+
+    /// A path's value; `None` when it is empty. Panics as [`Properties::float`].
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        match self.text(name) {
+            "" => None,
+            text => Some(PathBuf::from(text)),
+        }
+    }
+}
+
+fn undeclared(kind: &str, name: &str, found: Option<&Value>) -> ! {
+    panic!("the component declared no {kind} property `{name}` (found {found:?})")
+}

@@ -1,0 +1,5 @@
+//! The link: what every connection promises, whatever transport carries it.
+
+mod options;
+
+pub use options::{LinkOptions, Overflow, Scope};

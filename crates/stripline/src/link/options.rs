@@ -1,0 +1,123 @@
+//! The rules a connection is asked to keep.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The rules of one connection, as the receiving port asks for them.
+///
+/// ```
+/// use stripline::link::{LinkOptions, Overflow, Scope};
+///
+/// let options = LinkOptions::default();
+/// assert_eq!((options.overflow, options.scope), (Overflow::Block, Scope::Transport));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkOptions {
+    /// What happens when the receiver is slow.
+    pub overflow: Overflow,
+    /// Packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
+    pub depth: u32,
+    /// When a send returns.
+    pub scope: Scope,
+    /// Bytes of the sending port's shared ring, a power of two in
+    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; half of it bounds a packet.
+    pub buffer: u32,
+}
+
+impl LinkOptions {
+    /// The largest depth, in packets.
+    pub const DEPTH_MAX: u32 = 65_536;
+    /// The smallest ring, in bytes.
+    pub const BUFFER_MIN: u32 = 4096;
+    /// The largest ring, in bytes.
+    pub const BUFFER_MAX: u32 = 1 << 30;
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self { overflow: Overflow::Block, depth: 64, scope: Scope::Transport, buffer: 1 << 21 }
+    }
+}
+
+/// What happens when a receiver is slow; set per receiving port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overflow {
+    /// The sender waits, or `try_send` says full.
+    Block,
+    /// The receiver loses its oldest waiting packets, counted and reported in band.
+    DropOldest,
+    /// The receiver loses the packets that find its queue full, counted and reported in band.
+    DropNewest,
+    /// The receiver is disconnected and told why.
+    Eject,
+}
+
+impl Overflow {
+    /// Every policy, in the order documented.
+    pub const ALL: [Self; 4] = [Self::Block, Self::DropOldest, Self::DropNewest, Self::Eject];
+
+    /// The word in a waveform file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::DropOldest => "drop-oldest",
+            Self::DropNewest => "drop-newest",
+            Self::Eject => "eject",
+        }
+    }
+}
+
+/// When a send returns (the CORBA sync scopes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// The packet is queued in the sender's own process.
+    None,
+    /// The transport has accepted it: the kernel's socket buffer, the ring.
+    Transport,
+    /// The receiving side's runtime has accepted it into the input port's queue. Not built yet: refused.
+    Server,
+    /// The receiving component has finished with it. Not built yet: refused.
+    Target,
+}
+
+impl Scope {
+    /// Every scope, weakest first.
+    pub const ALL: [Self; 4] = [Self::None, Self::Transport, Self::Server, Self::Target];
+
+    /// The word in a waveform file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Transport => "transport",
+            Self::Server => "server",
+            Self::Target => "target",
+        }
+    }
+}
+
+macro_rules! words {
+    ($type:ty, $what:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(word: &str) -> Result<Self, String> {
+                Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or_else(|| {
+                    let words: Vec<&str> = Self::ALL.iter().map(|known| known.as_str()).collect();
+                    format!(concat!("`{}` is no ", $what, "; use one of {}"), word, words.join(", "))
+                })
+            }
+        }
+    };
+}
+
+words!(Overflow, "overflow policy");
+words!(Scope, "sync scope");

@@ -1,0 +1,108 @@
+//! A checked waveform: everything in it is known to exist and to fit together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::component::{ComponentSpec, Properties};
+use crate::link::LinkOptions;
+use crate::payload::TypeName;
+
+/// A waveform that passed every check and can be started.
+#[derive(Clone, Debug)]
+pub struct Waveform {
+    /// Its name; the file's stem when the file gives none.
+    pub name: String,
+    /// One sentence for people; may be empty.
+    pub description: String,
+    /// The file it came from.
+    pub path: PathBuf,
+    /// The components in the file's order.
+    pub components: Vec<ComponentPlan>,
+    /// The connections in the file's order.
+    pub connections: Vec<ConnectionPlan>,
+}
+
+/// One component of a waveform.
+#[derive(Clone, Debug)]
+pub struct ComponentPlan {
+    /// Its name in the waveform.
+    pub name: String,
+    /// A stock type, or the user's executable.
+    pub program: Program,
+    /// What it says of itself.
+    pub spec: ComponentSpec,
+    /// Its checked properties.
+    pub properties: Properties,
+    /// Where it runs.
+    pub placement: Placement,
+    /// Whether it is started again when it fails.
+    pub restart: Restart,
+    /// Real-time priority (`SCHED_FIFO`), 1 to 99.
+    pub priority: Option<u8>,
+    /// The processors it may run on; empty: any.
+    pub cpus: Vec<usize>,
+    /// The payload type of every connected port.
+    pub port_types: BTreeMap<String, TypeName>,
+}
+
+/// Which program a component is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A type from the launcher's own registry.
+    Stock,
+    /// An executable that links the library.
+    Executable(PathBuf),
+}
+
+/// Where a component runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// A thread of the one process that all thread-placed components share.
+    Thread,
+    /// A process of its own.
+    Process,
+}
+
+/// What happens when a component fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// The waveform ends with exit code 1.
+    Never,
+    /// The component is started again and its connections resume.
+    OnFailure,
+}
+
+/// One connection of a waveform.
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// The sending port.
+    pub from: PortRef,
+    /// The receiving port.
+    pub to: PortRef,
+    /// The transport's name in the registry.
+    pub transport: String,
+    /// Its rules.
+    pub options: LinkOptions,
+    /// What it carries.
+    pub payload: TypeName,
+}
+
+/// A port of a component in a waveform, written `component.port`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PortRef {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The port's name.
+    pub port: String,
+}
+
+impl fmt::Display for PortRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.component, self.port)
+    }
+}
