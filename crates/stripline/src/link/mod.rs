@@ -1,5 +1,20 @@
-//! The link: what every connection promises, whatever transport carries it.
+//! The link: what every connection promises, whatever transport carries it. Sequence numbers, streams, gap
+//! reports, end of stream, and statistics live here and nowhere else.
 
+mod borrowed;
+mod discard;
+mod incoming;
+mod mailbox;
 mod options;
+mod outgoing;
+mod sampler;
+mod stats;
 
+pub(crate) use borrowed::{Lent, LentMut};
+pub(crate) use incoming::{Incoming, Outcome, Taken};
+pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Scope};
+pub(crate) use outgoing::{Outgoing, Stamp};
+pub use sampler::Sampling;
+pub use stats::{ConnectionReport, LatencyReport, Recorded};
+pub(crate) use stats::{ConnectionStats, ReportWithTimes};

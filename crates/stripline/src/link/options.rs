@@ -33,6 +33,21 @@ impl LinkOptions {
     pub const BUFFER_MIN: u32 = 4096;
     /// The largest ring, in bytes.
     pub const BUFFER_MAX: u32 = 1 << 30;
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// A sentence that names the number and its range.
+    pub fn check(&self) -> Result<(), String> {
+        if self.depth == 0 || self.depth > Self::DEPTH_MAX {
+            return Err(format!("depth is {}; it must be from 1 to {}", self.depth, Self::DEPTH_MAX));
+        }
+        if !self.buffer.is_power_of_two() || !(Self::BUFFER_MIN..=Self::BUFFER_MAX).contains(&self.buffer) {
+            let (min, max) = (Self::BUFFER_MIN, Self::BUFFER_MAX);
+            return Err(format!("buffer is {}; it must be a power of two from {min} to {max}", self.buffer));
+        }
+        Ok(())
+    }
 }
 
 impl Default for LinkOptions {

@@ -1,0 +1,152 @@
+//! What can go wrong, and who is to blame.
+
+use std::fmt;
+use std::io;
+
+/// Shorthand used throughout the crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that an operation of this library may report.
+///
+/// ```
+/// use stripline::Error;
+///
+/// let error = Error::failed("the antenna is not plugged in");
+/// assert_eq!(error.to_string(), "the antenna is not plugged in");
+/// ```
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum Error {
+    /// The waveform asked the component to stop. Pass it on with `?`: it counts as a clean end.
+    Stopped,
+    /// `try_send` or `try_loan` found a receiver's queue full.
+    Full {
+        /// The connection that has no room.
+        connection: String,
+    },
+    /// The packet is larger than the connection's buffer allows.
+    TooLarge {
+        /// Bytes of the packet.
+        bytes: usize,
+        /// The most that fits.
+        bytes_max: usize,
+    },
+    /// This receiver's queue overflowed and its policy is `eject`.
+    Ejected {
+        /// The connection that was closed.
+        connection: String,
+        /// The depth of the queue, in packets.
+        depth: u32,
+    },
+    /// A transport cannot keep a rule that was asked of it.
+    Unsupported {
+        /// The transport.
+        transport: String,
+        /// The rule.
+        rule: String,
+        /// What can be done instead.
+        alternatives: String,
+    },
+    /// The other end of a connection broke the protocol; the connection is closed.
+    PeerMisbehaved {
+        /// The connection or endpoint.
+        peer: String,
+        /// What it did.
+        deed: String,
+    },
+    /// The other end of a connection turned this one down.
+    Refused {
+        /// The connection or endpoint.
+        peer: String,
+        /// Its words.
+        reason: String,
+    },
+    /// A port that the component does not have, or with another type or direction.
+    Port {
+        /// The port.
+        port: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A message's bytes are not of its type.
+    Decode {
+        /// The connection or topic.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The operating system said no.
+    System {
+        /// What was attempted, on what.
+        doing: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// A component's own failure.
+    Failed(String),
+}
+
+impl Error {
+    /// A component's own failure, in words for its user.
+    pub fn failed(what: impl fmt::Display) -> Self {
+        Self::Failed(what.to_string())
+    }
+
+    /// Wraps an operating-system error with what was attempted.
+    pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
+        Self::System { doing: doing.to_string(), source: source.into() }
+    }
+
+    pub(crate) fn misbehaved(peer: impl fmt::Display, deed: impl fmt::Display) -> Self {
+        Self::PeerMisbehaved { peer: peer.to_string(), deed: deed.to_string() }
+    }
+
+    pub(crate) fn port(port: impl fmt::Display, problem: impl fmt::Display) -> Self {
+        Self::Port { port: port.to_string(), problem: problem.to_string() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped on request"),
+            Self::Full { connection } => write!(f, "connection {connection} is full"),
+            Self::TooLarge { bytes, bytes_max } => write!(
+                f,
+                "a packet of {bytes} bytes does not fit: this connection takes up to {bytes_max}; send \
+                 smaller packets or raise the connection's `buffer`"
+            ),
+            Self::Ejected { connection, depth } => write!(
+                f,
+                "connection {connection} was closed because its receiver fell more than {depth} packets \
+                 behind (overflow = \"eject\"); raise `depth` or choose another policy"
+            ),
+            Self::Unsupported { transport, rule, alternatives } => {
+                write!(f, "transport {transport} cannot keep {rule}; {alternatives}")
+            }
+            Self::PeerMisbehaved { peer, deed } => {
+                write!(f, "{peer}: the other end {deed}; its connection was closed")
+            }
+            Self::Refused { peer, reason } => write!(f, "{peer}: the other end refused: {reason}"),
+            Self::Port { port, problem } => write!(f, "port `{port}`: {problem}"),
+            Self::Decode { what, reason } => write!(f, "{what}: a message does not decode: {reason}"),
+            Self::System { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Failed(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        Self::Failed(source.to_string())
+    }
+}

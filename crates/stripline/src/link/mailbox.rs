@@ -1,0 +1,51 @@
+//! What other threads have for a receiving port: new connections. The port looks when its bell rings or a flag
+//! says so; its hot path sees a plain load.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::sys::doorbell::Doorbell;
+use crate::transport::Inlet;
+
+/// One delivery.
+pub(crate) enum Delivery {
+    /// A connection will be made under this name; the port has not ended before it has.
+    Expect(String),
+    /// A connection was made (again) under this name.
+    Connected(String, Box<dyn Inlet>),
+}
+
+pub(crate) struct Mailbox {
+    full: AtomicBool,
+    deliveries: Mutex<Vec<Delivery>>,
+    bell: Doorbell,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { full: AtomicBool::new(false), deliveries: Mutex::default(), bell: Doorbell::new()? })
+    }
+
+    pub(crate) fn deliver(&self, delivery: Delivery) {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
+        // Release: pairs with nothing but the flag; the lock orders the contents.
+        self.full.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether there is something. Relaxed: the bell makes sure that it is seen at last.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn empty(&self) -> Vec<Delivery> {
+        self.full.swap(false, Ordering::Acquire);
+        self.bell.quiet();
+        std::mem::take(&mut self.deliveries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}

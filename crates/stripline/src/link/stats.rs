@@ -1,0 +1,244 @@
+//! What every connection knows of itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The fewest samples beyond a percentile for it to be given.
+const SAMPLES_BEYOND: f64 = 100.0;
+
+/// The live statistics of one connection. One thread writes (the receiver's), others read.
+#[derive(Default)]
+pub(crate) struct ConnectionStats {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    lost_samples: AtomicU64,
+    gaps: AtomicU64,
+    reordered: AtomicU64,
+    peer_deaths: AtomicU64,
+    times: Mutex<Option<Box<Times>>>,
+}
+
+struct Times {
+    latency: Histogram<u32>,
+    queued: Histogram<u32>,
+    service: Histogram<u32>,
+}
+
+impl ConnectionStats {
+    pub(crate) fn packet(&self, bytes: usize) {
+        bump(&self.packets, 1);
+        bump(&self.bytes, bytes as u64);
+    }
+
+    pub(crate) fn gap(&self, packets: u64, samples: u64) {
+        bump(&self.gaps, 1);
+        bump(&self.lost, packets);
+        bump(&self.lost_samples, samples);
+    }
+
+    pub(crate) fn reordered(&self) {
+        bump(&self.reordered, 1);
+    }
+
+    pub(crate) fn peer_died(&self) {
+        bump(&self.peer_deaths, 1);
+    }
+
+    /// One measured packet: sent, received by this process, taken by the component, all in monotonic ns.
+    pub(crate) fn arrival(&self, sent: u64, received: u64, taken: u64) {
+        self.record(|times| {
+            // Saturating: a u32 counter that is full stays full; a time beyond the bound counts as the bound.
+            times.latency.saturating_record(received.saturating_sub(sent).max(1));
+            times.queued.saturating_record(taken.saturating_sub(received).max(1));
+        });
+    }
+
+    /// The component has finished with a measured packet.
+    pub(crate) fn finished(&self, service_ns: u64) {
+        self.record(|times| times.service.saturating_record(service_ns.max(1)));
+    }
+
+    fn record(&self, put: impl FnOnce(&mut Times)) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        put(times.get_or_insert_with(|| Box::new(Times::new())));
+    }
+
+    /// The counters now, without the times.
+    pub(crate) fn counters(&self, connection: &str) -> ConnectionReport {
+        // Relaxed throughout: each counter is exact by itself; a reader may see one a packet ahead of another.
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ConnectionReport {
+            connection: connection.into(),
+            packets: read(&self.packets),
+            bytes: read(&self.bytes),
+            lost: read(&self.lost),
+            lost_samples: read(&self.lost_samples),
+            gaps: read(&self.gaps),
+            reordered: read(&self.reordered),
+            peer_deaths: read(&self.peer_deaths),
+        }
+    }
+
+    /// Everything now.
+    pub(crate) fn report(&self, connection: &str) -> ReportWithTimes {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = |pick: fn(&Times) -> &Histogram<u32>| {
+            times.as_deref().map_or_else(Recorded::default, |times| Recorded::of(pick(times)))
+        };
+        ReportWithTimes {
+            counters: self.counters(connection),
+            latency: recorded(|t| &t.latency),
+            queued: recorded(|t| &t.queued),
+            service: recorded(|t| &t.service),
+        }
+    }
+}
+
+impl Times {
+    fn new() -> Self {
+        // From 1 ns to two minutes with two significant digits: within 1 %, a few KiB.
+        let histogram = || Histogram::new_with_bounds(1, 120_000_000_000, 2);
+        match (histogram(), histogram(), histogram()) {
+            (Ok(latency), Ok(queued), Ok(service)) => Self { latency, queued, service },
+            _ => unreachable!("the bounds are constants that the crate accepts"),
+        }
+    }
+}
+
+/// Adds without a locked instruction: only one thread writes.
+fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+/// The counters of one connection, exact at all times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionReport {
+    /// `from -> to`.
+    pub connection: String,
+    /// Packets that the receiver has taken.
+    pub packets: u64,
+    /// Their payload, in bytes.
+    pub bytes: u64,
+    /// Packets known to be lost.
+    pub lost: u64,
+    /// Samples known to be lost.
+    pub lost_samples: u64,
+    /// Gaps reported in band.
+    pub gaps: u64,
+    /// Packets that arrived after a later one.
+    pub reordered: u64,
+    /// How often the sender vanished without an end of stream.
+    pub peer_deaths: u64,
+}
+
+/// Counters and times of one connection, as a process reports them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ReportWithTimes {
+    pub counters: ConnectionReport,
+    /// Sent to received.
+    pub latency: Recorded,
+    /// Received to taken by the component.
+    pub queued: Recorded,
+    /// Taken to finished.
+    pub service: Recorded,
+}
+
+impl ReportWithTimes {
+    /// Adds what a later incarnation of the receiver counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let (mine, its) = (&mut self.counters, &other.counters);
+        mine.packets += its.packets;
+        mine.bytes += its.bytes;
+        mine.lost += its.lost;
+        mine.lost_samples += its.lost_samples;
+        mine.gaps += its.gaps;
+        mine.reordered += its.reordered;
+        mine.peer_deaths += its.peer_deaths;
+        self.latency.0.extend_from_slice(&other.latency.0);
+        self.queued.0.extend_from_slice(&other.queued.0);
+        self.service.0.extend_from_slice(&other.service.0);
+    }
+}
+
+
+/// A histogram as pairs of nanoseconds and count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded(pub(crate) Vec<(u64, u64)>);
+
+impl Recorded {
+    fn of(histogram: &Histogram<u32>) -> Self {
+        let values = histogram.iter_recorded();
+        Self(values.map(|v| (v.value_iterated_to(), u64::from(v.count_at_value()))).collect())
+    }
+
+    /// The usual percentiles.
+    pub fn percentiles(&self) -> LatencyReport {
+        let mut pairs = self.0.clone();
+        pairs.sort_unstable();
+        let samples: u64 = pairs.iter().map(|pair| pair.1).sum();
+        let at = |quantile: f64| {
+            if samples as f64 * (1.0 - quantile) < SAMPLES_BEYOND * (1.0 - 1e-9) {
+                return None;
+            }
+            let wanted = (samples as f64 * quantile).ceil() as u64;
+            let mut seen = 0;
+            pairs.iter().find(|pair| { seen += pair.1; seen >= wanted }).map(|pair| pair.0)
+        };
+        LatencyReport {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: pairs.last().map(|pair| pair.0),
+            samples,
+        }
+    }
+}
+
+/// Percentiles in nanoseconds; one with fewer than 100 samples beyond it is not given, because it would say
+/// more about luck than about the connection.
+///
+/// ```
+/// let nothing = stripline::link::Recorded::default().percentiles();
+/// assert_eq!((nothing.samples, nothing.p50), (0, None));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// Median: from 200 samples on.
+    pub p50: Option<u64>,
+    /// 99 %: from 10,000 samples on.
+    pub p99: Option<u64>,
+    /// 99.9 %: from 100,000 samples on.
+    pub p999: Option<u64>,
+    /// The largest.
+    pub max: Option<u64>,
+    /// Packets measured.
+    pub samples: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_need_samples() {
+        let few = Recorded(vec![(100, 199)]).percentiles();
+        assert_eq!((few.p50, few.max, few.samples), (None, Some(100), 199));
+        let enough = Recorded(vec![(100, 9_900), (200, 100)]).percentiles();
+        assert_eq!((enough.p50, enough.p99, enough.p999), (Some(100), Some(100), None));
+    }
+
+    #[test]
+    fn reports_of_two_incarnations_add_up() {
+        let stats = ConnectionStats::default();
+        stats.packet(10);
+        stats.arrival(1_000, 1_500, 1_600);
+        let mut sum = stats.report("a -> b");
+        sum.add(&stats.report("a -> b"));
+        assert_eq!((sum.counters.packets, sum.counters.bytes), (2, 20));
+        assert_eq!(sum.latency.percentiles().samples, 2);
+    }
+}

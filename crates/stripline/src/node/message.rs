@@ -1,0 +1,152 @@
+//! Commands and status: any serde type, as CBOR (RFC 8949), which other languages read too.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+
+use super::{Packet, Publisher, Received, Subscriber, Waitable, wait::sealed};
+
+/// Sends messages of one type.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use std::time::Duration;
+///
+/// #[derive(Serialize, Deserialize, PartialEq, Debug)]
+/// struct Tune { frequency_hz: f64 }
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut commands = node.message_publisher::<Tune>("tune")?;
+/// let mut receiver = node.message_subscriber::<Tune>("tune")?;
+/// commands.wait_for_receivers(1, Duration::from_secs(5))?;
+/// commands.send(&Tune { frequency_hz: 1090e6 })?;
+/// assert_eq!(receiver.receive()?.map(|m| m.value), Some(Tune { frequency_hz: 1090e6 }));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct MessagePublisher<M> {
+    publisher: Publisher<u8>,
+    of: PhantomData<fn(M)>,
+}
+
+/// Receives messages of one type.
+pub struct MessageSubscriber<M> {
+    subscriber: Subscriber<u8>,
+    of: PhantomData<fn() -> M>,
+}
+
+/// A message and what its header says.
+#[derive(Clone, Debug)]
+pub struct Message<M> {
+    /// The message.
+    pub value: M,
+    /// Its number among those of its sender, from 0.
+    pub sequence: u64,
+    /// What is missing just before it.
+    pub gap: Option<crate::Gap>,
+}
+
+impl<M: Serialize> MessagePublisher<M> {
+    pub(crate) fn new(publisher: Publisher<u8>) -> Self {
+        Self { publisher, of: PhantomData }
+    }
+
+    /// Sends a message; blocks as [`Publisher::send`].
+    ///
+    /// # Errors
+    /// As [`Publisher::send`]; [`Error::Failed`] when the type does not serialise.
+    pub fn send(&mut self, message: &M) -> Result<()> {
+        let bytes = self.encode(message)?;
+        self.publisher.send(&bytes)
+    }
+
+    /// Sends a message without waiting.
+    ///
+    /// # Errors
+    /// As [`Publisher::try_send`]; [`Error::Failed`] when the type does not serialise.
+    pub fn try_send(&mut self, message: &M) -> Result<()> {
+        let bytes = self.encode(message)?;
+        self.publisher.try_send(&bytes)
+    }
+
+    /// As [`Publisher::wait_for_receivers`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
+        self.publisher.wait_for_receivers(count, timeout)
+    }
+
+    /// As [`Publisher::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish(self) -> Result<()> {
+        self.publisher.finish()
+    }
+
+    fn encode(&self, message: &M) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(message, &mut bytes)
+            .map_err(|e| Error::failed(format!("{}: a message does not encode: {e}", self.publisher.name())))?;
+        Ok(bytes)
+    }
+}
+
+impl<M: DeserializeOwned> MessageSubscriber<M> {
+    pub(crate) fn new(subscriber: Subscriber<u8>) -> Self {
+        Self { subscriber, of: PhantomData }
+    }
+
+    /// Blocks until the next message; `None` is the end of stream.
+    ///
+    /// # Errors
+    /// As [`Subscriber::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
+    pub fn receive(&mut self) -> Result<Option<Message<M>>> {
+        self.subscriber.receive()?.map(decode).transpose()
+    }
+
+    /// The next message if there is one.
+    ///
+    /// # Errors
+    /// As [`MessageSubscriber::receive`].
+    pub fn try_receive(&mut self) -> Result<Received<Message<M>>> {
+        received(self.subscriber.try_receive()?)
+    }
+
+    /// Blocks until the next message, but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`MessageSubscriber::receive`].
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Message<M>>> {
+        received(self.subscriber.receive_timeout(timeout)?)
+    }
+}
+
+impl<M> Waitable for MessageSubscriber<M> {}
+
+impl<M> sealed::Sealed for MessageSubscriber<M> {
+    fn incoming(&mut self) -> sealed::Access<'_> {
+        self.subscriber.incoming()
+    }
+}
+
+fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Received<Message<M>>> {
+    Ok(match packet {
+        Received::Packet(packet) => Received::Packet(decode(packet)?),
+        Received::Empty => Received::Empty,
+        Received::Ended => Received::Ended,
+    })
+}
+
+/// Nesting that a message may have: more is refused before the stack runs out.
+const NESTING_MAX: usize = 128;
+
+fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
+    let value = ciborium::de::from_reader_with_recursion_limit(&packet[..], NESTING_MAX)
+        .map_err(|e| Error::Decode { what: packet.connection().into(), reason: e.to_string() })?;
+    Ok(Message { value, sequence: packet.sequence(), gap: packet.gap().copied() })
+}

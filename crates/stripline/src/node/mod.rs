@@ -1,0 +1,17 @@
+//! Publishers and subscribers of typed payloads. A component's ports are the same two, already connected;
+//! without a waveform a [`Node`] connects them by topic.
+
+mod message;
+mod node;
+mod publisher;
+mod rendezvous;
+mod subscriber;
+mod topics;
+mod wait;
+
+pub use message::{Message, MessagePublisher, MessageSubscriber};
+pub use node::Node;
+pub use publisher::{Input, Loan, Output, Publisher};
+pub use subscriber::{Packet, Received, Subscriber};
+pub use topics::{TopicOptions, Topics};
+pub use wait::{Waitable, wait_any};

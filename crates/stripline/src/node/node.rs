@@ -1,0 +1,289 @@
+//! A process's part in a domain of topics.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::link::{ConnectionReport, ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::payload::{Sample, TypeName};
+use crate::sys::doorbell::Doorbell;
+use crate::transport::{self, Bind, Connect, Stop};
+
+use super::rendezvous::{self, Household, Offer};
+use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
+
+/// Connects publishers and subscribers of the same topic in all processes of a user, without a daemon.
+///
+/// Nodes meet in a *domain*: those with the same domain name find each other. Which transport a topic uses is
+/// the business of [`Topics`].
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::node::Node;
+///
+/// let node = Node::isolated()?;
+/// let mut publisher = node.publisher::<i16>("audio")?;
+/// let mut subscriber = node.subscriber::<i16>("audio")?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[1, 2, 3])?;
+/// assert_eq!(&*subscriber.receive()?.expect("a packet"), [1, 2, 3]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Node {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    topics: Topics,
+    bell: Doorbell,
+    stop: Stop,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    over: bool,
+    own: Vec<Offer>,
+    /// Everything on offer in the domain.
+    known: Vec<Offer>,
+    seekers: Vec<Seeker>,
+    stats: Vec<(String, Arc<ConnectionStats>)>,
+}
+
+/// A subscriber that wants every publisher of its topic.
+struct Seeker {
+    topic: String,
+    payload: TypeName,
+    mailbox: std::sync::Weak<Mailbox>,
+    connected: HashSet<String>,
+}
+
+impl Node {
+    /// Joins the domain that the environment variable `STRIPLINE_DOMAIN` names (`default` if it does not), with
+    /// the topics of the file that `STRIPLINE_TOPICS` names, if it does.
+    ///
+    /// # Errors
+    /// When the file is wrong or the system lacks descriptors or threads.
+    pub fn new() -> Result<Self> {
+        let domain = std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
+        let topics = match std::env::var_os("STRIPLINE_TOPICS") {
+            Some(path) => Topics::load(path.as_ref())?,
+            None => Topics::default(),
+        };
+        Self::join(&domain, topics)
+    }
+
+    /// Joins a domain of its own: nothing outside this node is connected. For tests and examples.
+    ///
+    /// # Errors
+    /// As [`Node::new`].
+    pub fn isolated() -> Result<Self> {
+        Self::join(&format!("{:016x}", transport::random()?), Topics::default())
+    }
+
+    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`.
+    ///
+    /// # Errors
+    /// A name that is not so; otherwise as [`Node::new`].
+    pub fn join(domain: &str, topics: Topics) -> Result<Self> {
+        let sound = !domain.is_empty()
+            && domain.len() <= 64
+            && domain.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !sound {
+            return Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")));
+        }
+        let name = format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw());
+        let shared = Arc::new(Shared {
+            topics,
+            bell: Doorbell::new()?,
+            stop: Stop::new()?,
+            state: Mutex::default(),
+        });
+        let its = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("stripline-node".into())
+            .spawn(move || rendezvous::run(&name, &its.bell.clone(), Keeper(its)))
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A publisher of samples on a topic.
+    ///
+    /// # Errors
+    /// When the topic's transport is missing, or the system lacks memory or descriptors.
+    pub fn publisher<T: Sample>(&self, topic: &str) -> Result<Publisher<T>> {
+        Publisher::new(self.outgoing(topic, TypeName::of::<T>())?, None)
+    }
+
+    /// A subscriber to samples on a topic: it is connected to every publisher there is and will be.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub fn subscriber<T: Sample>(&self, topic: &str) -> Result<Subscriber<T>> {
+        Subscriber::new(self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?)
+    }
+
+    /// A publisher of messages on a topic.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub fn message_publisher<M: Serialize>(&self, topic: &str) -> Result<MessagePublisher<M>> {
+        Ok(MessagePublisher::new(Publisher::new(self.outgoing(topic, message_type()?)?, None)?))
+    }
+
+    /// A subscriber to messages on a topic.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
+        Ok(MessageSubscriber::new(Subscriber::new(self.incoming(topic, message_type()?, None)?)?))
+    }
+
+    /// Asks everything that blocks in this node's publishers and subscribers to return [`Error::Stopped`].
+    pub fn stop(&self) {
+        self.shared.stop.stop();
+    }
+
+    /// The counters of every connection to this node's subscribers.
+    pub fn connections(&self) -> Vec<ConnectionReport> {
+        self.shared.state().stats.iter().map(|(name, stats)| stats.counters(name)).collect()
+    }
+
+    fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
+        let options = self.shared.topics.of(topic);
+        let outlet = transport::find(&options.transport)?.bind(Bind {
+            port: topic.into(),
+            payload: payload.clone(),
+            buffer: options.link.buffer,
+            scope: options.link.scope,
+            depth: options.link.depth,
+            stop: self.shared.stop.clone(),
+        })?;
+        let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
+        self.shared.state().own.push(offer.clone());
+        let withdrawal = Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
+        // Its own subscribers need not wait for anybody.
+        self.shared.learn(offer);
+        self.shared.bell.ring();
+        let mut outgoing = Outgoing::new(topic.into(), vec![outlet], Sampling::Auto);
+        outgoing.hold(withdrawal);
+        Ok(outgoing)
+    }
+
+    fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
+        let mailbox = Arc::new(Mailbox::new()?);
+        let known = {
+            let mut state = self.shared.state();
+            state.seekers.push(Seeker {
+                topic: topic.into(),
+                payload,
+                mailbox: Arc::downgrade(&mailbox),
+                connected: HashSet::new(),
+            });
+            state.known.clone()
+        };
+        known.into_iter().for_each(|offer| self.shared.learn(offer));
+        let shared = Arc::clone(&self.shared);
+        let overflow = self.shared.topics.of(topic).link.overflow;
+        let stats_for = Arc::new(move |name: &str| {
+            let stats = Arc::new(ConnectionStats::default());
+            shared.state().stats.push((name.into(), Arc::clone(&stats)));
+            (stats, overflow)
+        });
+        Ok(Incoming::new(topic.into(), mailbox, stats_for, self.shared.stop.clone(), true, sample_bytes))
+    }
+}
+
+impl Drop for Node {
+    /// Leaves the domain; publishers and subscribers that are connected stay so.
+    fn drop(&mut self) {
+        self.shared.state().over = true;
+        self.shared.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects every subscriber that wants the offer and does not have it.
+    fn learn(&self, offer: Offer) {
+        let wanted: Vec<(Arc<Mailbox>, TypeName)> = {
+            let mut state = self.state();
+            if !state.known.iter().any(|known| known.endpoint == offer.endpoint) {
+                state.known.push(offer.clone());
+            }
+            state.seekers.retain(|seeker| seeker.mailbox.strong_count() > 0);
+            let mut wanted = Vec::new();
+            for seeker in state.seekers.iter_mut().filter(|seeker| seeker.topic == offer.topic) {
+                if let Some(mailbox) = seeker.mailbox.upgrade()
+                    && seeker.connected.insert(offer.endpoint.address.clone())
+                {
+                    wanted.push((mailbox, seeker.payload.clone()));
+                }
+            }
+            wanted
+        };
+        for (mailbox, payload) in wanted {
+            let connection = format!("{}@{} -> {0}", offer.topic, offer.endpoint.address);
+            let request =
+                Connect { connection: connection.clone(), payload, options: self.topics.of(&offer.topic).link };
+            let inlet =
+                transport::find(&offer.endpoint.transport).and_then(|t| t.connect(&offer.endpoint, &request));
+            match inlet {
+                Ok(inlet) => mailbox.deliver(Delivery::Connected(connection, inlet)),
+                // A publisher that has just died is no error: its end will be told by the rendezvous.
+                Err(Error::System { .. }) => {}
+                Err(error) => eprintln!("stripline: topic {}: {error}", offer.topic),
+            }
+        }
+    }
+}
+
+/// Takes a publisher off offer when dropped.
+struct Withdrawal {
+    shared: Arc<Shared>,
+    address: String,
+}
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.own.retain(|offer| offer.endpoint.address != self.address);
+        state.known.retain(|offer| offer.endpoint.address != self.address);
+        drop(state);
+        self.shared.bell.ring();
+    }
+}
+
+/// The node's thread's view of the node.
+struct Keeper(Arc<Shared>);
+
+impl Household for Keeper {
+    fn offers(&mut self) -> (Vec<Offer>, bool) {
+        let state = self.0.state();
+        (state.own.clone(), state.over)
+    }
+
+    fn learn(&mut self, offer: Offer) {
+        self.0.learn(offer);
+    }
+
+    fn forget(&mut self, address: &str) {
+        self.0.state().known.retain(|known| known.endpoint.address != address);
+    }
+}
+
+/// All messages of a topic are of one type that the program knows; the topic's name tells them apart.
+fn message_type() -> Result<TypeName> {
+    TypeName::message("cbor").map_err(Error::failed)
+}

@@ -1,0 +1,286 @@
+//! The sending side.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::{LentMut, Outgoing, Stamp};
+use crate::packet::StreamInfo;
+use crate::payload::Sample;
+use crate::transport::Wait;
+
+use super::subscriber::{Packet, Subscriber};
+
+/// A component's input port.
+pub type Input<T> = Subscriber<T>;
+/// A component's output port.
+pub type Output<T> = Publisher<T>;
+
+/// The longest that a publisher waits at its end for receivers to take the rest.
+const FINISH_TIME: Duration = Duration::from_secs(10);
+
+/// Sends packets of samples to every receiver of a topic or output port.
+///
+/// A publisher belongs to one thread at a time. When it is dropped, its receivers are told the end of stream,
+/// unless the thread panics.
+///
+/// ```
+/// use stripline::node::Node;
+/// use stripline::Received;
+/// use std::time::Duration;
+///
+/// let node = Node::isolated()?;
+/// let mut publisher = node.publisher::<f32>("levels")?;
+/// let mut subscriber = node.subscriber::<f32>("levels")?;
+/// assert!(publisher.wait_for_receivers(1, Duration::from_secs(5))?);
+/// publisher.send(&[1.0, 2.0])?;
+/// let packet = subscriber.receive()?.expect("one packet");
+/// assert_eq!(&*packet, [1.0, 2.0]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Publisher<T: Sample> {
+    /// There until dropped.
+    outgoing: Option<Outgoing>,
+    /// Where the link goes instead of ending its stream: the runtime decides how the component ended.
+    estate: Option<Sender<Outgoing>>,
+    samples: PhantomData<fn(T)>,
+}
+
+impl<T: Sample> Publisher<T> {
+    pub(crate) fn new(outgoing: Outgoing, estate: Option<Sender<Outgoing>>) -> Result<Self> {
+        if align_of::<T>() > 16 {
+            return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
+        }
+        Ok(Self { outgoing: Some(outgoing), estate, samples: PhantomData })
+    }
+
+    /// The port's or topic's name.
+    pub fn name(&self) -> &str {
+        self.outgoing.as_ref().map_or("", Outgoing::port)
+    }
+
+    /// The sequence number of the next packet.
+    pub fn sequence(&self) -> u64 {
+        self.outgoing.as_ref().map_or(0, Outgoing::sequence)
+    }
+
+    /// Receivers connected now.
+    pub fn receivers(&mut self) -> usize {
+        let link = self.link();
+        link.admit();
+        link.receivers()
+    }
+
+    /// Blocks until at least `count` receivers are connected; false when `timeout` passes first.
+    ///
+    /// # Errors
+    /// None today; the signature leaves room.
+    pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
+        let deadline = Instant::now() + timeout;
+        while self.receivers() < count {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            // Not on any data path: a look a millisecond is cheaper than another way to be woken.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(true)
+    }
+
+    /// The most samples that a packet can have.
+    pub fn samples_max(&self) -> usize {
+        self.outgoing.as_ref().map_or(0, Outgoing::payload_max) / size_of::<T>()
+    }
+
+    /// Describes the samples that follow. Receivers find it with every packet; it is sent once, and again for
+    /// those who come later.
+    pub fn set_stream(&mut self, stream: StreamInfo) {
+        self.link().set_stream(&Arc::new(stream));
+    }
+
+    /// A place for `samples` samples where the transport wants them: on shared memory, written in place, they
+    /// are not copied again. Blocks while a receiver that blocks has no room. What is in the place at first is
+    /// unspecified.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::Stopped`] when the component is asked to stop; what the transport reports.
+    pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
+        self.loan_within(samples, Wait::FOREVER)
+    }
+
+    /// As [`Publisher::loan`], without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when a receiver that blocks has no room; otherwise as [`Publisher::loan`].
+    pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
+        self.loan_within(samples, Wait::Never)
+    }
+
+    /// Sends a copy of the samples. Returns as the connection's scope says; blocks while a receiver that blocks
+    /// has no room.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`].
+    pub fn send(&mut self, samples: &[T]) -> Result<()> {
+        let mut loan = self.loan(samples.len())?;
+        loan.copy_from_slice(samples);
+        loan.send()
+    }
+
+    /// As [`Publisher::send`], without waiting: all receivers get the packet, or none.
+    ///
+    /// # Errors
+    /// As [`Publisher::try_loan`].
+    pub fn try_send(&mut self, samples: &[T]) -> Result<()> {
+        let mut loan = self.try_loan(samples.len())?;
+        loan.copy_from_slice(samples);
+        loan.send()
+    }
+
+    /// Says that nothing follows and blocks until the rest has left this process, ten seconds at most. Dropping
+    /// a publisher does the same and keeps the error to itself.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when a receiver does not take the rest in time.
+    pub fn finish(mut self) -> Result<()> {
+        match self.outgoing.take() {
+            Some(mut outgoing) => outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)),
+            None => Ok(()),
+        }
+    }
+
+    fn loan_within(&mut self, samples: usize, wait: Wait) -> Result<Loan<'_, T>> {
+        let bytes = samples.checked_mul(size_of::<T>()).ok_or(Error::TooLarge {
+            bytes: usize::MAX,
+            bytes_max: self.samples_max() * size_of::<T>(),
+        })?;
+        let link = self.link();
+        let place = LentMut::new::<T>(link.reserve(bytes, wait)?);
+        Ok(Loan { link, place, samples, stamp: Stamp::default(), wait, sent: false, of: PhantomData })
+    }
+
+    fn link(&mut self) -> &mut Outgoing {
+        // Only `finish` and `drop` take it, and both consume the publisher.
+        self.outgoing.as_mut().unwrap_or_else(|| unreachable!("a publisher has its link until it is dropped"))
+    }
+}
+
+impl<T: Sample> Drop for Publisher<T> {
+    fn drop(&mut self) {
+        let Some(mut outgoing) = self.outgoing.take() else { return };
+        match &self.estate {
+            // The runtime that waits for it may be gone, at the very end of a process; then the drop is enough.
+            Some(estate) => drop(estate.send(outgoing)),
+            None if std::thread::panicking() => {}
+            None => {
+                if let Err(error) = outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)) {
+                    eprintln!("stripline: {}: end of stream: {error}", outgoing.port());
+                }
+            }
+        }
+    }
+}
+
+/// Samples being written where the transport will send them from. Dropped unsent, nothing was sent.
+///
+/// ```
+/// # let node = stripline::node::Node::isolated()?;
+/// let mut publisher = node.publisher::<i16>("ramp")?;
+/// let mut loan = publisher.loan(4)?;
+/// for (index, sample) in loan.iter_mut().enumerate() {
+///     *sample = index as i16;
+/// }
+/// loan.send()?;
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Loan<'a, T: Sample> {
+    link: &'a mut Outgoing,
+    place: LentMut,
+    samples: usize,
+    stamp: Stamp,
+    wait: Wait,
+    sent: bool,
+    of: PhantomData<&'a mut [T]>,
+}
+
+impl<T: Sample> Loan<'_, T> {
+    /// Keeps the first `samples` samples only; more than there are changes nothing.
+    pub fn truncate(&mut self, samples: usize) {
+        self.samples = self.samples.min(samples);
+    }
+
+    /// Says which sample of its stream the packet starts with; otherwise it follows the packet before.
+    #[must_use]
+    pub fn at_sample(mut self, index: u64) -> Self {
+        self.stamp.sample_index = Some(index);
+        self
+    }
+
+    /// Says when the first sample was taken: nanoseconds since the Unix epoch.
+    #[must_use]
+    pub fn at_time_ns(mut self, time_ns: i64) -> Self {
+        self.stamp.time_ns = time_ns;
+        self
+    }
+
+    /// Says when the packet should have been sent (monotonic nanoseconds of the host): latency at a fixed rate
+    /// counts from then.
+    #[must_use]
+    pub fn intended_ns(mut self, intended_ns: u64) -> Self {
+        self.stamp.intended_ns = intended_ns;
+        self
+    }
+
+    /// Sends the packet.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`].
+    pub fn send(mut self) -> Result<()> {
+        self.sent = true;
+        self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
+    }
+
+    /// Sends the packet as belonging to the same stream, sample index and time as one received.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`].
+    pub fn send_like<U: Sample>(mut self, packet: &Packet<'_, U>) -> Result<()> {
+        self.stamp.sample_index = Some(packet.sample_index());
+        self.stamp.time_ns = packet.time_ns();
+        if !self.link.follows(packet.stream()) {
+            // The description goes ahead of the packet, in the place that this loan holds.
+            let bytes = self.samples * size_of::<T>();
+            let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
+            self.link.cancel();
+            self.link.set_stream(packet.stream());
+            self.link.reserve(bytes, self.wait)?.copy_from_slice(&payload);
+        }
+        self.send()
+    }
+}
+
+impl<T: Sample> Deref for Loan<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the loan holds the link exclusively and asks nothing of it until it sends or cancels.
+        unsafe { &self.place.get::<T>()[..self.samples] }
+    }
+}
+
+impl<T: Sample> DerefMut for Loan<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above; `&mut self` makes it the only use.
+        unsafe { &mut self.place.get_mut::<T>()[..self.samples] }
+    }
+}
+
+impl<T: Sample> Drop for Loan<'_, T> {
+    fn drop(&mut self) {
+        if !self.sent {
+            self.link.cancel();
+        }
+    }
+}

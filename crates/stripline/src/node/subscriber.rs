@@ -1,0 +1,198 @@
+//! The receiving side.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outcome, Taken};
+use crate::packet::{Gap, StreamInfo};
+use crate::payload::Sample;
+use crate::transport::Wait;
+
+/// Receives packets of samples from every sender of a topic or input port.
+///
+/// A subscriber belongs to one thread at a time; it lends one packet at a time.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<u8>("bytes")?;
+/// let mut subscriber = node.subscriber::<u8>("bytes")?;
+/// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// # publisher.send(b"hello")?;
+/// # publisher.finish()?;
+/// while let Some(packet) = subscriber.receive()? {
+///     println!("{}: {} samples", packet.sequence(), packet.len());
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Subscriber<T: Sample> {
+    pub(super) incoming: Incoming,
+    samples: PhantomData<fn() -> T>,
+}
+
+/// What a receive that does not wait for ever found.
+#[derive(Debug)]
+pub enum Received<P> {
+    /// A packet.
+    Packet(P),
+    /// Nothing yet.
+    Empty,
+    /// End of stream: nothing will come.
+    Ended,
+}
+
+impl<P> Received<P> {
+    /// The packet, if it is one.
+    pub fn packet(self) -> Option<P> {
+        match self {
+            Self::Packet(packet) => Some(packet),
+            Self::Empty | Self::Ended => None,
+        }
+    }
+}
+
+impl<T: Sample> Subscriber<T> {
+    pub(crate) fn new(incoming: Incoming) -> Result<Self> {
+        if align_of::<T>() > 16 {
+            return Err(Error::port(incoming.port(), "its type needs more than 16-byte alignment"));
+        }
+        Ok(Self { incoming, samples: PhantomData })
+    }
+
+    /// The port's or topic's name.
+    pub fn name(&self) -> &str {
+        self.incoming.port()
+    }
+
+    /// Senders connected now.
+    pub fn senders(&mut self) -> usize {
+        self.incoming.senders()
+    }
+
+    /// Blocks until the next packet; `None` is the end of stream: every sender has said so. A sender that
+    /// died without saying so is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the component is asked to stop; [`Error::Ejected`]; [`Error::PeerMisbehaved`] and
+    /// then the other connections go on.
+    pub fn receive(&mut self) -> Result<Option<Packet<'_, T>>> {
+        match self.receive_within(Wait::FOREVER)? {
+            Received::Packet(packet) => Ok(Some(packet)),
+            Received::Empty | Received::Ended => Ok(None),
+        }
+    }
+
+    /// The next packet if there is one.
+    ///
+    /// # Errors
+    /// As [`Subscriber::receive`].
+    pub fn try_receive(&mut self) -> Result<Received<Packet<'_, T>>> {
+        self.receive_within(Wait::Never)
+    }
+
+    /// Blocks until the next packet, but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Subscriber::receive`].
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Packet<'_, T>>> {
+        self.receive_within(Wait::Until(Some(Instant::now() + timeout)))
+    }
+
+    /// After the end of stream: packets that were missing at its very end, if any were.
+    pub fn gap_at_end(&mut self) -> Option<Gap> {
+        self.incoming.gap_at_end()
+    }
+
+    fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
+        match self.incoming.receive(wait)? {
+            Outcome::Nothing => Ok(Received::Empty),
+            Outcome::Ended => Ok(Received::Ended),
+            Outcome::Packet(mut taken) => {
+                if !taken.payload.fits::<T>() {
+                    let bytes = taken.payload.bytes();
+                    if !bytes.is_multiple_of(size_of::<T>()) {
+                        let connection = self.incoming.connection(&taken).to_string();
+                        self.incoming.release(&taken);
+                        let deed = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
+                        return Err(Error::misbehaved(connection, deed));
+                    }
+                    taken.payload = self.incoming.realign(taken.payload);
+                }
+                Ok(Received::Packet(Packet { incoming: &mut self.incoming, taken, of: PhantomData }))
+            }
+        }
+    }
+}
+
+/// Samples received, used in place and given back when dropped.
+pub struct Packet<'a, T: Sample> {
+    incoming: &'a mut Incoming,
+    taken: Taken,
+    of: PhantomData<&'a [T]>,
+}
+
+impl<T: Sample> Packet<'_, T> {
+    /// The packet's number among those of its sender, from 0.
+    pub fn sequence(&self) -> u64 {
+        self.taken.header.sequence
+    }
+
+    /// Number of the first sample within its stream.
+    pub fn sample_index(&self) -> u64 {
+        self.taken.header.sample_index
+    }
+
+    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
+    pub fn time_ns(&self) -> i64 {
+        self.taken.header.time_ns
+    }
+
+    /// When it was sent, monotonic nanoseconds of the host; `None`: this packet was not measured.
+    pub fn sent_ns(&self) -> Option<u64> {
+        Some(self.taken.header.sent_ns).filter(|ns| *ns != 0)
+    }
+
+    /// When it should have been sent, if its sender keeps a schedule.
+    pub fn intended_ns(&self) -> Option<u64> {
+        Some(self.taken.header.intended_ns).filter(|ns| *ns != 0)
+    }
+
+    /// What is missing just before this packet.
+    pub fn gap(&self) -> Option<&Gap> {
+        self.taken.gap.as_ref()
+    }
+
+    /// The stream it belongs to.
+    pub fn stream(&self) -> &Arc<StreamInfo> {
+        self.incoming.stream(&self.taken)
+    }
+
+    /// The connection it came over, as `from -> to`.
+    pub fn connection(&self) -> &str {
+        self.incoming.connection(&self.taken)
+    }
+}
+
+impl<T: Sample> Deref for Packet<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the packet holds the link exclusively and asks nothing of its transport until dropped;
+        // size and alignment were checked when it was made.
+        unsafe { self.taken.payload.get() }
+    }
+}
+
+impl<T: Sample> Drop for Packet<'_, T> {
+    fn drop(&mut self) {
+        self.incoming.release(&self.taken);
+    }
+}
+
+impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Packet<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packet").field("header", &self.taken.header).field("samples", &&**self).finish()
+    }
+}

@@ -1,0 +1,134 @@
+//! Which transport and rules a topic has: a run-time configuration, not the program's business.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::link::{LinkOptions, Overflow, Scope};
+use crate::transport;
+
+/// The rules of topics, from a TOML text.
+///
+/// ```
+/// use stripline::node::Topics;
+///
+/// let topics = Topics::parse(r#"
+///     [default]
+///     transport = "shm"
+///
+///     [topic.spectrum]
+///     transport = "uds"
+///     overflow = "drop-oldest"
+///     depth = 4
+/// "#)?;
+/// assert_eq!(topics.of("spectrum").transport, "uds");
+/// assert_eq!(topics.of("anything else").transport, "shm");
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Topics {
+    default: TopicOptions,
+    topics: BTreeMap<String, TopicOptions>,
+}
+
+/// The rules of one topic. The sending side uses `transport`, `scope` and `buffer`, the receiving side
+/// `overflow` and `depth`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicOptions {
+    /// The transport's name.
+    pub transport: String,
+    /// The link's rules.
+    pub link: LinkOptions,
+}
+
+impl Default for TopicOptions {
+    fn default() -> Self {
+        Self { transport: "shm".into(), link: LinkOptions::default() }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    default: Entry,
+    #[serde(default)]
+    topic: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    transport: Option<String>,
+    overflow: Option<Overflow>,
+    depth: Option<u32>,
+    scope: Option<Scope>,
+    buffer: Option<u32>,
+}
+
+impl Topics {
+    /// Parses a configuration.
+    ///
+    /// # Errors
+    /// What is wrong and where: an unknown key, transport or word, a number out of range, a rule that the
+    /// transport cannot keep.
+    pub fn parse(text: &str) -> Result<Self> {
+        let file: File = toml::from_str(text).map_err(|e| Error::failed(format!("topics: {e}")))?;
+        let default = file.default.over(&TopicOptions::default(), "default")?;
+        let topics = file.topic.iter().map(|(name, entry)| Ok((name.clone(), entry.over(&default, name)?)));
+        Ok(Self { topics: topics.collect::<Result<_>>()?, default })
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// As [`Topics::parse`], and when the file cannot be read.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;
+        Self::parse(&text)
+    }
+
+    /// The rules of a topic.
+    pub fn of(&self, topic: &str) -> &TopicOptions {
+        self.topics.get(topic).unwrap_or(&self.default)
+    }
+}
+
+impl Entry {
+    fn over(&self, base: &TopicOptions, topic: &str) -> Result<TopicOptions> {
+        let link = LinkOptions {
+            overflow: self.overflow.unwrap_or(base.link.overflow),
+            depth: self.depth.unwrap_or(base.link.depth),
+            scope: self.scope.unwrap_or(base.link.scope),
+            buffer: self.buffer.unwrap_or(base.link.buffer),
+        };
+        let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
+        let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
+        link.check().map_err(at)?;
+        transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
+        Ok(TopicOptions { transport, link })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, says) in [
+            ("[topic.a]\ntransprot = 'shm'", "transprot"),
+            ("[topic.a]\ntransport = 'carrier-pigeon'", "carrier-pigeon"),
+            ("[topic.a]\ndepth = 0", "depth"),
+            ("[topic.a]\nbuffer = 5000", "buffer"),
+            ("[topic.a]\nscope = 'target'", "target"),
+            ("[topic.a]\noverflow = 'explode'", "explode"),
+        ] {
+            let error = Topics::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

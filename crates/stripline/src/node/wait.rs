@@ -1,0 +1,87 @@
+//! Waiting on several subscribers at once.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::Incoming;
+use crate::payload::Sample;
+use crate::sys::doorbell::Sleep;
+
+use super::Subscriber;
+
+/// Something that packets arrive at: every [`Subscriber`], whatever its type.
+pub trait Waitable: sealed::Sealed {}
+
+impl<T: Sample> Waitable for Subscriber<T> {}
+
+pub(crate) mod sealed {
+    use crate::link::Incoming;
+
+    pub trait Sealed {
+        #[doc(hidden)]
+        fn incoming(&mut self) -> Access<'_>;
+    }
+
+    /// Keeps the link's type out of the public interface.
+    pub struct Access<'a>(pub(crate) &'a mut Incoming);
+}
+
+impl<T: Sample> sealed::Sealed for Subscriber<T> {
+    fn incoming(&mut self) -> sealed::Access<'_> {
+        sealed::Access(&mut self.incoming)
+    }
+}
+
+/// Blocks until at least one of the subscribers has a packet or its end of stream, and says which: their indices.
+/// Empty when `timeout` passes first. `None` waits for ever.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::node::{Node, wait_any};
+///
+/// let node = Node::isolated()?;
+/// let mut left = node.subscriber::<f32>("left")?;
+/// let mut right = node.subscriber::<i16>("right")?;
+/// let mut publisher = node.publisher::<i16>("right")?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[1, 2, 3])?;
+/// let ready = wait_any(&mut [&mut left, &mut right], Some(Duration::from_secs(5)))?;
+/// assert_eq!(ready, [1]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Stopped`] when the component is asked to stop; what a transport reports.
+pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
+    loop {
+        let mut ready = Vec::new();
+        for (index, link) in links.iter_mut().enumerate() {
+            if link.is_ready()? {
+                ready.push(index);
+            }
+        }
+        if !ready.is_empty() {
+            return Ok(ready);
+        }
+        if links.iter().any(|link| link.stop().is_stopped()) {
+            return Err(Error::Stopped);
+        }
+        // All of them, even after one that has something: each must be cancelled again below.
+        let quiet = links.iter_mut().fold(true, |quiet, link| link.prepare_sleep() && quiet);
+        let mut in_time = true;
+        if quiet {
+            let mut sleep = Sleep::default();
+            links.iter().for_each(|link| {
+                sleep.readable(std::os::fd::AsFd::as_fd(link.stop().bell()));
+                link.sleep_on(&mut sleep);
+            });
+            in_time = sleep.until(deadline)?;
+        }
+        links.iter_mut().for_each(|link| link.cancel_sleep());
+        if !in_time {
+            return Ok(ready);
+        }
+    }
+}

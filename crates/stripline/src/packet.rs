@@ -1,0 +1,173 @@
+//! What travels with the samples: the header, the stream they belong to, and what was lost before them.
+
+use std::collections::BTreeMap;
+
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a [`Header`] on every transport.
+pub const HEADER_BYTES: usize = size_of::<Header>();
+
+/// The header before every payload, 48 bytes, little-endian on byte streams.
+///
+/// | offset | bytes | field |
+/// | --- | --- | --- |
+/// | 0 | 8 | `sequence` |
+/// | 8 | 8 | `sample_index` |
+/// | 16 | 8 | `time_ns` |
+/// | 24 | 8 | `intended_ns` |
+/// | 32 | 8 | `sent_ns` |
+/// | 40 | 4 | `length` |
+/// | 44 | 2 | `stream` |
+/// | 46 | 1 | `kind` |
+/// | 47 | 1 | `flags` (zero) |
+///
+/// ```
+/// assert_eq!(stripline::packet::HEADER_BYTES, 48);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Header {
+    /// Number of this packet among those of its sending port, from 0. On other frames: that of the next packet.
+    pub sequence: u64,
+    /// Number of the packet's first sample within its stream, from 0.
+    pub sample_index: u64,
+    /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
+    pub time_ns: i64,
+    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was.
+    pub intended_ns: u64,
+    /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
+    pub sent_ns: u64,
+    /// Bytes of the payload.
+    pub length: u32,
+    /// Which of the sender's streams the packet belongs to.
+    pub stream: u16,
+    /// A [`Kind`].
+    pub kind: u8,
+    /// Zero; reserved.
+    pub flags: u8,
+}
+
+impl Header {
+    /// The header at the start of a frame; `None` when the frame is too short.
+    pub fn read(frame: &[u8]) -> Option<Self> {
+        frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
+    }
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Samples or a message.
+    Data = 1,
+    /// The [`StreamInfo`] of `stream`, in JSON.
+    Stream = 2,
+    /// Nothing follows.
+    End = 3,
+}
+
+impl Kind {
+    /// The kind of that number.
+    pub fn parse(number: u8) -> Option<Self> {
+        [Self::Data, Self::Stream, Self::End].into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// What is known of a stream of samples, as BulkIO's SRI: sent before its first packet and when it changes.
+///
+/// ```
+/// use stripline::StreamInfo;
+///
+/// let stream = StreamInfo::new("antenna-1").sample_rate_hz(2e6).center_frequency_hz(1090e6);
+/// assert_eq!(stream.sample_rate_hz, Some(2e6));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamInfo {
+    /// Name of the stream.
+    pub id: String,
+    /// Samples per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_rate_hz: Option<f64>,
+    /// The frequency that 0 Hz of the samples stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub center_frequency_hz: Option<f64>,
+    /// Anything else.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keywords: BTreeMap<String, serde_json::Value>,
+}
+
+impl StreamInfo {
+    /// Bytes that the JSON of a stream's metadata may have.
+    pub const ENCODED_MAX: usize = 64 * 1024;
+
+    /// A stream of which only the name is known.
+    pub fn new(id: &str) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+
+    /// With a sample rate.
+    #[must_use]
+    pub fn sample_rate_hz(mut self, rate: f64) -> Self {
+        self.sample_rate_hz = Some(rate);
+        self
+    }
+
+    /// With a centre frequency.
+    #[must_use]
+    pub fn center_frequency_hz(mut self, frequency: f64) -> Self {
+        self.center_frequency_hz = Some(frequency);
+        self
+    }
+
+    /// With a keyword.
+    #[must_use]
+    pub fn keyword(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.keywords.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// Packets that a receiver did not get, reported in their place: with the next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The sequence number of the first packet missed.
+    pub first: u64,
+    /// How many packets are known to be missing; 0 after a sender's restart, which nobody counted.
+    pub packets: u64,
+    /// How many samples are known to be missing.
+    pub samples: u64,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// Why packets are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapReason {
+    /// The receiver was slow and its policy drops packets.
+    Overflow,
+    /// The sender or the receiver was started again.
+    PeerRestart,
+    /// The transport lost them.
+    Transport,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_parse_back_and_unknown_ones_do_not() {
+        for kind in [Kind::Data, Kind::Stream, Kind::End] {
+            assert_eq!(Kind::parse(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::parse(0), None);
+        assert_eq!(Kind::parse(4), None);
+    }
+
+    #[test]
+    fn a_short_frame_has_no_header() {
+        assert!(Header::read(&[0; 47]).is_none());
+        assert!(Header::read(&[0; 48]).is_some());
+    }
+}

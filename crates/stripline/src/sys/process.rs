@@ -1,0 +1,47 @@
+//! Processes and threads: dying with the parent, real-time priority, processor affinity.
+
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+
+use crate::error::{Error, Result};
+
+/// Asks the kernel to kill this process when the parent dies, which is the backstop for a launcher that is
+/// killed; an orphan already notices here.
+///
+/// # Errors
+/// When the parent is not `parent` any more.
+pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| Error::system("cannot ask to die with the launcher", e))?;
+    // The parent may have died before the line above took effect.
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if now == Some(parent) { Ok(()) } else { Err(Error::failed("the launcher is gone")) }
+}
+
+/// Sets the calling thread's real-time priority (`SCHED_FIFO`).
+pub(crate) fn set_priority(priority: u8) -> Result<()> {
+    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
+    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(Error::system(
+            format!("cannot set real-time priority {priority}"),
+            std::io::Error::last_os_error(),
+        ))
+    }
+}
+
+/// Lets the calling thread (and those it starts) run on these processors only.
+pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(Error::failed(format!("there is no processor {cpu}")));
+        }
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None::<Pid>, &set)
+        .map_err(|e| Error::system(format!("cannot run on processor(s) {cpus:?}"), e))
+}

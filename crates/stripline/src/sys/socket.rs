@@ -1,0 +1,211 @@
+//! Local sockets: abstract names that vanish with their owner, peer credentials, descriptors in messages.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::error::{Error, Result};
+
+/// The most descriptors that one message carries.
+pub(crate) const FDS_MAX: usize = 8;
+
+/// A connected byte stream of either family.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    pub(crate) fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Unix(s) => s.set_nonblocking(on),
+            Self::Tcp(s) => s.set_nonblocking(on),
+        }
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(s) => s.set_read_timeout(Some(timeout)).and(s.set_write_timeout(Some(timeout))),
+            Self::Tcp(s) => s.set_read_timeout(Some(timeout)).and(s.set_write_timeout(Some(timeout))),
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let _ = match self {
+            Self::Unix(s) => s.shutdown(std::net::Shutdown::Both),
+            Self::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
+        };
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(s) => Self::Unix(s.try_clone()?),
+            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
+        })
+    }
+
+    /// Writes both parts in one call.
+    pub(crate) fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(s) => (&mut &*s).write_vectored(parts),
+            Self::Tcp(s) => (&mut &*s).write_vectored(parts),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(s) => (&mut &*s).read(buffer),
+            Socket::Tcp(s) => (&mut &*s).read(buffer),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(s) => (&mut &*s).write(buffer),
+            Socket::Tcp(s) => (&mut &*s).write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(s) => s.as_fd(),
+            Self::Tcp(s) => s.as_fd(),
+        }
+    }
+}
+
+/// A listening socket of either family.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on an abstract Unix name: no file, gone with the last descriptor.
+    pub(crate) fn unix(name: &str) -> Result<Self> {
+        let listener = SocketAddr::from_abstract_name(name)
+            .and_then(|address| UnixListener::bind_addr(&address))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))?;
+        Ok(Self::Unix(listener))
+    }
+
+    /// Listens on a free port of the loopback interface.
+    pub(crate) fn tcp_loopback() -> Result<(Self, std::net::SocketAddr)> {
+        let listening = || -> io::Result<_> {
+            let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((Self::Tcp(listener), address))
+        };
+        listening().map_err(|e| Error::system("cannot listen on TCP 127.0.0.1", e))
+    }
+
+    /// Takes one connection, non-blocking; `None` when nobody is waiting or the one who was is not allowed.
+    pub(crate) fn accept(&self) -> Option<Socket> {
+        let socket = match self {
+            Self::Unix(l) => {
+                let (stream, _) = l.accept().ok()?;
+                check_same_user(&stream).ok()?;
+                Socket::Unix(stream)
+            }
+            Self::Tcp(l) => {
+                let (stream, _) = l.accept().ok()?;
+                stream.set_nodelay(true).ok()?;
+                Socket::Tcp(stream)
+            }
+        };
+        socket.set_nonblocking(true).ok()?;
+        Some(socket)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(l) => l.as_fd(),
+            Self::Tcp(l) => l.as_fd(),
+        }
+    }
+}
+
+/// Connects to an abstract Unix name and checks that the same user owns it.
+pub(crate) fn connect_unix(name: &str) -> Result<UnixStream> {
+    let stream = SocketAddr::from_abstract_name(name)
+        .and_then(|address| UnixStream::connect_addr(&address))
+        .map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
+    check_same_user(&stream)?;
+    Ok(stream)
+}
+
+/// Local links are open to the same user only.
+pub(crate) fn check_same_user(stream: &UnixStream) -> Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(|e| Error::system("cannot read a peer's credentials", e))?;
+    if peer.uid == rustix::process::geteuid() {
+        Ok(())
+    } else {
+        Err(Error::misbehaved("local link", format!("belongs to user {}, not this one", peer.uid.as_raw())))
+    }
+}
+
+/// Sends bytes with descriptors; all in one message.
+pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors for one message"));
+    }
+    let sent =
+        rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    // The descriptors went with the first byte; the rest is plain bytes.
+    (&mut &*stream).write_all(&bytes[sent..])
+}
+
+/// Receives some bytes and the descriptors that came with them.
+///
+/// # Errors
+/// Also when the kernel had to leave descriptors out: they are then gone for good.
+pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = rustix::net::recvmsg(
+        stream,
+        &mut [IoSliceMut::new(bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let fds: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than a message may carry"));
+    }
+    Ok((message.bytes, fds))
+}

@@ -1,0 +1,213 @@
+//! The first words on every connection, before any frame.
+//!
+//! ```text
+//! offset bytes
+//! 0      4     "SLNK"
+//! 4      2     version, little-endian: 1
+//! 6      2     zero
+//! 8      4     length of the body, little-endian, at most 4096
+//! 12     ...   body, JSON: Hello from the receiving side, then Answer from the sending side
+//! ```
+
+use std::io::{self, Read};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::link::Overflow;
+use crate::payload::TypeName;
+
+use super::Endpoint;
+
+pub(crate) const VERSION: u16 = 1;
+pub(crate) const PREFIX_BYTES: usize = 12;
+pub(crate) const BODY_MAX: usize = 4096;
+const MAGIC: &[u8; 4] = b"SLNK";
+
+/// What the receiving side says first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hello {
+    pub key: u64,
+    /// The connection's name; at most [`Hello::CONNECTION_MAX`] bytes.
+    pub connection: String,
+    pub payload: TypeName,
+    pub overflow: Overflow,
+    pub depth: u32,
+}
+
+impl Hello {
+    pub(crate) const CONNECTION_MAX: usize = 512;
+
+    /// What is wrong with it for a port of this type and key, in words for the other side.
+    pub(crate) fn check(&self, key: u64, payload: &TypeName) -> Result<(), String> {
+        if self.key != key {
+            return Err("the key is wrong: the endpoint belongs to somebody else".into());
+        }
+        if self.payload != *payload {
+            return Err(format!("the sending port has type {payload}, not {}", self.payload));
+        }
+        if self.connection.len() > Self::CONNECTION_MAX {
+            return Err("the connection's name is too long".into());
+        }
+        if self.depth == 0 || self.depth > crate::link::LinkOptions::DEPTH_MAX {
+            return Err(format!("depth {} is out of range", self.depth));
+        }
+        Ok(())
+    }
+}
+
+/// What the sending side answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    Welcome(Welcome),
+    Refused(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Welcome {
+    pub key: u64,
+    /// Sequence number after the last packet that this connection's previous receiver had taken.
+    pub resume_from: Option<u64>,
+    /// Bytes of the ring; 0 where there is none.
+    pub ring: u32,
+}
+
+/// One message as bytes.
+pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    let body = serde_json::to_vec(message).map_err(|e| Error::failed(format!("handshake: {e}")))?;
+    if body.len() > BODY_MAX {
+        return Err(Error::failed("handshake: a name is too long"));
+    }
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&[0; 2]);
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    Ok(bytes)
+}
+
+/// The length of the body that follows a prefix.
+///
+/// # Errors
+/// What the other side did wrong.
+pub(crate) fn body_length(prefix: &[u8; PREFIX_BYTES]) -> Result<usize, String> {
+    let [m0, m1, m2, m3, v0, v1, _, _, l0, l1, l2, l3] = *prefix;
+    if [m0, m1, m2, m3] != *MAGIC {
+        return Err("does not speak this protocol".into());
+    }
+    let version = u16::from_le_bytes([v0, v1]);
+    if version != VERSION {
+        return Err(format!("speaks version {version} of the protocol, not {VERSION}"));
+    }
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if length > BODY_MAX {
+        return Err(format!("announced a handshake of {length} bytes (at most {BODY_MAX} are allowed)"));
+    }
+    Ok(length)
+}
+
+/// A body as a message.
+///
+/// # Errors
+/// What the other side did wrong.
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|e| format!("sent a handshake that does not parse: {e}"))
+}
+
+/// The answer's welcome.
+///
+/// # Errors
+/// When the other side refused, broke the protocol, or does not hold the endpoint's second key.
+pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
+    match decode(body).map_err(|deed| Error::misbehaved(peer, deed))? {
+        Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
+        Answer::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
+        Answer::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
+    }
+}
+
+/// Collects one message from a non-blocking stream.
+#[derive(Default)]
+pub(crate) struct Collector {
+    bytes: Vec<u8>,
+}
+
+impl Collector {
+    /// Reads what is there; the body once it is complete.
+    ///
+    /// # Errors
+    /// What the other side did wrong, including hanging up.
+    pub(crate) fn read(&mut self, mut from: impl Read) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            let wanted = match self.bytes.first_chunk::<PREFIX_BYTES>() {
+                None => PREFIX_BYTES,
+                Some(prefix) => PREFIX_BYTES + body_length(prefix)?,
+            };
+            let have = self.bytes.len();
+            if have == wanted && have >= PREFIX_BYTES {
+                return Ok(Some(self.bytes.split_off(PREFIX_BYTES)));
+            }
+            // Never a byte more than the message: what follows belongs to the frames.
+            self.bytes.resize(wanted, 0);
+            let read = from.read(&mut self.bytes[have..]);
+            self.bytes.truncate(have + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Err("hung up during the handshake".into()),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(format!("broke the connection during the handshake: {e}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_message_survives_any_cut() {
+        let bytes = encode(&Answer::Refused("no".into())).unwrap();
+        for cut in 0..bytes.len() {
+            let mut collector = Collector::default();
+            let mut first = Trickle(&bytes[..cut]);
+            assert!(collector.read(&mut first).unwrap().is_none());
+            let body = collector.read(&mut Trickle(&bytes[cut..])).unwrap().unwrap();
+            assert!(matches!(decode(&body), Ok(Answer::Refused(_))));
+        }
+    }
+
+    #[test]
+    fn oversized_bodies_are_refused_before_they_are_allocated() {
+        let mut prefix = *b"SLNK\x01\0\0\0\0\0\0\0";
+        prefix[8..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(body_length(&prefix).unwrap_err().contains("4294967295"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(Some(body)) = Collector::default().read(&bytes[..]) {
+                let _ = decode::<Hello>(&body);
+            }
+        }
+    }
+
+    /// A non-blocking reader that ends with "would block".
+    struct Trickle<'a>(&'a [u8]);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                n => Ok(n),
+            }
+        }
+    }
+}

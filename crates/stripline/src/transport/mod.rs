@@ -1,0 +1,314 @@
+//! Transports: one file (or folder) each, behind two small traits and a registry by name.
+//!
+//! A sending port owns one [`Outlet`] for each transport its connections use; a receiving port owns one
+//! [`Inlet`] for each connection. Frames are opaque here: the link layer wrote them.
+
+mod handshake;
+mod inproc;
+mod pump;
+mod queued;
+mod reception;
+mod ring;
+mod shm;
+mod stream;
+mod tcp;
+mod uds;
+
+pub(crate) use stream::AlignedBuffer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::link::{LinkOptions, Overflow, Scope};
+use crate::payload::TypeName;
+use crate::sys::doorbell::{Doorbell, Sleep};
+
+/// Every transport; adding one means adding it here and nowhere else.
+static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
+
+/// What a transport gives, for `stripline transports` and for refusing what it cannot.
+///
+/// ```
+/// let names: Vec<_> = stripline::transport::all().map(|t| t.name).collect();
+/// assert_eq!(names, ["inproc", "shm", "uds", "tcp"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    /// Its name in a waveform file.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Copies of the payload between `send` and `receive`.
+    pub copies: &'static str,
+    /// What `depth` bounds under `block`.
+    pub depth: &'static str,
+    /// The scopes it keeps.
+    pub scopes: &'static [Scope],
+    /// The overflow policies it keeps.
+    pub overflows: &'static [Overflow],
+    /// Who may connect.
+    pub trust: &'static str,
+}
+
+/// How far a transport reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Threads of one process.
+    Process,
+    /// Processes of one host.
+    Host,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "one process",
+            Self::Host => "one host",
+        })
+    }
+}
+
+/// What every transport gives, in the order of the registry.
+pub fn all() -> impl Iterator<Item = Capabilities> {
+    TRANSPORTS.iter().map(|t| t.capabilities())
+}
+
+/// The transport of that name.
+///
+/// # Errors
+/// When there is none; the message lists those there are.
+pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
+    TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(|t| t.name).collect();
+        Error::failed(format!("there is no transport `{name}`; use one of {}", known.join(", ")))
+    })
+}
+
+/// Refuses rules that a transport does not keep.
+///
+/// ```
+/// use stripline::link::{LinkOptions, Scope};
+///
+/// let options = LinkOptions { scope: Scope::Target, ..LinkOptions::default() };
+/// let refusal = stripline::transport::check("shm", &options).unwrap_err();
+/// assert!(refusal.to_string().contains("target"));
+/// ```
+///
+/// # Errors
+/// [`Error::Unsupported`] naming the transport, the rule and the alternatives.
+pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
+    let gives = find(name)?.capabilities();
+    let unsupported = |rule: String, has: Vec<&str>| Error::Unsupported {
+        transport: name.into(),
+        rule,
+        alternatives: format!("use {}", has.join(" or ")),
+    };
+    if !gives.scopes.contains(&options.scope) {
+        let has = gives.scopes.iter().map(|s| s.as_str()).collect();
+        return Err(unsupported(format!("scope {} (not built yet)", options.scope), has));
+    }
+    if !gives.overflows.contains(&options.overflow) {
+        let has = gives.overflows.iter().map(|o| o.as_str()).collect();
+        return Err(unsupported(format!("overflow {}", options.overflow), has));
+    }
+    Ok(())
+}
+
+/// One kind of link.
+pub(crate) trait Transport: Send + Sync {
+    fn capabilities(&self) -> Capabilities;
+
+    /// Opens the sending side of a port; receivers may connect from now on.
+    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>>;
+
+    /// Connects a receiving port; blocks for a few seconds at most.
+    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>>;
+}
+
+/// What a sending port asks of a transport.
+#[derive(Clone)]
+pub(crate) struct Bind {
+    /// The port, for names and messages.
+    pub port: String,
+    pub payload: TypeName,
+    /// Bytes of a shared ring; half of it bounds a frame on every transport.
+    pub buffer: u32,
+    /// The strongest scope of its connections.
+    pub scope: Scope,
+    /// Packets that may wait in this process under scope `none`.
+    pub depth: u32,
+    pub stop: Stop,
+}
+
+/// What a receiving port asks of a transport.
+#[derive(Clone)]
+pub(crate) struct Connect {
+    /// The connection's name, `from -> to`; the same again after a restart.
+    pub connection: String,
+    pub payload: TypeName,
+    pub options: LinkOptions,
+}
+
+/// Where a sending port can be reached; whoever knows it may connect, subject to the transport's own checks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Endpoint {
+    pub transport: String,
+    pub address: String,
+    /// What the connecting side must show, and then what the listening side must answer.
+    pub keys: [u64; 2],
+}
+
+impl Endpoint {
+    pub(crate) fn new(transport: &str, address: String) -> Result<Self> {
+        Ok(Self { transport: transport.into(), address, keys: [random()?, random()?] })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport, self.address)
+    }
+}
+
+/// A random number that other users cannot guess.
+pub(crate) fn random() -> Result<u64> {
+    getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))
+}
+
+/// How long an operation may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Answer at once.
+    Never,
+    /// Until done, stopped, or this time.
+    Until(Option<Instant>),
+    /// Until done or this time, even when stopped: for what must still be said at the end.
+    Finish(Instant),
+}
+
+impl Wait {
+    pub(crate) const FOREVER: Self = Self::Until(None);
+
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Never => None,
+            Self::Until(deadline) => deadline,
+            Self::Finish(deadline) => Some(deadline),
+        }
+    }
+
+    pub(crate) fn heeds_stop(self) -> bool {
+        !matches!(self, Self::Finish(_))
+    }
+}
+
+/// The request to stop, shared by all ports of a component.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    flag: Arc<AtomicBool>,
+    bell: Doorbell,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { flag: Arc::default(), bell: Doorbell::new()? })
+    }
+
+    /// Wakes every port that sleeps; the bell is never quieted.
+    pub(crate) fn stop(&self) {
+        // Release: whoever sees the flag sees what led to it. A flag alone would do.
+        self.flag.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Relaxed: a late look costs one more packet, nothing else hangs on it.
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}
+
+/// The sending side of one port over one transport: any number of receivers.
+pub(crate) trait Outlet: Send {
+    fn endpoint(&self) -> Endpoint;
+
+    /// The largest frame, in bytes.
+    fn frame_max(&self) -> usize;
+
+    /// Receivers connected now.
+    fn receivers(&self) -> usize;
+
+    /// Whether a receiver's policy drops packets, so that it may have lost what was said once.
+    fn is_lossy(&self) -> bool;
+
+    /// Takes in receivers that came or went; true when some came. Cheap when nothing changed.
+    fn admit(&mut self) -> bool;
+
+    /// Makes room for a frame of up to `bytes` at every receiver that blocks, and gives the place to write it.
+    fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
+
+    /// The place reserved last.
+    fn reserved(&mut self) -> &mut [u8];
+
+    /// Sends the first `bytes` of what was reserved.
+    fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()>;
+
+    /// Gives the reserved place back unsent.
+    fn cancel(&mut self);
+
+    /// Waits until everything published has left this process.
+    fn flush(&mut self, wait: Wait) -> Result<()>;
+}
+
+/// The receiving side of one connection.
+pub(crate) trait Inlet: Send {
+    /// The next frame, again and again until it is released.
+    fn try_next(&mut self) -> Result<Next<'_>>;
+
+    /// Done with the frame returned last.
+    fn release(&mut self);
+
+    /// Asks to be woken; false when there is something to take already.
+    fn prepare_sleep(&mut self) -> bool;
+
+    /// Awake again.
+    fn cancel_sleep(&mut self);
+
+    /// What wakes it.
+    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);
+
+    /// Asks the kernel whether the other end still exists.
+    fn check_peer(&mut self);
+
+    /// When the frame returned last came in, monotonic nanoseconds; `None`: as it was returned.
+    fn received_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether looking costs no system call, so that a short spin pays.
+    fn is_cheap(&self) -> bool {
+        false
+    }
+
+    /// After a restart of this side: the sequence number after the last packet that its predecessor had taken.
+    fn resume_from(&self) -> Option<u64>;
+}
+
+/// What an inlet has.
+#[derive(Debug)]
+pub(crate) enum Next<'a> {
+    Frame(&'a [u8]),
+    Empty,
+    /// Nothing will ever come again.
+    Gone,
+}

@@ -1,0 +1,141 @@
+//! `shm`: processes of one host share a ring; its descriptors travel over an abstract Unix socket, which then
+//! stays open so that each side learns of the other's death.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handshake::{self, Answer, Hello, Welcome};
+use super::reception::{Greeter, Reception};
+use super::ring::{Bells, CursorPage, Lobby, RingInlet, RingMemory, RingOutlet, Tie};
+use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
+use crate::error::{Error, Result};
+use crate::link::{LinkOptions, Overflow, Scope};
+use crate::payload::TypeName;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::memory::{PAGE, SharedMemory};
+use crate::sys::socket::{self, Listener, Socket};
+
+/// The transport.
+pub(super) struct Shm;
+
+/// How long a connecting receiver waits for the sender's answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+impl Transport for Shm {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "shm",
+            summary: "a memory ring between processes",
+            reach: Reach::Host,
+            copies: "none",
+            depth: "packets in the ring",
+            scopes: &[Scope::None, Scope::Transport],
+            overflows: &Overflow::ALL,
+            trust: "same user (kernel credentials), key",
+        }
+    }
+
+    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+        let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
+        let listener = Listener::unix(&endpoint.address)?;
+        let (keys, payload) = (endpoint.keys, request.payload.clone());
+        let outlet = RingOutlet::new(request, endpoint, |lobby| {
+            Reception::open(listener, ShmGreeter { lobby, payload, keys })
+        })?;
+        Ok(Box::new(outlet))
+    }
+
+    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+        let peer = &request.connection;
+        let stream = socket::connect_unix(&endpoint.address)?;
+        let (welcome, fds) = introduce(&stream, endpoint, request)?;
+        let capacity = welcome.ring;
+        let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
+            && capacity.is_power_of_two();
+        if !sound {
+            return Err(Error::misbehaved(peer, format!("announced a ring of {capacity} bytes")));
+        }
+        let capacity = capacity as usize;
+        let fds: [OwnedFd; 4] = fds.try_into().map_err(|fds: Vec<_>| {
+            Error::misbehaved(peer, format!("sent {} descriptors, not 4", fds.len()))
+        })?;
+        let [ring, cursor, data, space] = fds;
+        let ring = SharedMemory::from_peer(peer, ring, PAGE + capacity)?;
+        let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
+        let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
+        let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
+        let tie = Tie::Socket(Socket::Unix(stream));
+        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, welcome.resume_from, request)?;
+        pump::for_policy(Box::new(inlet), request)
+    }
+}
+
+/// Says hello and hears the answer with its descriptors.
+fn introduce(
+    stream: &UnixStream,
+    endpoint: &Endpoint,
+    request: &Connect,
+) -> Result<(Welcome, Vec<OwnedFd>)> {
+    let peer = &request.connection;
+    let broke = |e: std::io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
+    stream.set_read_timeout(Some(ANSWER_TIME)).map_err(broke)?;
+    stream.set_write_timeout(Some(ANSWER_TIME)).map_err(broke)?;
+    let hello = handshake::encode(&Hello {
+        key: endpoint.keys[0],
+        connection: request.connection.clone(),
+        payload: request.payload.clone(),
+        overflow: request.options.overflow,
+        depth: request.options.depth,
+    })?;
+    std::io::Write::write_all(&mut &*stream, &hello).map_err(broke)?;
+    // The prefix first, never a byte more: the descriptors come with the first byte.
+    let mut prefix = [0; handshake::PREFIX_BYTES];
+    let (read, fds) = socket::receive_with_fds(stream, &mut prefix).map_err(broke)?;
+    std::io::Read::read_exact(&mut &*stream, &mut prefix[read..]).map_err(broke)?;
+    let length = handshake::body_length(&prefix).map_err(|deed| Error::misbehaved(peer, deed))?;
+    let mut body = vec![0; length];
+    std::io::Read::read_exact(&mut &*stream, &mut body).map_err(broke)?;
+    let welcome = handshake::welcomed(&body, endpoint, peer)?;
+    Ok((welcome, fds))
+}
+
+struct ShmGreeter {
+    lobby: Arc<Lobby>,
+    payload: TypeName,
+    keys: [u64; 2],
+}
+
+impl Greeter for ShmGreeter {
+    fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
+        let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
+        hello.check(self.keys[0], &self.payload)?;
+        let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
+        let welcome = Welcome {
+            key: self.keys[1],
+            resume_from: ticket.resume_from,
+            ring: self.lobby.capacity as u32,
+        };
+        let fds = [
+            self.lobby.memory.as_fd(),
+            ticket.cursor.as_fd(),
+            ticket.bell.as_fd(),
+            self.lobby.space.as_fd(),
+        ];
+        let sent = handshake::encode(&Answer::Welcome(welcome))
+            .map_err(|e| e.to_string())
+            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));
+        match sent {
+            Ok(()) => Ok(Some(ticket.token)),
+            Err(reason) => {
+                self.lobby.leave(ticket.token);
+                Err(reason)
+            }
+        }
+    }
+
+    fn gone(&mut self, token: u64) {
+        self.lobby.leave(token);
+    }
+}

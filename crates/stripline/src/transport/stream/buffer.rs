@@ -1,0 +1,35 @@
+//! Bytes at an address that suits every sample type.
+
+use bytemuck::{Pod, Zeroable};
+
+/// A growable run of bytes that starts on a cache line.
+#[derive(Default)]
+pub(crate) struct AlignedBuffer {
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl AlignedBuffer {
+    /// Bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len() * 64
+    }
+
+    /// Makes sure of at least `bytes`; what is there stays.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        if bytes > self.len() {
+            self.lines.resize(bytes.div_ceil(64), Line::zeroed());
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.lines)
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.lines)
+    }
+}

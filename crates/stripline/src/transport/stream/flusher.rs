@@ -1,0 +1,113 @@
+//! Finishes frames that a socket took only in part, while the sender goes on or idles.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::socket::Socket;
+
+/// The rest of a frame, on its way.
+#[derive(Debug)]
+pub(super) struct Tail {
+    done: AtomicBool,
+}
+
+impl Tail {
+    /// Whether the socket is the sender's again.
+    pub(super) fn is_done(&self) -> bool {
+        // Acquire: what the flusher wrote to the socket precedes what the sender writes next.
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+/// The thread, started when first needed, ended and joined when dropped; what it has not finished by then is
+/// given up.
+pub(super) struct Flusher {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+struct Shared {
+    jobs: Mutex<Vec<Job>>,
+    bell: Doorbell,
+    over: AtomicBool,
+}
+
+struct Job {
+    socket: Socket,
+    bytes: Vec<u8>,
+    sent: usize,
+    tail: Arc<Tail>,
+}
+
+impl Flusher {
+    /// `freed` rings whenever a tail is done.
+    pub(super) fn start(freed: Doorbell) -> Result<Self> {
+        let shared =
+            Arc::new(Shared { jobs: Mutex::default(), bell: Doorbell::new()?, over: AtomicBool::new(false) });
+        let its = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("stripline-flush".into())
+            .spawn(move || run(&its, &freed))
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { shared, thread })
+    }
+
+    pub(super) fn finish(&self, socket: Socket, bytes: &[u8]) -> Arc<Tail> {
+        let tail = Arc::new(Tail { done: AtomicBool::new(false) });
+        let job = Job { socket, bytes: bytes.to_vec(), sent: 0, tail: Arc::clone(&tail) };
+        self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        self.shared.bell.ring();
+        tail
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(self) {
+        // Release pairs with nothing but the flag itself; the bell does the waking.
+        self.shared.over.store(true, Ordering::Release);
+        self.shared.bell.ring();
+        let _ = self.thread.join();
+    }
+}
+
+fn run(shared: &Shared, freed: &Doorbell) {
+    let mut jobs: Vec<Job> = Vec::new();
+    while !shared.over.load(Ordering::Acquire) {
+        jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = jobs.len();
+        jobs.retain_mut(|job| !job.advance());
+        if jobs.len() < before {
+            freed.ring();
+        }
+        let mut sleep = Sleep::default();
+        sleep.readable(shared.bell.as_fd());
+        jobs.iter().for_each(|job| sleep.writable(job.socket.as_fd()));
+        if let Err(error) = sleep.until(None) {
+            eprintln!("stripline: {error}");
+            return;
+        }
+        shared.bell.quiet();
+    }
+}
+
+impl Job {
+    /// Writes what the socket takes; true when there is nothing left to do, also when the peer is gone.
+    fn advance(&mut self) -> bool {
+        while self.sent < self.bytes.len() {
+            match (&self.socket).write(&self.bytes[self.sent..]) {
+                Ok(written) => self.sent += written,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return false,
+                // The sender meets the same error at its next packet and deals with it.
+                Err(_) => break,
+            }
+        }
+        // Release: pairs with `is_done`.
+        self.tail.done.store(true, Ordering::Release);
+        true
+    }
+}

@@ -1,0 +1,249 @@
+//! The receiving side of a byte stream.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::{AlignedBuffer, padded};
+use crate::error::{Error, Result};
+use crate::link::LinkOptions;
+use crate::packet::{HEADER_BYTES, Header};
+use crate::sys::doorbell::Sleep;
+use crate::sys::socket::Socket;
+use crate::transport::handshake::{self, Hello};
+use crate::transport::{Connect, Endpoint, Inlet, Next};
+
+/// How long a connecting receiver waits for the sender's answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// What is read at once when frames are small.
+const READ_BYTES: usize = 256 * 1024;
+
+/// One connection's frames, read in large pieces and used in place.
+pub(in crate::transport) struct StreamInlet {
+    socket: Socket,
+    connection: String,
+    buffer: AlignedBuffer,
+    start: usize,
+    end: usize,
+    frame_max: usize,
+    resume_from: Option<u64>,
+    gone: bool,
+}
+
+impl StreamInlet {
+    /// Shakes hands on a fresh connection.
+    pub(in crate::transport) fn connect(
+        socket: Socket,
+        endpoint: &Endpoint,
+        request: &Connect,
+    ) -> Result<Self> {
+        let peer = &request.connection;
+        let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
+        socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
+        let hello = handshake::encode(&Hello {
+            key: endpoint.keys[0],
+            connection: request.connection.clone(),
+            payload: request.payload.clone(),
+            overflow: request.options.overflow,
+            depth: request.options.depth,
+        })?;
+        io::Write::write_all(&mut &socket, &hello).map_err(broke)?;
+        let mut prefix = [0; handshake::PREFIX_BYTES];
+        (&mut &socket).read_exact(&mut prefix).map_err(broke)?;
+        let length = handshake::body_length(&prefix).map_err(|deed| Error::misbehaved(peer, deed))?;
+        let mut body = vec![0; length];
+        (&mut &socket).read_exact(&mut body).map_err(broke)?;
+        let welcome = handshake::welcomed(&body, endpoint, peer)?;
+        if welcome.ring > LinkOptions::BUFFER_MAX {
+            return Err(Error::misbehaved(peer, format!("announced a buffer of {} bytes", welcome.ring)));
+        }
+        socket.set_nonblocking(true).map_err(broke)?;
+        Ok(Self::over(socket, request.connection.clone(), welcome.ring, welcome.resume_from))
+    }
+
+    fn over(socket: Socket, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
+        let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
+        Self {
+            socket,
+            connection,
+            buffer: AlignedBuffer::default(),
+            start: 0,
+            end: 0,
+            frame_max,
+            resume_from,
+            gone: false,
+        }
+    }
+
+    /// Bytes of the frame at `start` with its padding, and without; `None`: its header is not all there.
+    fn frame(&self) -> Result<Option<(usize, usize)>> {
+        let Some(header) = Header::read(&self.buffer.bytes()[self.start..self.end]) else {
+            return Ok(None);
+        };
+        let length = header.length as usize;
+        if HEADER_BYTES + length > self.frame_max {
+            return Err(Error::misbehaved(
+                &self.connection,
+                format!("announced a frame of {length} bytes (at most {} are allowed)", self.frame_max),
+            ));
+        }
+        Ok(Some((padded(length), HEADER_BYTES + length)))
+    }
+
+    /// Makes room behind what is there for the rest of a frame of `wanted` bytes. The buffer grows with what
+    /// has arrived, never with what was only announced.
+    fn make_room(&mut self, wanted: usize) {
+        let have = self.end - self.start;
+        if self.start > 0 && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
+            self.buffer.bytes_mut().copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, have);
+        }
+        if self.end == self.buffer.len() || self.buffer.len() < READ_BYTES {
+            self.buffer.grow(READ_BYTES.max(wanted.min(2 * have) + READ_BYTES));
+        }
+    }
+}
+
+impl Inlet for StreamInlet {
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        loop {
+            let wanted = match self.frame()? {
+                Some((whole, bytes)) if self.end - self.start >= whole => {
+                    let frame = &self.buffer.bytes()[self.start..][..bytes];
+                    return Ok(Next::Frame(frame));
+                }
+                Some((whole, _)) => whole,
+                None => HEADER_BYTES,
+            };
+            if self.gone {
+                return Ok(Next::Gone);
+            }
+            self.make_room(wanted);
+            let end = self.end;
+            match (&mut &self.socket).read(&mut self.buffer.bytes_mut()[end..]) {
+                // A frame cut short was never fully sent.
+                Ok(0) => self.gone = true,
+                Ok(read) => self.end += read,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Next::Empty),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // Reset by a peer that died.
+                Err(_) => self.gone = true,
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        if let Ok(Some((whole, _))) = self.frame() {
+            self.start += whole;
+        }
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        // Whatever has not been read yet makes the socket readable, which ends the sleep at once.
+        !self.gone
+    }
+
+    fn cancel_sleep(&mut self) {}
+
+    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+        sleep.readable(self.socket.as_fd());
+    }
+
+    fn check_peer(&mut self) {
+        // Reading tells.
+    }
+
+    fn resume_from(&self) -> Option<u64> {
+        self.resume_from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::Kind;
+
+    fn frame(sequence: u64, payload: &[u8]) -> Vec<u8> {
+        let header = Header {
+            sequence,
+            sample_index: 0,
+            time_ns: 0,
+            intended_ns: 0,
+            sent_ns: 0,
+            length: payload.len() as u32,
+            stream: 0,
+            kind: Kind::Data as u8,
+            flags: 0,
+        };
+        let mut bytes = bytemuck::bytes_of(&header).to_vec();
+        bytes.extend_from_slice(payload);
+        bytes.resize(padded(payload.len()), 0);
+        bytes
+    }
+
+    fn inlet() -> (UnixStream, StreamInlet) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        (ours, StreamInlet::over(Socket::Unix(theirs), "a -> b".into(), 4096, None))
+    }
+
+    #[test]
+    fn an_oversized_length_is_refused_by_name() {
+        let (mut ours, mut inlet) = inlet();
+        let mut bytes = frame(0, &[]);
+        bytes[40..44].copy_from_slice(&u32::MAX.to_le_bytes());
+        ours.write_all(&bytes).unwrap();
+        let error = inlet.try_next().unwrap_err().to_string();
+        assert!(error.contains("4294967295"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cut(
+            payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..20),
+            cuts in proptest::collection::vec(1usize..400, 1..20),
+        ) {
+            let (mut ours, mut inlet) = inlet();
+            let bytes: Vec<u8> =
+                payloads.iter().enumerate().flat_map(|(i, p)| frame(i as u64, p)).collect();
+            let mut rest = &bytes[..];
+            let mut cuts = cuts.iter().cycle();
+            let mut seen = Vec::new();
+            while seen.len() < payloads.len() {
+                let (now, later) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+                ours.write_all(now).unwrap();
+                rest = later;
+                while let Next::Frame(frame) = inlet.try_next().unwrap() {
+                    seen.push(frame[HEADER_BYTES..].to_vec());
+                    inlet.release();
+                }
+            }
+            prop_assert_eq!(seen, payloads);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let (mut ours, mut inlet) = inlet();
+            ours.write_all(&bytes).unwrap();
+            drop(ours);
+            for _ in 0..bytes.len() + 2 {
+                match inlet.try_next() {
+                    Ok(Next::Frame(_)) => inlet.release(),
+                    Ok(_) => break,
+                    Err(error) => {
+                        prop_assert!(error.to_string().contains("announced"));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `tcp`: a TCP connection over the loopback interface.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::stream::{StreamInlet, StreamOutlet};
+use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
+use crate::error::{Error, Result};
+use crate::link::{Overflow, Scope};
+use crate::sys::socket::{Listener, Socket};
+
+/// The transport.
+pub(super) struct Tcp;
+
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+impl Transport for Tcp {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "tcp",
+            summary: "TCP over the loopback interface",
+            reach: Reach::Host,
+            copies: "two",
+            depth: "the kernel's socket buffers",
+            scopes: &[Scope::None, Scope::Transport],
+            overflows: &Overflow::ALL,
+            trust: "loopback only, key on both sides",
+        }
+    }
+
+    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+        let (listener, address) = Listener::tcp_loopback()?;
+        let endpoint = Endpoint::new("tcp", address.to_string())?;
+        queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
+    }
+
+    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+        let failed = |e| Error::system(format!("cannot connect to {endpoint}"), e);
+        let address: SocketAddr = endpoint
+            .address
+            .parse()
+            .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIME).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let inlet = StreamInlet::connect(Socket::Tcp(stream), endpoint, request)?;
+        pump::for_policy(Box::new(inlet), request)
+    }
+}

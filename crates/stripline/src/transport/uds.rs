@@ -1,0 +1,37 @@
+//! `uds`: a Unix stream socket with an abstract name.
+
+use super::stream::{StreamInlet, StreamOutlet};
+use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
+use crate::error::Result;
+use crate::link::{Overflow, Scope};
+use crate::sys::socket::{self, Listener, Socket};
+
+/// The transport.
+pub(super) struct Uds;
+
+impl Transport for Uds {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "uds",
+            summary: "a Unix stream socket",
+            reach: Reach::Host,
+            copies: "two",
+            depth: "the kernel's socket buffers",
+            scopes: &[Scope::None, Scope::Transport],
+            overflows: &Overflow::ALL,
+            trust: "same user (kernel credentials), key",
+        }
+    }
+
+    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+        let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
+        let listener = Listener::unix(&endpoint.address)?;
+        queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
+    }
+
+    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        let inlet = StreamInlet::connect(socket, endpoint, request)?;
+        pump::for_policy(Box::new(inlet), request)
+    }
+}
