@@ -1,7 +1,80 @@
 //! Components: what they say of themselves, their ports, and how one runs.
+//!
+//! A component of one's own is an executable with one line of `main`:
+//!
+//! ```no_run
+//! use num_complex::Complex;
+//! use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+//! use stripline::Result;
+//!
+//! struct Gain { factor: f32 }
+//!
+//! impl Component for Gain {
+//!     fn describe() -> ComponentSpec {
+//!         ComponentSpec::new("gain", "Multiplies every sample by a factor.")
+//!             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+//!             .output("out", PortTypes::of::<Complex<f32>>(), "samples times the factor")
+//!             .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6))
+//!     }
+//!
+//!     fn new(properties: &Properties) -> Result<Self> {
+//!         Ok(Self { factor: properties.float("factor") as f32 })
+//!     }
+//!
+//!     fn run(self, mut ports: Ports) -> Result<()> {
+//!         let mut input = ports.input::<Complex<f32>>("in")?;
+//!         let mut output = ports.output::<Complex<f32>>("out")?;
+//!         while let Some(packet) = input.receive()? {
+//!             let mut out = output.loan(packet.len())?;
+//!             for (y, x) in out.iter_mut().zip(&*packet) {
+//!                 *y = x * self.factor;
+//!             }
+//!             out.send_like(&packet)?;
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     stripline::component::main::<Gain>()
+//! }
+//! ```
 
+pub(crate) mod control;
+mod host;
+mod ports;
+mod registry;
 mod spec;
 
+pub use host::{DESCRIBE_OPTION, host_if_launched, main};
+pub use ports::{Ports, StopSignal};
+pub use registry::Registry;
 pub use spec::{
     ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertyKind, PropertySpec, Value,
 };
+
+use crate::error::Result;
+
+/// A piece of signal processing with ports. It is made, run once on a thread of its own, and dropped.
+///
+/// End of stream is the end of `receive`; errors are values: return them with `?`. After a clean return the
+/// outputs' receivers are told the end of stream; after an error they are not, because the component may be
+/// started again. See the [module](self) for a whole one.
+pub trait Component: Sized + Send + 'static {
+    /// Says what ports and properties the type has; called before any instance exists.
+    fn describe() -> ComponentSpec;
+
+    /// Makes an instance. What can go wrong before the first packet should go wrong here.
+    ///
+    /// # Errors
+    /// What keeps it from running, for its user to read.
+    fn new(properties: &Properties) -> Result<Self>;
+
+    /// Runs until the end of its input, of its own work, or until it is asked to stop: then `receive` and
+    /// `send` return [`Error::Stopped`](crate::Error::Stopped), which is to be passed on and counts as a clean
+    /// end.
+    ///
+    /// # Errors
+    /// What made it fail.
+    fn run(self, ports: Ports) -> Result<()>;
+}

@@ -107,6 +107,11 @@ impl Incoming {
         &self.port
     }
 
+    /// Says how many bytes a sample has, which the samples of a gap are counted by.
+    pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
+        self.sample_bytes = bytes;
+    }
+
     /// Senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
         self.open_mail();

@@ -1,0 +1,196 @@
+//! The words between the launcher and a component process, over one local socket that the process inherits.
+//!
+//! These are the operations that the SCA's Resource interface asks of a component: initialize (`Assign`), start,
+//! stop, release. A message is its length (4 bytes, little-endian) and that many bytes of JSON.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Properties;
+use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope};
+use crate::payload::TypeName;
+use crate::transport::Endpoint;
+
+/// The version of the words below.
+pub(crate) const VERSION: u32 = 1;
+/// Names the descriptor of the control socket to a component process.
+pub(crate) const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
+/// Names the launcher's process number to a component process.
+pub(crate) const LAUNCHER_VARIABLE: &str = "STRIPLINE_LAUNCHER_PID";
+/// The longest message, in bytes.
+const MESSAGE_MAX: usize = 16 << 20;
+
+/// From the launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Make these components and open their outputs.
+    Assign(Vec<Assignment>),
+    /// Connect an input (again, after the sender was restarted).
+    Connect(Connection),
+    /// Run this component.
+    Start { component: String },
+    /// Ask a component to stop.
+    Stop { component: String },
+    /// Send the counters.
+    Poll,
+    /// Exit.
+    Release,
+}
+
+/// One component of a process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Assignment {
+    pub name: String,
+    pub type_name: String,
+    pub properties: Properties,
+    pub port_types: BTreeMap<String, TypeName>,
+    pub outputs: Vec<OutputAssignment>,
+    pub inputs: Vec<InputAssignment>,
+    pub priority: Option<u8>,
+    pub cpus: Vec<usize>,
+    pub sampling: Sampling,
+}
+
+/// One transport of one output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OutputAssignment {
+    pub port: String,
+    pub transport: String,
+    pub scope: Scope,
+    pub buffer: u32,
+    pub depth: u32,
+}
+
+/// One connection of one input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InputAssignment {
+    pub port: String,
+    pub connection: String,
+    pub options: LinkOptions,
+}
+
+/// What an input needs to connect.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Connection {
+    pub component: String,
+    pub port: String,
+    pub connection: String,
+    pub payload: TypeName,
+    pub options: LinkOptions,
+    pub endpoint: Endpoint,
+}
+
+/// To the launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The first word.
+    Registered { version: u32 },
+    /// A component is made and its outputs are open.
+    Initialized { component: String, endpoints: Vec<OpenOutput> },
+    /// An input is connected.
+    Connected { component: String, connection: String },
+    /// An input could not be connected: its sender may just have died.
+    ConnectFailed { component: String, connection: String, problem: String },
+    /// Something that does not stop a component but should be known.
+    Warning { component: String, text: String },
+    /// The counters.
+    Counters(Vec<ConnectionReport>),
+    /// A component has ended; with what its inputs measured.
+    Ended { component: String, outcome: Result<(), String>, reports: Vec<ReportWithTimes> },
+}
+
+/// Where an output can be reached.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenOutput {
+    pub port: String,
+    pub endpoint: Endpoint,
+}
+
+/// One end of the control socket: sends `S`, receives `R`.
+pub(crate) struct Channel<S, R> {
+    stream: UnixStream,
+    incoming: Vec<u8>,
+    words: PhantomData<fn(S) -> R>,
+}
+
+impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
+    /// Over a stream that may block when written and is only read when it has something.
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self { stream, incoming: Vec::new(), words: PhantomData }
+    }
+
+    pub(crate) fn send(&self, word: &S) -> io::Result<()> {
+        send(&self.stream, word)
+    }
+
+    /// Reads once what is there, blocking if nothing is; whole messages are appended to `words`. False: the
+    /// other end hung up.
+    pub(crate) fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
+        let mut piece = [0; 16 * 1024];
+        match (&self.stream).read(&mut piece) {
+            Ok(0) => return Ok(false),
+            Ok(read) => self.incoming.extend_from_slice(&piece[..read]),
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        let mut rest = &self.incoming[..];
+        while let Some((length, after)) = rest.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > MESSAGE_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes")));
+            }
+            let Some(text) = after.get(..length) else { break };
+            words.push_back(serde_json::from_slice(text)?);
+            rest = &after[length..];
+        }
+        self.incoming = rest.to_vec();
+        Ok(true)
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
+    }
+}
+
+impl<S, R> AsFd for Channel<S, R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Sends one message; several threads must not do so at a time.
+pub(crate) fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(word)?;
+    let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&text);
+    stream.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_whole_and_nonsense_is_an_error() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let sender = Channel::<Order, Report>::new(ours);
+        let mut receiver = Channel::<Report, Order>::new(theirs);
+        let mut words = VecDeque::new();
+        sender.send(&Order::Poll).unwrap();
+        sender.send(&Order::Stop { component: "a".into() }).unwrap();
+        while words.len() < 2 {
+            assert!(receiver.receive(&mut words).unwrap());
+        }
+        assert!(matches!(words.pop_back(), Some(Order::Stop { .. })));
+        (&sender.stream).write_all(&u32::MAX.to_le_bytes()).unwrap();
+        assert!(receiver.receive(&mut words).is_err());
+        drop(sender);
+    }
+}

@@ -1,0 +1,366 @@
+//! The inside of a component process: obeys the launcher, one thread per component.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::control::{
+    self, Assignment, CONTROL_VARIABLE, Channel, Connection, LAUNCHER_VARIABLE, OpenOutput, Order, Report,
+};
+use super::registry::Run;
+use super::{Component, Direction, Ports, Registry};
+use crate::error::{Error, Result};
+use crate::link::{ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Overflow};
+use crate::sys::process;
+use crate::transport::{self, Bind, Connect, Stop, Wait};
+
+/// Makes an executable print the specification of its component as JSON and exit.
+pub const DESCRIBE_OPTION: &str = "--describe";
+
+/// The longest that a component's end waits for receivers to take the rest of its packets.
+const FINISH_TIME: Duration = Duration::from_secs(30);
+
+/// The `main` of an executable with one component type: obeys a launcher, describes itself, or explains how it
+/// is used. See the [module](super) for an example.
+pub fn main<C: Component>() -> ExitCode {
+    let registry = Registry::new().with::<C>();
+    if let Some(code) = host_if_launched(&registry) {
+        return code;
+    }
+    let spec = C::describe();
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some(DESCRIBE_OPTION) => match serde_json::to_string(&spec) {
+            Ok(text) => match writeln!(std::io::stdout(), "{text}") {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            },
+            Err(error) => {
+                eprintln!("{}: {error}", spec.name);
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            eprintln!(
+                "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
+                 with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
+                 `{DESCRIBE_OPTION}` prints its ports and properties as JSON.",
+                name = spec.name,
+                summary = spec.summary,
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// In a process that a launcher started: runs the components that it assigns and returns the exit code. In any
+/// other process: `None`. For programs that contain many component types.
+pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
+    let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
+    let code = match inherit(&descriptor) {
+        Ok(stream) => Host::new(registry.clone(), stream).and_then(Host::obey),
+        Err(error) => Err(error),
+    };
+    Some(match code {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Takes over the control socket.
+fn inherit(descriptor: &str) -> Result<UnixStream> {
+    let wrong = |what: &str| Error::failed(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
+    let number: RawFd = descriptor.parse().map_err(|_| wrong("not a descriptor"))?;
+    if number <= 2 {
+        return Err(wrong("not a control socket"));
+    }
+    // SAFETY: the launcher passed this descriptor for us to own; nothing in this process uses it yet. Should
+    // the variable lie, the checks below only find a descriptor that does not behave as a socket.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
+    let stream = UnixStream::from(fd);
+    crate::sys::socket::check_same_user(&stream)?;
+    let launcher = std::env::var(LAUNCHER_VARIABLE).ok().and_then(|text| text.parse().ok());
+    process::die_with_parent(launcher.ok_or_else(|| wrong("no launcher"))?)?;
+    Ok(stream)
+}
+
+/// What the component threads share with the thread that obeys.
+struct Reporter(Mutex<UnixStream>);
+
+impl Reporter {
+    /// A launcher that does not listen any more has ended this process, or is about to.
+    fn say(&self, report: &Report) {
+        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = control::send(&stream, report);
+    }
+
+    fn warn(&self, component: &str, text: impl ToString) {
+        self.say(&Report::Warning { component: component.into(), text: text.to_string() });
+    }
+}
+
+struct Host {
+    registry: Registry,
+    channel: Channel<Report, Order>,
+    reporter: Arc<Reporter>,
+    components: BTreeMap<String, Member>,
+}
+
+/// One component of this process.
+struct Member {
+    stop: Stop,
+    mailboxes: BTreeMap<String, Arc<Mailbox>>,
+    stats: Arc<Statistics>,
+    ready: Option<Ready>,
+}
+
+/// The statistics of one component's inputs, by connection.
+#[derive(Default)]
+struct Statistics(Mutex<BTreeMap<String, (Arc<ConnectionStats>, Overflow)>>);
+
+/// A component that is made and waits for its start.
+struct Ready {
+    run: Run,
+    ports: Ports,
+    estate: Receiver<Outgoing>,
+    assignment: Assignment,
+}
+
+impl Host {
+    fn new(registry: Registry, stream: UnixStream) -> Result<Self> {
+        let channel = Channel::new(stream);
+        let copy = channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
+        let reporter = Arc::new(Reporter(Mutex::new(copy)));
+        reporter.say(&Report::Registered { version: control::VERSION });
+        Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
+    }
+
+    fn obey(mut self) -> Result<()> {
+        let mut orders = VecDeque::new();
+        loop {
+            let listening = self
+                .channel
+                .receive(&mut orders)
+                .map_err(|e| Error::system("the launcher's socket", e))?;
+            if !listening {
+                // The launcher is gone: nobody is left to stop or collect this process.
+                return Err(Error::failed("the launcher is gone"));
+            }
+            while let Some(order) = orders.pop_front() {
+                match order {
+                    Order::Assign(assignments) => self.assign(assignments),
+                    Order::Connect(connection) => self.connect(connection),
+                    Order::Start { component } => self.start(&component)?,
+                    Order::Stop { component } => {
+                        if let Some(member) = self.components.get(&component) {
+                            member.stop.stop();
+                        }
+                    }
+                    Order::Poll => {
+                        let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
+                        self.reporter.say(&Report::Counters(counters));
+                    }
+                    Order::Release => return Ok(()),
+                }
+            }
+        }
+    }
+
+    fn assign(&mut self, assignments: Vec<Assignment>) {
+        for assignment in assignments {
+            let component = assignment.name.clone();
+            match self.initialize(assignment) {
+                Ok((member, endpoints)) => {
+                    self.components.insert(component.clone(), member);
+                    self.reporter.say(&Report::Initialized { component, endpoints });
+                }
+                Err(error) => {
+                    let outcome = Err(error.to_string());
+                    self.reporter.say(&Report::Ended { component, outcome, reports: Vec::new() });
+                }
+            }
+        }
+    }
+
+    /// Makes a component and opens its ports.
+    fn initialize(&self, assignment: Assignment) -> Result<(Member, Vec<OpenOutput>)> {
+        let type_name = &assignment.type_name;
+        let unknown = || Error::failed(format!("this executable has no component type `{type_name}`"));
+        let spec = self.registry.specs().get(type_name).cloned().ok_or_else(unknown)?;
+        let make = || self.registry.make(type_name, &assignment.properties).ok_or_else(unknown)?;
+        let run = guarded(make)?;
+        let stop = Stop::new()?;
+        let stats = Arc::new(Statistics::default());
+        let (estate, heir) = mpsc::channel();
+        let mut ports = Ports::new(
+            assignment.name.clone(),
+            spec.clone(),
+            assignment.port_types.clone(),
+            estate,
+            stop.clone(),
+        );
+        let mut endpoints = Vec::new();
+        let mut mailboxes = BTreeMap::new();
+        for port in &spec.ports {
+            let full_name = format!("{}.{}", assignment.name, port.name);
+            match port.direction {
+                Direction::Output => {
+                    let outgoing = open(&assignment, &port.name, &full_name, &stop, &mut endpoints)?;
+                    ports.add_output(&port.name, outgoing);
+                }
+                Direction::Input => {
+                    let mailbox = Arc::new(Mailbox::new()?);
+                    for input in assignment.inputs.iter().filter(|input| input.port == port.name) {
+                        stats.expect(&input.connection, input.options.overflow);
+                        mailbox.deliver(Delivery::Expect(input.connection.clone()));
+                    }
+                    let its = Arc::clone(&stats);
+                    let stats_for = Arc::new(move |name: &str| its.of(name));
+                    let (to_port, stop) = (Arc::clone(&mailbox), stop.clone());
+                    ports.add_input(
+                        &port.name,
+                        Incoming::new(full_name, to_port, stats_for, stop, false, None),
+                    );
+                    mailboxes.insert(port.name.clone(), mailbox);
+                }
+            }
+        }
+        let ready = Ready { run, ports, estate: heir, assignment };
+        Ok((Member { stop, mailboxes, stats, ready: Some(ready) }, endpoints))
+    }
+
+    fn connect(&self, connection: Connection) {
+        let Connection { component, port, connection, payload, options, endpoint } = connection;
+        let Some(mailbox) = self.components.get(&component).and_then(|m| m.mailboxes.get(&port)) else {
+            return;
+        };
+        let request = Connect { connection: connection.clone(), payload, options };
+        match transport::find(&endpoint.transport).and_then(|t| t.connect(&endpoint, &request)) {
+            Ok(inlet) => {
+                mailbox.deliver(Delivery::Connected(connection.clone(), inlet));
+                self.reporter.say(&Report::Connected { component, connection });
+            }
+            Err(error) => self.reporter.say(&Report::ConnectFailed {
+                component,
+                connection,
+                problem: error.to_string(),
+            }),
+        }
+    }
+
+    fn start(&mut self, component: &str) -> Result<()> {
+        let Some(member) = self.components.get_mut(component) else { return Ok(()) };
+        let Some(ready) = member.ready.take() else { return Ok(()) };
+        let (reporter, stats) = (Arc::clone(&self.reporter), Arc::clone(&member.stats));
+        std::thread::Builder::new()
+            .name(component.chars().take(15).collect())
+            .spawn(move || run(ready, &reporter, &stats))
+            .map_err(|e| Error::system(format!("cannot start a thread for `{component}`"), e))?;
+        Ok(())
+    }
+}
+
+/// Opens one output over all its transports.
+fn open(
+    assignment: &Assignment,
+    port: &str,
+    full_name: &str,
+    stop: &Stop,
+    endpoints: &mut Vec<OpenOutput>,
+) -> Result<Outgoing> {
+    let mut outlets = Vec::new();
+    for output in assignment.outputs.iter().filter(|output| output.port == port) {
+        let payload = assignment
+            .port_types
+            .get(port)
+            .ok_or_else(|| Error::port(full_name, "is connected but was given no type"))?;
+        let outlet = transport::find(&output.transport)?.bind(Bind {
+            port: full_name.into(),
+            payload: payload.clone(),
+            buffer: output.buffer,
+            scope: output.scope,
+            depth: output.depth,
+            stop: stop.clone(),
+        })?;
+        endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
+        outlets.push(outlet);
+    }
+    Ok(Outgoing::new(full_name.into(), outlets, assignment.sampling))
+}
+
+/// The life of a component's thread.
+fn run(ready: Ready, reporter: &Reporter, stats: &Statistics) {
+    let Ready { run, ports, estate, assignment } = ready;
+    let component = assignment.name;
+    if let Some(priority) = assignment.priority
+        && let Err(error) = process::set_priority(priority)
+    {
+        reporter.warn(&component, format!("{error}; it runs at normal priority"));
+    }
+    if !assignment.cpus.is_empty()
+        && let Err(error) = process::set_affinity(&assignment.cpus)
+    {
+        reporter.warn(&component, format!("{error}; it runs anywhere"));
+    }
+    let outcome = match guarded(|| run(ports)) {
+        Ok(()) | Err(Error::Stopped) => finish(&estate),
+        // Receivers are not told the end: the component may be started again.
+        Err(error) => Err(error),
+    };
+    drop(estate);
+    let outcome = outcome.map_err(|error| error.to_string());
+    reporter.say(&Report::Ended { component, outcome, reports: stats.reports() });
+}
+
+/// Ends the streams of a component's outputs.
+fn finish(estate: &Receiver<Outgoing>) -> Result<()> {
+    let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
+    let outputs: Vec<Outgoing> = estate.try_iter().collect();
+    let ends = outputs.into_iter().map(|mut output| output.finish(deadline));
+    ends.fold(Ok(()), Result::and)
+}
+
+/// Calls a component's code; a panic becomes an error. The panic's own words go to standard error.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    // The component's state is given up after a panic, so nobody sees it half changed.
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no words".into());
+        Err(Error::failed(format!("panicked: {words}")))
+    })
+}
+
+impl Statistics {
+    fn expect(&self, connection: &str, overflow: Overflow) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.insert(connection.into(), (Arc::default(), overflow));
+    }
+
+    fn of(&self, connection: &str) -> (Arc<ConnectionStats>, Overflow) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.entry(connection.into()).or_insert_with(|| (Arc::default(), Overflow::Block)).clone()
+    }
+
+    fn counters(&self) -> Vec<crate::link::ConnectionReport> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.iter().map(|(name, (stats, _))| stats.counters(name)).collect()
+    }
+
+    fn reports(&self) -> Vec<crate::link::ReportWithTimes> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.iter().map(|(name, (stats, _))| stats.report(name)).collect()
+    }
+}

@@ -1,0 +1,190 @@
+//! A component's ports, already connected.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{ComponentSpec, Direction};
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outgoing};
+use crate::node::{Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
+use crate::payload::{Sample, TypeName};
+use crate::sys::doorbell::Sleep;
+use crate::transport::Stop;
+
+/// The ports of one component. Each is taken out once, with its type.
+pub struct Ports {
+    component: String,
+    spec: ComponentSpec,
+    types: BTreeMap<String, TypeName>,
+    inputs: BTreeMap<String, Incoming>,
+    outputs: BTreeMap<String, Outgoing>,
+    estate: Sender<Outgoing>,
+    stop: Stop,
+}
+
+impl Ports {
+    pub(super) fn new(
+        component: String,
+        spec: ComponentSpec,
+        types: BTreeMap<String, TypeName>,
+        estate: Sender<Outgoing>,
+        stop: Stop,
+    ) -> Self {
+        Self { component, spec, types, inputs: BTreeMap::new(), outputs: BTreeMap::new(), estate, stop }
+    }
+
+    pub(super) fn add_input(&mut self, port: &str, incoming: Incoming) {
+        self.inputs.insert(port.into(), incoming);
+    }
+
+    pub(super) fn add_output(&mut self, port: &str, outgoing: Outgoing) {
+        self.outputs.insert(port.into(), outgoing);
+    }
+
+    /// The component's name in the waveform.
+    pub fn component(&self) -> &str {
+        &self.component
+    }
+
+    /// The payload type that a port has in this waveform; `None` when it is not connected.
+    pub fn payload(&self, port: &str) -> Option<&TypeName> {
+        self.types.get(port)
+    }
+
+    /// Whether the waveform connects a port.
+    pub fn is_connected(&self, port: &str) -> bool {
+        self.types.contains_key(port)
+    }
+
+    /// The request to stop, for a component that does not always have a port to block in.
+    pub fn stop_signal(&self) -> StopSignal {
+        StopSignal(self.stop.clone())
+    }
+
+    /// Takes out an input of samples. An input that is not connected has ended.
+    ///
+    /// # Errors
+    /// [`Error::Port`] when there is no such input, it was taken before, or the waveform gave it another type.
+    pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
+        self.check_type(port, &TypeName::of::<T>())?;
+        Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)
+    }
+
+    /// Takes out an output of samples. What is sent to an output that is not connected goes nowhere.
+    ///
+    /// # Errors
+    /// As [`Ports::input`].
+    pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
+        self.check_type(port, &TypeName::of::<T>())?;
+        Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
+    }
+
+    /// Takes out an input of whatever type as bytes.
+    ///
+    /// # Errors
+    /// [`Error::Port`] when there is no such input or it was taken before.
+    pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
+        let sample = self.types.get(port).and_then(|name| crate::payload::builtin(name.as_str()));
+        Subscriber::new(self.take_input(port, sample.map(|(bytes, _)| bytes))?)
+    }
+
+    /// Takes out an output of whatever type as bytes; packets must be a whole number of samples. Use
+    /// [`Loan::send_like`](crate::Loan::send_like) so that the sample index counts samples.
+    ///
+    /// # Errors
+    /// As [`Ports::raw_input`].
+    pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
+        Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
+    }
+
+    /// Takes out an input of messages that the specification calls
+    /// [`PortTypes::message`](super::PortTypes::message).
+    ///
+    /// # Errors
+    /// As [`Ports::raw_input`].
+    pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
+        Ok(MessageSubscriber::new(Subscriber::new(self.take_input(port, None)?)?))
+    }
+
+    /// Takes out an output of messages.
+    ///
+    /// # Errors
+    /// As [`Ports::raw_input`].
+    pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
+        Ok(MessagePublisher::new(self.raw_output(port)?))
+    }
+
+    fn check_type(&self, port: &str, asked: &TypeName) -> Result<()> {
+        match self.types.get(port) {
+            Some(given) if given != asked => {
+                Err(Error::port(port, format!("carries {given} in this waveform, not {asked}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_input(&mut self, port: &str, sample_bytes: Option<usize>) -> Result<Incoming> {
+        match self.inputs.remove(port) {
+            Some(mut incoming) => {
+                incoming.set_sample_bytes(sample_bytes);
+                Ok(incoming)
+            }
+            None => Err(self.missing(port, Direction::Input)),
+        }
+    }
+
+    fn take_output(&mut self, port: &str) -> Result<Outgoing> {
+        self.outputs.remove(port).ok_or_else(|| self.missing(port, Direction::Output))
+    }
+
+    fn missing(&self, port: &str, wanted: Direction) -> Error {
+        match self.spec.find_port(port) {
+            None => Error::port(port, format!("component type `{}` has none of that name", self.spec.name)),
+            Some(spec) if spec.direction != wanted => Error::port(port, "has the other direction"),
+            Some(_) => Error::port(port, "was taken before"),
+        }
+    }
+}
+
+impl Drop for Ports {
+    fn drop(&mut self) {
+        // Outputs that the component never took end their streams with it.
+        for (_, outgoing) in std::mem::take(&mut self.outputs) {
+            let _ = self.estate.send(outgoing);
+        }
+    }
+}
+
+/// The request to stop.
+#[derive(Clone)]
+pub struct StopSignal(Stop);
+
+impl StopSignal {
+    /// Whether the component was asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+
+    /// Sleeps until `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], at once, when the component is asked to stop.
+    pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
+        let mut sleep = Sleep::default();
+        sleep.readable(self.0.bell().as_fd());
+        if sleep.until(Some(deadline))? { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    /// Sleeps for `duration`.
+    ///
+    /// # Errors
+    /// As [`StopSignal::sleep_until`].
+    pub fn sleep(&self, duration: Duration) -> Result<()> {
+        self.sleep_until(Instant::now() + duration)
+    }
+}

@@ -1,0 +1,57 @@
+//! The component types that a program contains, by name.
+
+use std::collections::BTreeMap;
+
+use super::{Component, ComponentSpec, Ports, Properties};
+use crate::error::Result;
+
+/// Runs a component that has been made.
+pub(crate) type Run = Box<dyn FnOnce(Ports) -> Result<()> + Send>;
+
+/// Component types by name.
+///
+/// ```
+/// # use stripline::component::{Component, ComponentSpec, Ports, Properties, Registry};
+/// # struct Null;
+/// # impl Component for Null {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("null", "Does nothing.") }
+/// #     fn new(_: &Properties) -> stripline::Result<Self> { Ok(Self) }
+/// #     fn run(self, _: Ports) -> stripline::Result<()> { Ok(()) }
+/// # }
+/// let registry = Registry::new().with::<Null>();
+/// assert!(registry.specs().contains_key("null"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Registry {
+    specs: BTreeMap<String, ComponentSpec>,
+    makers: BTreeMap<String, fn(&Properties) -> Result<Run>>,
+}
+
+impl Registry {
+    /// Without any type.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With the type `C` as well, under the name it gives itself.
+    #[must_use]
+    pub fn with<C: Component>(mut self) -> Self {
+        let spec = C::describe();
+        self.makers.insert(spec.name.clone(), |properties| {
+            let component = C::new(properties)?;
+            Ok(Box::new(move |ports| component.run(ports)))
+        });
+        self.specs.insert(spec.name.clone(), spec);
+        self
+    }
+
+    /// What the types say of themselves.
+    pub fn specs(&self) -> &BTreeMap<String, ComponentSpec> {
+        &self.specs
+    }
+
+    /// Makes an instance; `None`: there is no such type.
+    pub(crate) fn make(&self, type_name: &str, properties: &Properties) -> Option<Result<Run>> {
+        self.makers.get(type_name).map(|make| make(properties))
+    }
+}

@@ -1,0 +1,66 @@
+//! From the plan to the orders that each component process gets.
+
+use std::collections::BTreeMap;
+
+use super::plan::{ComponentPlan, ConnectionPlan};
+use crate::component::control::{Assignment, Connection, InputAssignment, OutputAssignment};
+use crate::link::Sampling;
+use crate::transport::Endpoint;
+
+/// A connection's name, the same in every report.
+pub(super) fn name(plan: &ConnectionPlan) -> String {
+    format!("{} -> {}", plan.from, plan.to)
+}
+
+/// What a component's process is told of it. Connections from components that are `gone` are left out.
+pub(super) fn assignment(
+    plan: &ComponentPlan,
+    connections: &[ConnectionPlan],
+    gone: impl Fn(&str) -> bool,
+    sampling: Sampling,
+) -> Assignment {
+    let mut outputs: BTreeMap<(&str, &str), OutputAssignment> = BTreeMap::new();
+    for connection in connections.iter().filter(|c| c.from.component == plan.name) {
+        let options = connection.options;
+        let output = outputs
+            .entry((&connection.from.port, &connection.transport))
+            .or_insert_with(|| OutputAssignment {
+                port: connection.from.port.clone(),
+                transport: connection.transport.clone(),
+                scope: options.scope,
+                buffer: options.buffer,
+                depth: options.depth,
+            });
+        // Several receivers share the port: it keeps the strongest of what they ask.
+        output.scope = output.scope.max(options.scope);
+        output.buffer = output.buffer.max(options.buffer);
+        output.depth = output.depth.max(options.depth);
+    }
+    let inputs = connections
+        .iter()
+        .filter(|c| c.to.component == plan.name && !gone(&c.from.component))
+        .map(|c| InputAssignment { port: c.to.port.clone(), connection: name(c), options: c.options });
+    Assignment {
+        name: plan.name.clone(),
+        type_name: plan.spec.name.clone(),
+        properties: plan.properties.clone(),
+        port_types: plan.port_types.clone(),
+        outputs: outputs.into_values().collect(),
+        inputs: inputs.collect(),
+        priority: plan.priority,
+        cpus: plan.cpus.clone(),
+        sampling,
+    }
+}
+
+/// The order to connect.
+pub(super) fn connection(plan: &ConnectionPlan, endpoint: Endpoint) -> Connection {
+    Connection {
+        component: plan.to.component.clone(),
+        port: plan.to.port.clone(),
+        connection: name(plan),
+        payload: plan.payload.clone(),
+        options: plan.options,
+        endpoint,
+    }
+}

@@ -1,0 +1,206 @@
+//! One component process, from the launcher's side.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, PidfdFlags};
+
+use crate::component::control::{CONTROL_VARIABLE, Channel, LAUNCHER_VARIABLE, Order, Report};
+use crate::error::{Error, Result};
+use crate::sys::doorbell::Sleep;
+
+/// Lines of standard error kept as last words.
+const LAST_WORDS: usize = 12;
+/// Characters of a line that are kept.
+const LINE_MAX: usize = 4096;
+
+/// A running process with its control socket and its standard error.
+pub(super) struct ComponentProcess {
+    child: Child,
+    /// Becomes readable when the process has ended.
+    pidfd: OwnedFd,
+    /// `None` once the other end hung up.
+    channel: Option<Channel<Order, Report>>,
+    stderr: Option<ChildStderr>,
+    partial: Vec<u8>,
+    last_words: VecDeque<String>,
+    pub exit: Option<ExitStatus>,
+}
+
+impl ComponentProcess {
+    pub(super) fn spawn(program: &Path) -> Result<Self> {
+        let failed = |e: io::Error| Error::system(format!("cannot start {}", program.display()), e);
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // Only this thread starts processes, so nobody else's child inherits the descriptor in between.
+        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| failed(e.into()))?;
+        let mut child = Command::new(program)
+            .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
+            .env(LAUNCHER_VARIABLE, std::process::id().to_string())
+            .stderr(Stdio::piped())
+            // Ctrl-C goes to the launcher alone, which stops the components in order.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        drop(theirs);
+        let stderr = child.stderr.take();
+        if let Some(stderr) = &stderr {
+            let flags = rustix::fs::fcntl_getfl(stderr).map_err(|e| failed(e.into()))?;
+            rustix::fs::fcntl_setfl(stderr, flags | rustix::fs::OFlags::NONBLOCK)
+                .map_err(|e| failed(e.into()))?;
+        }
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pidfd = pid
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|e| failed(e.into()));
+        match pidfd {
+            Ok(pidfd) => Ok(Self {
+                child,
+                pidfd,
+                channel: Some(Channel::new(ours)),
+                stderr,
+                partial: Vec::new(),
+                last_words: VecDeque::new(),
+                exit: None,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+        if self.exit.is_none() {
+            sleep.readable(self.pidfd.as_fd());
+        }
+        if let Some(channel) = &self.channel {
+            sleep.readable(channel.as_fd());
+        }
+        if let Some(stderr) = &self.stderr {
+            sleep.readable(stderr.as_fd());
+        }
+    }
+
+    /// Sends an order; a process that does not listen any more is found out by its exit.
+    pub(super) fn order(&self, order: &Order) {
+        if let Some(channel) = &self.channel {
+            let _ = channel.send(order);
+        }
+    }
+
+    /// Everything it has said since, without blocking.
+    ///
+    /// # Errors
+    /// What it said that is no report.
+    pub(super) fn reports(&mut self) -> Result<VecDeque<Report>, String> {
+        let mut reports = VecDeque::new();
+        while let Some(channel) = &mut self.channel {
+            let mut sleep = Sleep::default();
+            sleep.readable(channel.as_fd());
+            if !sleep.until(Some(std::time::Instant::now())).unwrap_or(false) {
+                break;
+            }
+            drop(sleep);
+            match channel.receive(&mut reports) {
+                Ok(true) => {}
+                Ok(false) => self.channel = None,
+                Err(error) => {
+                    self.channel = None;
+                    return Err(format!("does not speak the launcher's language: {error}"));
+                }
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Complete lines of its standard error since.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut piece = [0; 4096];
+        while let Some(stderr) = &mut self.stderr {
+            match stderr.read(&mut piece) {
+                Ok(0) => self.stderr = None,
+                Ok(read) => self.partial.extend_from_slice(&piece[..read]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.stderr = None,
+            }
+            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
+                lines.push(text(&line));
+            }
+            if self.partial.len() > LINE_MAX {
+                lines.push(text(&std::mem::take(&mut self.partial)));
+            }
+        }
+        if self.stderr.is_none() && !self.partial.is_empty() {
+            lines.push(text(&std::mem::take(&mut self.partial)));
+        }
+        for line in &lines {
+            if self.last_words.len() == LAST_WORDS {
+                self.last_words.pop_front();
+            }
+            self.last_words.push_back(line.clone());
+        }
+        lines
+    }
+
+    /// Its last lines of standard error.
+    pub(super) fn last_words(&self) -> Vec<String> {
+        self.last_words.iter().cloned().collect()
+    }
+
+    /// Notices that it has ended; true the first time.
+    pub(super) fn has_exited(&mut self) -> bool {
+        if self.exit.is_some() {
+            return false;
+        }
+        self.exit = self.child.try_wait().ok().flatten();
+        self.exit.is_some()
+    }
+
+    pub(super) fn kill(&mut self) {
+        if self.exit.is_none() {
+            // Its whole group: a component's own children go with it.
+            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            }
+            let _ = self.child.kill();
+        }
+    }
+}
+
+impl Drop for ComponentProcess {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How a process ended, in words.
+pub(super) fn exit_text(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "exited before its work was done".into(),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(9)) => "was killed (SIGKILL)".into(),
+        (None, Some(11)) => "crashed (SIGSEGV)".into(),
+        (None, Some(6)) => "aborted (SIGABRT)".into(),
+        (None, Some(7)) => "crashed (SIGBUS)".into(),
+        (None, Some(15)) => "was terminated (SIGTERM)".into(),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_string()
+}

@@ -1,0 +1,86 @@
+//! What a run has done, connection by connection.
+
+use serde::Serialize;
+
+use crate::link::{ConnectionReport, LatencyReport};
+
+/// The whole of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    /// The waveform's name.
+    pub waveform: String,
+    /// From the start of all components to the end of the last, seconds.
+    pub duration_s: f64,
+    /// Why the waveform failed; `None`: it ended cleanly.
+    pub failure: Option<String>,
+    /// Why it was stopped before its own end, if it was.
+    pub stopped: Option<String>,
+    /// In the waveform's order.
+    pub components: Vec<ComponentResult>,
+    /// In the waveform's order.
+    pub connections: Vec<ConnectionResult>,
+}
+
+/// One component of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComponentResult {
+    /// Its name in the waveform.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// `thread` or `process`.
+    pub placement: &'static str,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// `ended`, `failed` or `stopped`.
+    pub outcome: &'static str,
+}
+
+/// One connection of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionResult {
+    /// The sending port.
+    pub from: String,
+    /// The receiving port.
+    pub to: String,
+    /// What carried it.
+    pub transport: String,
+    /// The payload type.
+    pub payload: String,
+    /// Packets received.
+    pub packets: u64,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Payload bytes a second over the run.
+    pub bytes_per_s: f64,
+    /// Packets known to be lost.
+    pub lost: u64,
+    /// Samples known to be lost.
+    pub lost_samples: u64,
+    /// Gaps reported to the receiver.
+    pub gaps: u64,
+    /// Packets that arrived after a later one.
+    pub reordered: u64,
+    /// How often the sender vanished.
+    pub peer_deaths: u64,
+    /// Sent to received, nanoseconds.
+    pub latency_ns: LatencyReport,
+    /// Received to taken by the component, nanoseconds.
+    pub queued_ns: LatencyReport,
+    /// Taken to finished, nanoseconds.
+    pub service_ns: LatencyReport,
+    /// `complete`, or `partial` when the receiver died and took its last figures with it.
+    pub statistics: &'static str,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Since all components run, seconds.
+    pub elapsed_s: f64,
+    /// The counters of every connection, in the waveform's order.
+    pub connections: Vec<ConnectionReport>,
+    /// Components that have ended, of all.
+    pub ended: (usize, usize),
+}

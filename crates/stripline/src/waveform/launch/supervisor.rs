@@ -1,0 +1,745 @@
+//! The loop that starts, connects, watches and stops the components of a waveform.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::signals::Signals;
+use super::process::{ComponentProcess, exit_text};
+use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
+use super::{Observer, RunOptions};
+use crate::component::control::{self, Order, Report};
+use crate::error::Result;
+use crate::link::{ConnectionReport, ReportWithTimes};
+use crate::sys::doorbell::Sleep;
+use crate::transport::Endpoint;
+use crate::waveform::assign;
+use crate::waveform::plan::{Placement, Program, Restart, Waveform};
+
+/// A process must have registered within this time.
+const REGISTER_TIME: Duration = Duration::from_secs(10);
+/// All components must be made and connected within this time.
+const CONNECT_TIME: Duration = Duration::from_secs(60);
+/// After the sources were asked to stop, the rest is asked too after this time, and killed after twice this time.
+const STOP_TIME: Duration = Duration::from_secs(5);
+/// After a failure, the others have this time to end.
+const FAILURE_TIME: Duration = Duration::from_secs(2);
+/// Between two looks at the counters.
+const POLL_TIME: Duration = Duration::from_millis(250);
+/// A component that fails more often than this within [`RESTART_WINDOW`] is given up.
+const RESTARTS_MAX: usize = 5;
+const RESTART_WINDOW: Duration = Duration::from_secs(10);
+
+pub(super) struct Supervisor<'a> {
+    waveform: &'a Waveform,
+    options: &'a RunOptions,
+    observer: &'a mut dyn Observer,
+    groups: Vec<Group>,
+    members: Vec<Member>,
+    links: Vec<Link>,
+    signals: Signals,
+    phase: Phase,
+    launched: Instant,
+    started: Option<Instant>,
+    ended: Option<Instant>,
+    next_poll: Instant,
+    failure: Option<String>,
+    stopped: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Until every component is made and every connection made.
+    Starting,
+    Running,
+    /// The sources were asked to stop at this time.
+    Draining(Instant),
+    /// Everybody was asked to stop; those who have not by this time are killed.
+    Stopping(Instant),
+}
+
+/// A process and the components in it.
+struct Group {
+    program: PathBuf,
+    members: Vec<usize>,
+    process: Option<ComponentProcess>,
+    spawned: Instant,
+    registered: bool,
+    /// To be started again at this time.
+    restart_at: Option<Instant>,
+    failures: Vec<Instant>,
+    restarts: u32,
+}
+
+struct Member {
+    group: usize,
+    endpoints: BTreeMap<(String, String), Endpoint>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its process is not there yet or has not made it yet.
+    Absent,
+    Initialized,
+    Running,
+    Ended,
+    Failed,
+}
+
+/// One connection's state.
+#[derive(Default)]
+struct Link {
+    ordered: bool,
+    connected: bool,
+    /// What earlier incarnations of the receiver measured.
+    before: ReportWithTimes,
+    /// What the present one has counted so far.
+    counters: ConnectionReport,
+    /// What it measured, once it has ended.
+    last: Option<ReportWithTimes>,
+    partial: bool,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(
+        waveform: &'a Waveform,
+        options: &'a RunOptions,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut members = Vec::new();
+        let mut threads = None;
+        let now = Instant::now();
+        for (index, component) in waveform.components.iter().enumerate() {
+            let shared = (component.placement == Placement::Thread).then_some(threads).flatten();
+            let group = shared.unwrap_or_else(|| {
+                groups.push(Group {
+                    program: match &component.program {
+                        Program::Stock => options.host.clone(),
+                        Program::Executable(path) => path.clone(),
+                    },
+                    members: Vec::new(),
+                    process: None,
+                    spawned: now,
+                    registered: false,
+                    restart_at: None,
+                    failures: Vec::new(),
+                    restarts: 0,
+                });
+                groups.len() - 1
+            });
+            if component.placement == Placement::Thread {
+                threads = Some(group);
+            }
+            groups[group].members.push(index);
+            members.push(Member { group, endpoints: BTreeMap::new(), state: State::Absent });
+        }
+        Ok(Self {
+            links: waveform.connections.iter().map(|_| Link::default()).collect(),
+            waveform,
+            options,
+            observer,
+            groups,
+            members,
+            signals: Signals::catch()?,
+            phase: Phase::Starting,
+            launched: now,
+            started: None,
+            ended: None,
+            next_poll: now,
+            failure: None,
+            stopped: None,
+        })
+    }
+
+    pub(super) fn run(mut self) -> Result<RunReport> {
+        for group in 0..self.groups.len() {
+            self.spawn(group);
+        }
+        while !self.is_over() {
+            self.sleep()?;
+            self.heed_signals();
+            for group in 0..self.groups.len() {
+                self.listen_to(group);
+            }
+            self.heed_time();
+        }
+        self.ended.get_or_insert_with(Instant::now);
+        self.dismiss();
+        Ok(self.report())
+    }
+
+    fn is_over(&self) -> bool {
+        self.members.iter().all(|member| matches!(member.state, State::Ended | State::Failed))
+            || self.groups.iter().all(|group| group.process.is_none() && group.restart_at.is_none())
+    }
+
+    fn spawn(&mut self, group: usize) {
+        let entry = &mut self.groups[group];
+        entry.restart_at = None;
+        entry.registered = false;
+        entry.spawned = Instant::now();
+        match ComponentProcess::spawn(&entry.program) {
+            Ok(process) => entry.process = Some(process),
+            Err(error) => {
+                let names = self.names(group);
+                self.mark_failed(group);
+                self.fail(format!("component {names}: {error}"));
+            }
+        }
+    }
+
+    /// Sleeps until somebody says something, dies, or a time is reached.
+    fn sleep(&self) -> Result<()> {
+        let mut deadline = self.next_poll;
+        for group in &self.groups {
+            deadline = group.restart_at.map_or(deadline, |at| deadline.min(at));
+        }
+        if let (Some(started), Some(duration)) = (self.started, self.options.duration) {
+            deadline = deadline.min(started + duration);
+        }
+        let mut sleep = Sleep::default();
+        sleep.readable(self.signals.as_fd());
+        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut sleep));
+        sleep.until(Some(deadline.max(Instant::now()))).map(drop)
+    }
+
+    fn heed_signals(&mut self) {
+        for signal in self.signals.pending() {
+            let name = if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "SIGTERM" };
+            match self.phase {
+                Phase::Starting => {
+                    self.stopped = Some(name.into());
+                    self.observer.stopping(name);
+                    self.stop_all(Duration::ZERO);
+                }
+                Phase::Running => {
+                    self.stopped = Some(name.into());
+                    self.drain(name);
+                }
+                Phase::Draining(_) | Phase::Stopping(_) => {
+                    self.fail(format!("ended at once on a second {name}; packets on their way are lost"));
+                    self.stop_all(Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    fn heed_time(&mut self) {
+        let now = Instant::now();
+        for group in 0..self.groups.len() {
+            if self.groups[group].restart_at.is_some_and(|at| now >= at) {
+                self.spawn(group);
+            }
+            let entry = &self.groups[group];
+            if entry.process.is_some() && !entry.registered && now >= entry.spawned + REGISTER_TIME {
+                let names = self.names(group);
+                let program = entry.program.display();
+                self.fail(format!(
+                    "component {names}: {program} did not register within {} s; does its main call \
+                     stripline::component::main?",
+                    REGISTER_TIME.as_secs()
+                ));
+            }
+        }
+        match self.phase {
+            Phase::Starting if now >= self.launched + CONNECT_TIME => {
+                let slow: Vec<&str> = self
+                    .waveform
+                    .components
+                    .iter()
+                    .zip(&self.members)
+                    .filter(|(_, member)| member.state == State::Absent)
+                    .map(|(component, _)| component.name.as_str())
+                    .collect();
+                self.fail(format!("not ready after {} s: {}", CONNECT_TIME.as_secs(), slow.join(", ")));
+            }
+            Phase::Running => {
+                if let (Some(started), Some(duration)) = (self.started, self.options.duration)
+                    && now >= started + duration
+                {
+                    let reason = format!("the duration of {} s is over", duration.as_secs_f64());
+                    self.stopped = Some(reason.clone());
+                    self.drain(&reason);
+                }
+            }
+            Phase::Draining(since) if now >= since + STOP_TIME => self.stop_all(STOP_TIME),
+            Phase::Stopping(deadline) if now >= deadline => self.kill_all(),
+            Phase::Starting | Phase::Draining(_) | Phase::Stopping(_) => {}
+        }
+        if now >= self.next_poll {
+            self.next_poll = now + POLL_TIME;
+            if self.started.is_some() {
+                self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Poll));
+                let progress = self.progress();
+                self.observer.progress(&progress);
+            }
+        }
+    }
+
+    fn listen_to(&mut self, group: usize) {
+        let Some(process) = &mut self.groups[group].process else { return };
+        // Its exit first: what it said before is then certainly there to read.
+        let exited = process.has_exited();
+        let reports = process.reports();
+        let lines = process.lines();
+        let names = self.names(group);
+        for line in lines {
+            self.observer.line(&names, &line);
+        }
+        match reports {
+            Ok(reports) => reports.into_iter().for_each(|report| self.hear(group, report)),
+            Err(deed) => {
+                if let Some(process) = &mut self.groups[group].process {
+                    process.kill();
+                }
+                self.fail(format!("component {names}: {deed}"));
+            }
+        }
+        if exited {
+            self.bury(group);
+        }
+    }
+
+    fn hear(&mut self, group: usize, report: Report) {
+        match report {
+            Report::Registered { version } if version == control::VERSION => {
+                self.groups[group].registered = true;
+                let orders = self.groups[group].members.iter().map(|index| {
+                    let connections = &self.waveform.connections;
+                    let gone = |from: &str| self.state_of(from) == Some(State::Ended);
+                    assign::assignment(&self.waveform.components[*index], connections, gone, self.options.sampling)
+                });
+                let order = Order::Assign(orders.collect());
+                self.order(group, &order);
+            }
+            Report::Registered { version } => {
+                let names = self.names(group);
+                self.fail(format!(
+                    "component {names}: its executable speaks version {version} of the launcher's language, not \
+                     {}; build it against this version of stripline",
+                    control::VERSION
+                ));
+            }
+            Report::Initialized { component, endpoints } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    let map = endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
+                    self.members[index].endpoints = map.collect();
+                    self.members[index].state = State::Initialized;
+                    self.connect_what_can_be();
+                    self.start_what_can_be();
+                }
+            }
+            Report::Connected { component, connection } => {
+                if self.index_in(group, &component).is_some()
+                    && let Some(link) = self.link_mut(&connection)
+                {
+                    link.connected = true;
+                    self.start_what_can_be();
+                }
+            }
+            Report::ConnectFailed { component, connection, problem } => {
+                if self.index_in(group, &component).is_some() {
+                    self.connect_failed(&connection, &problem);
+                }
+            }
+            Report::Warning { component, text } => self.observer.warning(&component, &text),
+            Report::Counters(counters) => {
+                for counters in counters {
+                    if let Some(link) = self.link_mut(&counters.connection)
+                        && link.last.is_none()
+                    {
+                        link.counters = counters;
+                    }
+                }
+            }
+            Report::Ended { component, outcome, reports } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    for report in reports {
+                        if let Some(link) = self.link_mut(&report.counters.connection) {
+                            link.last = Some(report);
+                        }
+                    }
+                    self.component_ended(group, index, outcome);
+                }
+            }
+        }
+    }
+
+    fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
+        let component = &self.waveform.components[index];
+        match outcome {
+            Ok(()) => {
+                self.members[index].state = State::Ended;
+                // Its connections will not be made any more; whoever waits for them need not.
+                self.connect_what_can_be();
+                self.start_what_can_be();
+            }
+            Err(problem) => {
+                let name = component.name.clone();
+                if component.restart == Restart::OnFailure && self.may_restart(group) {
+                    self.observer.warning(&name, &format!("failed: {problem}; it is started again"));
+                    if let Some(process) = &mut self.groups[group].process {
+                        process.kill();
+                    }
+                } else {
+                    self.members[index].state = State::Failed;
+                    self.fail(format!("component {name} failed: {problem}"));
+                }
+            }
+        }
+    }
+
+    /// A process has ended.
+    fn bury(&mut self, group: usize) {
+        let names = self.names(group);
+        let Some(process) = self.groups[group].process.take() else { return };
+        let unfinished: Vec<usize> = self.groups[group]
+            .members
+            .iter()
+            .copied()
+            .filter(|index| !matches!(self.members[*index].state, State::Ended | State::Failed))
+            .collect();
+        if unfinished.is_empty() {
+            return;
+        }
+        let how = process.exit.map_or_else(|| "ended".into(), exit_text);
+        let restart = unfinished.iter().all(|i| self.waveform.components[*i].restart == Restart::OnFailure);
+        if restart && self.may_restart(group) {
+            self.prepare_restart(group, &names, &how);
+            return;
+        }
+        self.mark_failed(group);
+        if self.stopped.is_none() || self.failure.is_none() {
+            let registered = self.groups[group].registered;
+            let hint = if registered { "" } else { " before it registered" };
+            let mut text = format!("component {names} {how}{hint}");
+            let words = process.last_words();
+            if !words.is_empty() {
+                text.push_str("; its last words:");
+                words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
+            }
+            self.fail(text);
+        }
+    }
+
+    fn may_restart(&mut self, group: usize) -> bool {
+        let now = Instant::now();
+        let failures = &mut self.groups[group].failures;
+        failures.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
+        self.phase == Phase::Running && failures.len() < RESTARTS_MAX
+    }
+
+    fn prepare_restart(&mut self, group: usize, names: &str, how: &str) {
+        let now = Instant::now();
+        let entry = &mut self.groups[group];
+        let pause = Duration::from_millis(20 << entry.failures.len().min(6));
+        entry.failures.push(now);
+        entry.restarts += 1;
+        entry.restart_at = Some(now + pause);
+        self.observer.warning(names, &format!("{how}; it is started again"));
+        let members = entry.members.clone();
+        for index in members {
+            self.members[index].state = State::Absent;
+            self.members[index].endpoints.clear();
+            let name = &self.waveform.components[index].name;
+            for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                if plan.to.component == *name {
+                    link.settle();
+                }
+                if plan.to.component == *name || plan.from.component == *name {
+                    (link.ordered, link.connected) = (false, false);
+                }
+            }
+        }
+    }
+
+    fn connect_failed(&mut self, connection: &str, problem: &str) {
+        let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
+            return;
+        };
+        // A sender that restarts just now makes a new attempt when it is there again; otherwise it is a failure.
+        let from = &self.waveform.connections[index].from.component;
+        let sender = self.state_of(from);
+        if self.phase == Phase::Running && sender != Some(State::Running) {
+            self.links[index].ordered = false;
+            return;
+        }
+        if matches!(self.phase, Phase::Starting | Phase::Running) {
+            self.fail(format!("connection {connection}: {problem}"));
+        }
+    }
+
+    /// Orders every connection whose two ends exist.
+    fn connect_what_can_be(&mut self) {
+        let present = |state| matches!(state, Some(State::Initialized | State::Running));
+        for (index, plan) in self.waveform.connections.iter().enumerate() {
+            if self.links[index].ordered || !present(self.state_of(&plan.to.component)) {
+                continue;
+            }
+            let Some(from) = self.member_of(&plan.from.component) else { continue };
+            let key = (plan.from.port.clone(), plan.transport.clone());
+            let Some(endpoint) = self.members[from].endpoints.get(&key).cloned() else { continue };
+            if !present(Some(self.members[from].state)) {
+                continue;
+            }
+            self.links[index].ordered = true;
+            if let Some(to) = self.member_of(&plan.to.component) {
+                self.order(self.members[to].group, &Order::Connect(assign::connection(plan, endpoint)));
+            }
+        }
+    }
+
+    /// Starts everything once everything is connected; later, what was started again once its own connections
+    /// are.
+    fn start_what_can_be(&mut self) {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return;
+        }
+        if self.phase == Phase::Starting {
+            let made = self.members.iter().all(|m| matches!(m.state, State::Initialized | State::Ended));
+            if !made || !self.links.iter().all(|link| link.connected) {
+                return;
+            }
+            self.phase = Phase::Running;
+            self.started = Some(Instant::now());
+            self.observer.started();
+        }
+        for index in 0..self.members.len() {
+            if self.members[index].state != State::Initialized {
+                continue;
+            }
+            let name = &self.waveform.components[index].name;
+            let waits = self.waveform.connections.iter().zip(&self.links).any(|(plan, link)| {
+                let (from, to) = (&plan.from.component, &plan.to.component);
+                let other = if from == name { to } else { from };
+                let exists = !matches!(self.state_of(other), Some(State::Ended | State::Absent) | None);
+                (from == name || to == name) && exists && !link.connected
+            });
+            if !waits {
+                self.members[index].state = State::Running;
+                self.order(self.members[index].group, &Order::Start { component: name.clone() });
+            }
+        }
+    }
+
+    /// Asks the sources to stop; the rest ends when it has received everything.
+    fn drain(&mut self, reason: &str) {
+        self.observer.stopping(reason);
+        self.phase = Phase::Draining(Instant::now());
+        self.give_up_restarts();
+        let mut sources: Vec<usize> = Vec::new();
+        for (index, component) in self.waveform.components.iter().enumerate() {
+            if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {
+                sources.push(index);
+            }
+        }
+        if sources.is_empty() {
+            sources = (0..self.members.len()).collect();
+        }
+        sources.into_iter().for_each(|index| self.stop(index));
+    }
+
+    fn stop_all(&mut self, grace: Duration) {
+        self.phase = Phase::Stopping(Instant::now() + grace);
+        self.give_up_restarts();
+        (0..self.members.len()).for_each(|index| self.stop(index));
+    }
+
+    fn stop(&self, index: usize) {
+        let component = self.waveform.components[index].name.clone();
+        self.order(self.members[index].group, &Order::Stop { component });
+    }
+
+    fn give_up_restarts(&mut self) {
+        for group in 0..self.groups.len() {
+            if self.groups[group].restart_at.take().is_some() {
+                self.mark_failed(group);
+            }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        let stuck: Vec<String> = (0..self.groups.len())
+            .filter(|group| self.groups[*group].process.is_some() && self.has_unfinished(*group))
+            .map(|group| self.names(group))
+            .collect();
+        if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
+            self.fail(format!("{} did not stop and had to be killed", stuck.join(", ")));
+        }
+        for group in 0..self.groups.len() {
+            if let Some(process) = &mut self.groups[group].process {
+                process.kill();
+            }
+            self.mark_failed(group);
+        }
+    }
+
+    /// Notes the first failure and stops the rest.
+    fn fail(&mut self, what: String) {
+        if self.failure.is_none() {
+            self.failure = Some(what);
+        }
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            self.stop_all(FAILURE_TIME);
+        }
+    }
+
+    fn mark_failed(&mut self, group: usize) {
+        for index in self.groups[group].members.clone() {
+            let state = &mut self.members[index].state;
+            if *state != State::Ended {
+                *state = State::Failed;
+                let name = &self.waveform.components[index].name;
+                for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                    link.partial |= plan.to.component == *name && link.last.is_none();
+                }
+            }
+        }
+    }
+
+    /// Ends the processes whose work is done.
+    fn dismiss(&mut self) {
+        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Release));
+        let deadline = Instant::now() + FAILURE_TIME;
+        for group in 0..self.groups.len() {
+            let names = self.names(group);
+            while let Some(process) = &mut self.groups[group].process {
+                process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                if process.has_exited() {
+                    process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                    self.groups[group].process = None;
+                    break;
+                }
+                let mut sleep = Sleep::default();
+                process.sleep_on(&mut sleep);
+                if !sleep.until(Some(deadline)).unwrap_or(false) {
+                    // Dropping kills and waits.
+                    self.groups[group].process = None;
+                }
+            }
+        }
+    }
+
+    fn order(&self, group: usize, order: &Order) {
+        if let Some(process) = &self.groups[group].process {
+            process.order(order);
+        }
+    }
+
+    fn names(&self, group: usize) -> String {
+        let names = self.groups[group].members.iter().map(|i| self.waveform.components[*i].name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    fn member_of(&self, component: &str) -> Option<usize> {
+        self.waveform.components.iter().position(|c| c.name == component)
+    }
+
+    fn state_of(&self, component: &str) -> Option<State> {
+        self.member_of(component).map(|index| self.members[index].state)
+    }
+
+    /// A component by name, if it belongs to that group: a process speaks for its own only.
+    fn index_in(&self, group: usize, component: &str) -> Option<usize> {
+        self.member_of(component).filter(|index| self.members[*index].group == group)
+    }
+
+    fn has_unfinished(&self, group: usize) -> bool {
+        let states = self.groups[group].members.iter().map(|i| self.members[*i].state);
+        states.into_iter().any(|state| !matches!(state, State::Ended | State::Failed))
+    }
+
+    fn link_mut(&mut self, connection: &str) -> Option<&mut Link> {
+        let index = self.waveform.connections.iter().position(|c| assign::name(c) == connection)?;
+        Some(&mut self.links[index])
+    }
+
+    fn progress(&self) -> Progress {
+        let ended = self.members.iter().filter(|m| matches!(m.state, State::Ended | State::Failed)).count();
+        Progress {
+            elapsed_s: self.elapsed().as_secs_f64(),
+            connections: self.links.iter().map(|link| link.total().counters).collect(),
+            ended: (ended, self.members.len()),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.map_or(Duration::ZERO, |started| {
+            self.ended.unwrap_or_else(Instant::now).duration_since(started)
+        })
+    }
+
+    fn report(self) -> RunReport {
+        let duration_s = self.elapsed().as_secs_f64();
+        let components = self.waveform.components.iter().zip(&self.members);
+        let connections = self.waveform.connections.iter().zip(&self.links);
+        RunReport {
+            waveform: self.waveform.name.clone(),
+            duration_s,
+            components: components
+                .map(|(plan, member)| ComponentResult {
+                    name: plan.name.clone(),
+                    type_name: plan.spec.name.clone(),
+                    placement: match plan.placement {
+                        Placement::Thread => "thread",
+                        Placement::Process => "process",
+                    },
+                    restarts: self.groups[member.group].restarts,
+                    outcome: match member.state {
+                        State::Ended => "ended",
+                        State::Failed => "failed",
+                        State::Absent | State::Initialized | State::Running => "stopped",
+                    },
+                })
+                .collect(),
+            connections: connections
+                .map(|(plan, link)| {
+                    let total = link.total();
+                    ConnectionResult {
+                        from: plan.from.to_string(),
+                        to: plan.to.to_string(),
+                        transport: plan.transport.clone(),
+                        payload: plan.payload.to_string(),
+                        packets: total.counters.packets,
+                        bytes: total.counters.bytes,
+                        bytes_per_s: if duration_s > 0.0 { total.counters.bytes as f64 / duration_s } else { 0.0 },
+                        lost: total.counters.lost,
+                        lost_samples: total.counters.lost_samples,
+                        gaps: total.counters.gaps,
+                        reordered: total.counters.reordered,
+                        peer_deaths: total.counters.peer_deaths,
+                        latency_ns: total.latency.percentiles(),
+                        queued_ns: total.queued.percentiles(),
+                        service_ns: total.service.percentiles(),
+                        statistics: if link.partial { "partial" } else { "complete" },
+                    }
+                })
+                .collect(),
+            failure: self.failure,
+            stopped: self.stopped,
+        }
+    }
+}
+
+impl Link {
+    /// Everything that all incarnations of the receiver have counted.
+    fn total(&self) -> ReportWithTimes {
+        let mut total = self.before.clone();
+        match &self.last {
+            Some(last) => total.add(last),
+            None => total.add(&ReportWithTimes { counters: self.counters.clone(), ..Default::default() }),
+        }
+        total
+    }
+
+    /// The receiver's incarnation is over.
+    fn settle(&mut self) {
+        self.partial |= self.last.is_none();
+        self.before = self.total();
+        self.counters = ConnectionReport::default();
+        self.last = None;
+    }
+}
