@@ -86,7 +86,8 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
     // SAFETY: the launcher passed this descriptor for us to own; nothing in this process uses it yet. Should
     // the variable lie, the checks below only find a descriptor that does not behave as a socket.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
     let stream = UnixStream::from(fd);
     crate::sys::socket::check_same_user(&stream)?;
     let launcher = std::env::var(LAUNCHER_VARIABLE).ok().and_then(|text| text.parse().ok());
@@ -139,7 +140,8 @@ struct Ready {
 impl Host {
     fn new(registry: Registry, stream: UnixStream) -> Result<Self> {
         let channel = Channel::new(stream);
-        let copy = channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
+        let copy =
+            channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
         let reporter = Arc::new(Reporter(Mutex::new(copy)));
         reporter.say(&Report::Registered { version: control::VERSION });
         Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
@@ -148,10 +150,8 @@ impl Host {
     fn obey(mut self) -> Result<()> {
         let mut orders = VecDeque::new();
         loop {
-            let listening = self
-                .channel
-                .receive(&mut orders)
-                .map_err(|e| Error::system("the launcher's socket", e))?;
+            let listening =
+                self.channel.receive(&mut orders).map_err(|e| Error::system("the launcher's socket", e))?;
             if !listening {
                 // The launcher is gone: nobody is left to stop or collect this process.
                 return Err(Error::failed("the launcher is gone"));

@@ -49,6 +49,7 @@ mod spec;
 pub use host::{DESCRIBE_OPTION, host_if_launched, main};
 pub use ports::{Ports, StopSignal};
 pub use registry::Registry;
+pub(crate) use spec::number;
 pub use spec::{
     ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertyKind, PropertySpec, Value,
 };

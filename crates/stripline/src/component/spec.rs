@@ -274,7 +274,7 @@ impl PropertySpec {
                     Ok(value.clone())
                 } else {
                     let range = self.kind.range_text();
-                    Err(format!("`{name}` is {x}; it must be {range}"))
+                    Err(format!("`{name}` is {}; it must be {range}", number(*x)))
                 }
             }
             (PropertyKind::Choice { choices }, Value::Text(text)) => {
@@ -299,12 +299,8 @@ impl PropertySpec {
             PropertyKind::Integer { .. } => {
                 Value::Integer(text.replace('_', "").parse().map_err(|_| wrong())?)
             }
-            PropertyKind::Float { .. } => {
-                Value::Float(text.replace('_', "").parse().map_err(|_| wrong())?)
-            }
-            PropertyKind::Text | PropertyKind::Choice { .. } | PropertyKind::Path => {
-                Value::Text(text.into())
-            }
+            PropertyKind::Float { .. } => Value::Float(text.replace('_', "").parse().map_err(|_| wrong())?),
+            PropertyKind::Text | PropertyKind::Choice { .. } | PropertyKind::Path => Value::Text(text.into()),
         };
         self.check(&value)
     }
@@ -363,14 +359,23 @@ impl PropertyKind {
         match self {
             Self::Integer { min: i64::MIN, max: i64::MAX } => String::new(),
             Self::Integer { min, max: i64::MAX } => format!("{min} or more"),
+            Self::Integer { min: i64::MIN, max } => format!("{max} or less"),
             Self::Integer { min, max } => format!("from {min} to {max}"),
-            Self::Float { min, max } if *min == f64::MIN && *max == f64::MAX => "a finite number".into(),
-            Self::Float { min, max } if *max == f64::MAX => format!("{min} or more"),
-            Self::Float { min, max } => format!("from {min} to {max}"),
+            Self::Float { min, max } => match (*min == f64::MIN, *max == f64::MAX) {
+                (true, true) => "a finite number".into(),
+                (false, true) => format!("{} or more", number(*min)),
+                (true, false) => format!("{} or less", number(*max)),
+                (false, false) => format!("from {} to {}", number(*min), number(*max)),
+            },
             Self::Choice { choices } => choices.join(" | "),
             Self::Boolean | Self::Text | Self::Path => String::new(),
         }
     }
+}
+
+/// A number as people write it: very large and very small ones with an exponent.
+pub(crate) fn number(x: f64) -> String {
+    if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }
 
 /// A property's value.

@@ -120,7 +120,8 @@ impl Outgoing {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
         self.admit();
-        let repeat = self.sequence.is_multiple_of(DESCRIBE_EVERY) && self.outlets.iter().any(|o| o.is_lossy());
+        let repeat =
+            self.sequence.is_multiple_of(DESCRIBE_EVERY) && self.outlets.iter().any(|o| o.is_lossy());
         if !self.described || repeat {
             self.describe(wait)?;
         }

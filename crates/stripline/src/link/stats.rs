@@ -164,7 +164,6 @@ impl ReportWithTimes {
     }
 }
 
-
 /// A histogram as pairs of nanoseconds and count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded(pub(crate) Vec<(u64, u64)>);
@@ -186,7 +185,13 @@ impl Recorded {
             }
             let wanted = (samples as f64 * quantile).ceil() as u64;
             let mut seen = 0;
-            pairs.iter().find(|pair| { seen += pair.1; seen >= wanted }).map(|pair| pair.0)
+            pairs
+                .iter()
+                .find(|pair| {
+                    seen += pair.1;
+                    seen >= wanted
+                })
+                .map(|pair| pair.0)
         };
         LatencyReport {
             p50: at(0.5),

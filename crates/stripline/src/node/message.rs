@@ -90,8 +90,9 @@ impl<M: Serialize> MessagePublisher<M> {
 
     fn encode(&self, message: &M) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        ciborium::into_writer(message, &mut bytes)
-            .map_err(|e| Error::failed(format!("{}: a message does not encode: {e}", self.publisher.name())))?;
+        ciborium::into_writer(message, &mut bytes).map_err(|e| {
+            Error::failed(format!("{}: a message does not encode: {e}", self.publisher.name()))
+        })?;
         Ok(bytes)
     }
 }

@@ -98,12 +98,8 @@ impl Node {
             return Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")));
         }
         let name = format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw());
-        let shared = Arc::new(Shared {
-            topics,
-            bell: Doorbell::new()?,
-            stop: Stop::new()?,
-            state: Mutex::default(),
-        });
+        let shared =
+            Arc::new(Shared { topics, bell: Doorbell::new()?, stop: Stop::new()?, state: Mutex::default() });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-node".into())
@@ -166,7 +162,8 @@ impl Node {
         })?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
         self.shared.state().own.push(offer.clone());
-        let withdrawal = Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
+        let withdrawal =
+            Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // Its own subscribers need not wait for anybody.
         self.shared.learn(offer);
         self.shared.bell.ring();
@@ -235,8 +232,11 @@ impl Shared {
         };
         for (mailbox, payload) in wanted {
             let connection = format!("{}@{} -> {0}", offer.topic, offer.endpoint.address);
-            let request =
-                Connect { connection: connection.clone(), payload, options: self.topics.of(&offer.topic).link };
+            let request = Connect {
+                connection: connection.clone(),
+                payload,
+                options: self.topics.of(&offer.topic).link,
+            };
             let inlet =
                 transport::find(&offer.endpoint.transport).and_then(|t| t.connect(&offer.endpoint, &request));
             match inlet {

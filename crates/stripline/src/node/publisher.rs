@@ -153,10 +153,9 @@ impl<T: Sample> Publisher<T> {
     }
 
     fn loan_within(&mut self, samples: usize, wait: Wait) -> Result<Loan<'_, T>> {
-        let bytes = samples.checked_mul(size_of::<T>()).ok_or(Error::TooLarge {
-            bytes: usize::MAX,
-            bytes_max: self.samples_max() * size_of::<T>(),
-        })?;
+        let bytes = samples
+            .checked_mul(size_of::<T>())
+            .ok_or(Error::TooLarge { bytes: usize::MAX, bytes_max: self.samples_max() * size_of::<T>() })?;
         let link = self.link();
         let place = LentMut::new::<T>(link.reserve(bytes, wait)?);
         Ok(Loan { link, place, samples, stamp: Stamp::default(), wait, sent: false, of: PhantomData })

@@ -56,7 +56,9 @@ pub(super) fn run(name: &str, bell: &Doorbell, mut household: impl Household) {
     let mut last_words = Instant::now();
     loop {
         let outcome = match Listener::unix(name) {
-            Ok(listener) => Host { listener, guests: Vec::new(), own: Vec::new() }.serve(bell, &mut household),
+            Ok(listener) => {
+                Host { listener, guests: Vec::new(), own: Vec::new() }.serve(bell, &mut household)
+            }
             Err(_) => match socket::connect_unix(name) {
                 Ok(stream) => visit(Guest::new(stream), bell, &mut household),
                 // The name is taken, but not by us or nobody listens yet: say so now and then, and try again.

@@ -53,14 +53,6 @@ impl Socket {
             Self::Tcp(s) => Self::Tcp(s.try_clone()?),
         })
     }
-
-    /// Writes both parts in one call.
-    pub(crate) fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(s) => (&mut &*s).write_vectored(parts),
-            Self::Tcp(s) => (&mut &*s).write_vectored(parts),
-        }
-    }
 }
 
 impl Read for &Socket {
@@ -177,8 +169,7 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors for one message"));
     }
-    let sent =
-        rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
     // The descriptors went with the first byte; the rest is plain bytes.
     (&mut &*stream).write_all(&bytes[sent..])
 }
@@ -190,12 +181,8 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let message = rustix::net::recvmsg(
-        stream,
-        &mut [IoSliceMut::new(bytes)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    let message =
+        rustix::net::recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let fds: Vec<OwnedFd> = control
         .drain()
         .filter_map(|part| match part {

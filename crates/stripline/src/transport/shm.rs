@@ -73,11 +73,7 @@ impl Transport for Shm {
 }
 
 /// Says hello and hears the answer with its descriptors.
-fn introduce(
-    stream: &UnixStream,
-    endpoint: &Endpoint,
-    request: &Connect,
-) -> Result<(Welcome, Vec<OwnedFd>)> {
+fn introduce(stream: &UnixStream, endpoint: &Endpoint, request: &Connect) -> Result<(Welcome, Vec<OwnedFd>)> {
     let peer = &request.connection;
     let broke = |e: std::io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
     stream.set_read_timeout(Some(ANSWER_TIME)).map_err(broke)?;
@@ -112,17 +108,10 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        let welcome = Welcome {
-            key: self.keys[1],
-            resume_from: ticket.resume_from,
-            ring: self.lobby.capacity as u32,
-        };
-        let fds = [
-            self.lobby.memory.as_fd(),
-            ticket.cursor.as_fd(),
-            ticket.bell.as_fd(),
-            self.lobby.space.as_fd(),
-        ];
+        let welcome =
+            Welcome { key: self.keys[1], resume_from: ticket.resume_from, ring: self.lobby.capacity as u32 };
+        let fds =
+            [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))
             .map_err(|e| e.to_string())
             .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));

@@ -22,15 +22,15 @@ pub(super) fn assignment(
     let mut outputs: BTreeMap<(&str, &str), OutputAssignment> = BTreeMap::new();
     for connection in connections.iter().filter(|c| c.from.component == plan.name) {
         let options = connection.options;
-        let output = outputs
-            .entry((&connection.from.port, &connection.transport))
-            .or_insert_with(|| OutputAssignment {
+        let output = outputs.entry((&connection.from.port, &connection.transport)).or_insert_with(|| {
+            OutputAssignment {
                 port: connection.from.port.clone(),
                 transport: connection.transport.clone(),
                 scope: options.scope,
                 buffer: options.buffer,
                 depth: options.depth,
-            });
+            }
+        });
         // Several receivers share the port: it keeps the strongest of what they ask.
         output.scope = output.scope.max(options.scope);
         output.buffer = output.buffer.max(options.buffer);

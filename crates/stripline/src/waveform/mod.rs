@@ -1,5 +1,25 @@
 //! Waveforms: the description file, its checking, launching and supervision.
 
+mod assign;
+mod check;
+mod components;
+mod connections;
+mod describe;
+mod diagnostics;
+mod file;
+mod launch;
+mod listing;
+mod overrides;
 mod plan;
+mod spec_check;
+mod tables;
+mod types;
 
+pub use check::{Catalog, load, parse_bytes};
+pub use describe::{DescribeError, describe};
+pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
+pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
+pub use listing::{render_component, render_component_list};
+pub use overrides::Overrides;
 pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
+pub use spec_check::check_spec;

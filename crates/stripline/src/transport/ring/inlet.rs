@@ -67,9 +67,8 @@ impl RingInlet {
         };
         // SAFETY: both mappings are of the sizes checked when they were mapped and live in this value, which
         // drops the reader first.
-        let reader = unsafe {
-            Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode)
-        };
+        let reader =
+            unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
         let reader = reader.map_err(|e| Error::misbehaved(&request.connection, e))?;
         Ok(Self {
             reader,

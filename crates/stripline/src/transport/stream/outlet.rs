@@ -122,10 +122,8 @@ impl StreamOutlet {
         }
         let receiver = &mut self.receivers[index];
         if let Some(flusher) = &self.flusher {
-            let socket = receiver
-                .socket
-                .try_clone()
-                .map_err(|e| Error::system("cannot duplicate a socket", e))?;
+            let socket =
+                receiver.socket.try_clone().map_err(|e| Error::system("cannot duplicate a socket", e))?;
             receiver.tail = Some(flusher.finish(socket, &self.frame.bytes()[sent..bytes]));
         }
         Ok(())

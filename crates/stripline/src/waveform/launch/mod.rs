@@ -1,6 +1,7 @@
 //! Launching and supervision: one process per component (or one for all thread-placed ones), a control socket to
 //! each, and one loop that waits for all of them.
 
+mod link;
 mod process;
 mod report;
 mod signals;

@@ -33,12 +33,14 @@ pub(super) struct ComponentProcess {
 }
 
 impl ComponentProcess {
-    pub(super) fn spawn(program: &Path) -> Result<Self> {
+    pub(super) fn spawn(program: &Path, names: &str) -> Result<Self> {
         let failed = |e: io::Error| Error::system(format!("cannot start {}", program.display()), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         // Only this thread starts processes, so nobody else's child inherits the descriptor in between.
         rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| failed(e.into()))?;
         let mut child = Command::new(program)
+            // For people who look at the list of processes; the program does not read them.
+            .args(["component", names])
             .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
             .env(LAUNCHER_VARIABLE, std::process::id().to_string())
             .stderr(Stdio::piped())

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::link::{ConnectionReport, LatencyReport};
+use crate::link::{ConnectionReport, LatencyReport, ReportWithTimes};
+use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 
 /// The whole of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -83,4 +84,44 @@ pub struct Progress {
     pub connections: Vec<ConnectionReport>,
     /// Components that have ended, of all.
     pub ended: (usize, usize),
+}
+
+impl ComponentResult {
+    pub(super) fn new(plan: &ComponentPlan, restarts: u32, outcome: &'static str) -> Self {
+        let placement = match plan.placement {
+            Placement::Thread => "thread",
+            Placement::Process => "process",
+        };
+        let (name, type_name) = (plan.name.clone(), plan.spec.name.clone());
+        Self { name, type_name, placement, restarts, outcome }
+    }
+}
+
+impl ConnectionResult {
+    pub(super) fn new(
+        plan: &ConnectionPlan,
+        total: &ReportWithTimes,
+        duration_s: f64,
+        partial: bool,
+    ) -> Self {
+        let counters = &total.counters;
+        Self {
+            from: plan.from.to_string(),
+            to: plan.to.to_string(),
+            transport: plan.transport.clone(),
+            payload: plan.payload.to_string(),
+            packets: counters.packets,
+            bytes: counters.bytes,
+            bytes_per_s: if duration_s > 0.0 { counters.bytes as f64 / duration_s } else { 0.0 },
+            lost: counters.lost,
+            lost_samples: counters.lost_samples,
+            gaps: counters.gaps,
+            reordered: counters.reordered,
+            peer_deaths: counters.peer_deaths,
+            latency_ns: total.latency.percentiles(),
+            queued_ns: total.queued.percentiles(),
+            service_ns: total.service.percentiles(),
+            statistics: if partial { "partial" } else { "complete" },
+        }
+    }
 }

@@ -61,8 +61,7 @@ impl Drop for Signals {
 fn pipe(signals: &[i32]) -> std::io::Result<(UnixStream, Vec<SigId>)> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
-    let ids = signals.iter().map(|signal| {
-        signal_hook::low_level::pipe::register(*signal, writer.try_clone()?)
-    });
+    let ids =
+        signals.iter().map(|signal| signal_hook::low_level::pipe::register(*signal, writer.try_clone()?));
     Ok((reader, ids.collect::<Result<_, _>>()?))
 }

@@ -1,17 +1,20 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
+mod ending;
+mod wiring;
+
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::signals::Signals;
+use super::link::Link;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
+use super::signals::Signals;
 use super::{Observer, RunOptions};
 use crate::component::control::{self, Order, Report};
 use crate::error::Result;
-use crate::link::{ConnectionReport, ReportWithTimes};
 use crate::sys::doorbell::Sleep;
 use crate::transport::Endpoint;
 use crate::waveform::assign;
@@ -86,20 +89,6 @@ enum State {
     Running,
     Ended,
     Failed,
-}
-
-/// One connection's state.
-#[derive(Default)]
-struct Link {
-    ordered: bool,
-    connected: bool,
-    /// What earlier incarnations of the receiver measured.
-    before: ReportWithTimes,
-    /// What the present one has counted so far.
-    counters: ConnectionReport,
-    /// What it measured, once it has ended.
-    last: Option<ReportWithTimes>,
-    partial: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -177,14 +166,14 @@ impl<'a> Supervisor<'a> {
     }
 
     fn spawn(&mut self, group: usize) {
+        let names = self.names(group);
         let entry = &mut self.groups[group];
         entry.restart_at = None;
         entry.registered = false;
         entry.spawned = Instant::now();
-        match ComponentProcess::spawn(&entry.program) {
+        match ComponentProcess::spawn(&entry.program, &names) {
             Ok(process) => entry.process = Some(process),
             Err(error) => {
-                let names = self.names(group);
                 self.mark_failed(group);
                 self.fail(format!("component {names}: {error}"));
             }
@@ -310,7 +299,12 @@ impl<'a> Supervisor<'a> {
                 let orders = self.groups[group].members.iter().map(|index| {
                     let connections = &self.waveform.connections;
                     let gone = |from: &str| self.state_of(from) == Some(State::Ended);
-                    assign::assignment(&self.waveform.components[*index], connections, gone, self.options.sampling)
+                    assign::assignment(
+                        &self.waveform.components[*index],
+                        connections,
+                        gone,
+                        self.options.sampling,
+                    )
                 });
                 let order = Order::Assign(orders.collect());
                 self.order(group, &order);
@@ -325,7 +319,8 @@ impl<'a> Supervisor<'a> {
             }
             Report::Initialized { component, endpoints } => {
                 if let Some(index) = self.index_in(group, &component) {
-                    let map = endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
+                    let map =
+                        endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
                     self.members[index].endpoints = map.collect();
                     self.members[index].state = State::Initialized;
                     self.connect_what_can_be();
@@ -456,173 +451,6 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn connect_failed(&mut self, connection: &str, problem: &str) {
-        let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
-            return;
-        };
-        // A sender that restarts just now makes a new attempt when it is there again; otherwise it is a failure.
-        let from = &self.waveform.connections[index].from.component;
-        let sender = self.state_of(from);
-        if self.phase == Phase::Running && sender != Some(State::Running) {
-            self.links[index].ordered = false;
-            return;
-        }
-        if matches!(self.phase, Phase::Starting | Phase::Running) {
-            self.fail(format!("connection {connection}: {problem}"));
-        }
-    }
-
-    /// Orders every connection whose two ends exist.
-    fn connect_what_can_be(&mut self) {
-        let present = |state| matches!(state, Some(State::Initialized | State::Running));
-        for (index, plan) in self.waveform.connections.iter().enumerate() {
-            if self.links[index].ordered || !present(self.state_of(&plan.to.component)) {
-                continue;
-            }
-            let Some(from) = self.member_of(&plan.from.component) else { continue };
-            let key = (plan.from.port.clone(), plan.transport.clone());
-            let Some(endpoint) = self.members[from].endpoints.get(&key).cloned() else { continue };
-            if !present(Some(self.members[from].state)) {
-                continue;
-            }
-            self.links[index].ordered = true;
-            if let Some(to) = self.member_of(&plan.to.component) {
-                self.order(self.members[to].group, &Order::Connect(assign::connection(plan, endpoint)));
-            }
-        }
-    }
-
-    /// Starts everything once everything is connected; later, what was started again once its own connections
-    /// are.
-    fn start_what_can_be(&mut self) {
-        if !matches!(self.phase, Phase::Starting | Phase::Running) {
-            return;
-        }
-        if self.phase == Phase::Starting {
-            let made = self.members.iter().all(|m| matches!(m.state, State::Initialized | State::Ended));
-            if !made || !self.links.iter().all(|link| link.connected) {
-                return;
-            }
-            self.phase = Phase::Running;
-            self.started = Some(Instant::now());
-            self.observer.started();
-        }
-        for index in 0..self.members.len() {
-            if self.members[index].state != State::Initialized {
-                continue;
-            }
-            let name = &self.waveform.components[index].name;
-            let waits = self.waveform.connections.iter().zip(&self.links).any(|(plan, link)| {
-                let (from, to) = (&plan.from.component, &plan.to.component);
-                let other = if from == name { to } else { from };
-                let exists = !matches!(self.state_of(other), Some(State::Ended | State::Absent) | None);
-                (from == name || to == name) && exists && !link.connected
-            });
-            if !waits {
-                self.members[index].state = State::Running;
-                self.order(self.members[index].group, &Order::Start { component: name.clone() });
-            }
-        }
-    }
-
-    /// Asks the sources to stop; the rest ends when it has received everything.
-    fn drain(&mut self, reason: &str) {
-        self.observer.stopping(reason);
-        self.phase = Phase::Draining(Instant::now());
-        self.give_up_restarts();
-        let mut sources: Vec<usize> = Vec::new();
-        for (index, component) in self.waveform.components.iter().enumerate() {
-            if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {
-                sources.push(index);
-            }
-        }
-        if sources.is_empty() {
-            sources = (0..self.members.len()).collect();
-        }
-        sources.into_iter().for_each(|index| self.stop(index));
-    }
-
-    fn stop_all(&mut self, grace: Duration) {
-        self.phase = Phase::Stopping(Instant::now() + grace);
-        self.give_up_restarts();
-        (0..self.members.len()).for_each(|index| self.stop(index));
-    }
-
-    fn stop(&self, index: usize) {
-        let component = self.waveform.components[index].name.clone();
-        self.order(self.members[index].group, &Order::Stop { component });
-    }
-
-    fn give_up_restarts(&mut self) {
-        for group in 0..self.groups.len() {
-            if self.groups[group].restart_at.take().is_some() {
-                self.mark_failed(group);
-            }
-        }
-    }
-
-    fn kill_all(&mut self) {
-        let stuck: Vec<String> = (0..self.groups.len())
-            .filter(|group| self.groups[*group].process.is_some() && self.has_unfinished(*group))
-            .map(|group| self.names(group))
-            .collect();
-        if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
-            self.fail(format!("{} did not stop and had to be killed", stuck.join(", ")));
-        }
-        for group in 0..self.groups.len() {
-            if let Some(process) = &mut self.groups[group].process {
-                process.kill();
-            }
-            self.mark_failed(group);
-        }
-    }
-
-    /// Notes the first failure and stops the rest.
-    fn fail(&mut self, what: String) {
-        if self.failure.is_none() {
-            self.failure = Some(what);
-        }
-        if !matches!(self.phase, Phase::Stopping(_)) {
-            self.stop_all(FAILURE_TIME);
-        }
-    }
-
-    fn mark_failed(&mut self, group: usize) {
-        for index in self.groups[group].members.clone() {
-            let state = &mut self.members[index].state;
-            if *state != State::Ended {
-                *state = State::Failed;
-                let name = &self.waveform.components[index].name;
-                for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
-                    link.partial |= plan.to.component == *name && link.last.is_none();
-                }
-            }
-        }
-    }
-
-    /// Ends the processes whose work is done.
-    fn dismiss(&mut self) {
-        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Release));
-        let deadline = Instant::now() + FAILURE_TIME;
-        for group in 0..self.groups.len() {
-            let names = self.names(group);
-            while let Some(process) = &mut self.groups[group].process {
-                process.lines().iter().for_each(|line| self.observer.line(&names, line));
-                if process.has_exited() {
-                    process.lines().iter().for_each(|line| self.observer.line(&names, line));
-                    self.groups[group].process = None;
-                    break;
-                }
-                let mut sleep = Sleep::default();
-                process.sleep_on(&mut sleep);
-                if !sleep.until(Some(deadline)).unwrap_or(false) {
-                    // Dropping kills and waits.
-                    self.groups[group].process = None;
-                }
-            }
-        }
-    }
-
     fn order(&self, group: usize, order: &Order) {
         if let Some(process) = &self.groups[group].process {
             process.order(order);
@@ -667,79 +495,30 @@ impl<'a> Supervisor<'a> {
     }
 
     fn elapsed(&self) -> Duration {
-        self.started.map_or(Duration::ZERO, |started| {
-            self.ended.unwrap_or_else(Instant::now).duration_since(started)
-        })
+        self.started
+            .map_or(Duration::ZERO, |started| self.ended.unwrap_or_else(Instant::now).duration_since(started))
     }
 
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
         let components = self.waveform.components.iter().zip(&self.members);
         let connections = self.waveform.connections.iter().zip(&self.links);
+        let outcome = |state| match state {
+            State::Ended => "ended",
+            State::Failed => "failed",
+            State::Absent | State::Initialized | State::Running => "stopped",
+        };
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
             components: components
-                .map(|(plan, member)| ComponentResult {
-                    name: plan.name.clone(),
-                    type_name: plan.spec.name.clone(),
-                    placement: match plan.placement {
-                        Placement::Thread => "thread",
-                        Placement::Process => "process",
-                    },
-                    restarts: self.groups[member.group].restarts,
-                    outcome: match member.state {
-                        State::Ended => "ended",
-                        State::Failed => "failed",
-                        State::Absent | State::Initialized | State::Running => "stopped",
-                    },
-                })
+                .map(|(plan, m)| ComponentResult::new(plan, self.groups[m.group].restarts, outcome(m.state)))
                 .collect(),
             connections: connections
-                .map(|(plan, link)| {
-                    let total = link.total();
-                    ConnectionResult {
-                        from: plan.from.to_string(),
-                        to: plan.to.to_string(),
-                        transport: plan.transport.clone(),
-                        payload: plan.payload.to_string(),
-                        packets: total.counters.packets,
-                        bytes: total.counters.bytes,
-                        bytes_per_s: if duration_s > 0.0 { total.counters.bytes as f64 / duration_s } else { 0.0 },
-                        lost: total.counters.lost,
-                        lost_samples: total.counters.lost_samples,
-                        gaps: total.counters.gaps,
-                        reordered: total.counters.reordered,
-                        peer_deaths: total.counters.peer_deaths,
-                        latency_ns: total.latency.percentiles(),
-                        queued_ns: total.queued.percentiles(),
-                        service_ns: total.service.percentiles(),
-                        statistics: if link.partial { "partial" } else { "complete" },
-                    }
-                })
+                .map(|(plan, link)| ConnectionResult::new(plan, &link.total(), duration_s, link.partial))
                 .collect(),
             failure: self.failure,
             stopped: self.stopped,
         }
-    }
-}
-
-impl Link {
-    /// Everything that all incarnations of the receiver have counted.
-    fn total(&self) -> ReportWithTimes {
-        let mut total = self.before.clone();
-        match &self.last {
-            Some(last) => total.add(last),
-            None => total.add(&ReportWithTimes { counters: self.counters.clone(), ..Default::default() }),
-        }
-        total
-    }
-
-    /// The receiver's incarnation is over.
-    fn settle(&mut self) {
-        self.partial |= self.last.is_none();
-        self.before = self.total();
-        self.counters = ConnectionReport::default();
-        self.last = None;
     }
 }

@@ -1,0 +1,60 @@
+//! Numbers for people.
+
+/// Nanoseconds with three significant digits and their unit; `-` for none.
+pub(crate) fn time(ns: Option<u64>) -> String {
+    let Some(ns) = ns else { return "-".into() };
+    let ns = ns as f64;
+    match ns {
+        _ if ns < 1e3 => format!("{ns} ns"),
+        _ if ns < 1e6 => format!("{} µs", three(ns / 1e3)),
+        _ if ns < 1e9 => format!("{} ms", three(ns / 1e6)),
+        _ => format!("{} s", three(ns / 1e9)),
+    }
+}
+
+/// A quantity with three significant digits and a decimal prefix.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    match value {
+        _ if value < 1e3 => format!("{} {unit}", value.round()),
+        _ if value < 1e6 => format!("{} k{unit}", three(value / 1e3)),
+        _ if value < 1e9 => format!("{} M{unit}", three(value / 1e6)),
+        _ => format!("{} G{unit}", three(value / 1e9)),
+    }
+}
+
+/// A whole number with its digits in groups.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn three(value: f64) -> String {
+    match value {
+        _ if value < 9.995 => format!("{value:.2}"),
+        _ if value < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(time(None), "-");
+        assert_eq!(time(Some(999)), "999 ns");
+        assert_eq!(time(Some(1_234)), "1.23 µs");
+        assert_eq!(time(Some(56_700_000)), "56.7 ms");
+        assert_eq!(quantity(240e6, "B/s"), "240 MB/s");
+        assert_eq!(quantity(12.0, "B"), "12 B");
+        assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1,234,567".into()));
+    }
+}

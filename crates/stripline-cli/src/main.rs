@@ -1,0 +1,48 @@
+//! The `stripline` command: checks and runs waveforms of radio components.
+
+mod arguments;
+mod format;
+mod run;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+/// What the process answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything went well.
+    Clean,
+    /// Something failed while running.
+    Failure,
+    /// The command line or the waveform file is wrong.
+    Usage,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Clean => Self::SUCCESS,
+            Exit::Failure => Self::FAILURE,
+            Exit::Usage => Self::from(2),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let registry = stripline_components::registry();
+    // The launcher starts this same executable for the stock components.
+    if let Some(code) = stripline::component::host_if_launched(&registry) {
+        return code;
+    }
+    let exit = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments, &registry),
+        Command::Check(arguments) => run::check(&arguments, &registry),
+        Command::Components { name } => show::components(name.as_deref(), &registry),
+        Command::Transports => show::transports(),
+    };
+    exit.into()
+}

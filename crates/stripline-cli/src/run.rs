@@ -1,0 +1,265 @@
+//! `stripline run` and `stripline check`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use stripline::component::Registry;
+use stripline::link::Sampling;
+use stripline::waveform::{
+    Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
+};
+
+use crate::Exit;
+use crate::arguments::{FileArguments, PlacementArgument, RunArguments};
+use crate::format::{grouped, quantity, time};
+use crate::show::print;
+
+pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
+    match checked(arguments, registry) {
+        Err(exit) => exit,
+        Ok(waveform) => {
+            let (components, connections) = (waveform.components.len(), waveform.connections.len());
+            print(&format!(
+                "{}: ok: {components} component{}, {connections} connection{}\n",
+                arguments.file.display(),
+                plural(components),
+                plural(connections),
+            ))
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
+    let waveform = match checked(&arguments.waveform, registry) {
+        Ok(waveform) => waveform,
+        Err(exit) => return exit,
+    };
+    let host = match std::env::current_exe() {
+        Ok(path) => path,
+        Err(error) => {
+            eprintln!("error: cannot find the path of this program: {error}");
+            return Exit::Failure;
+        }
+    };
+    // Before anything runs: a result that cannot be written should not cost a run.
+    if let Some(path) = &arguments.json
+        && path.as_os_str() != "-"
+        && let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        eprintln!("error: cannot write {}: {error}", path.display());
+        return Exit::Usage;
+    }
+    let options = RunOptions {
+        host,
+        duration: arguments.duration.map(Duration::from_secs_f64),
+        sampling: Sampling::Auto,
+    };
+    let mut screen = Screen::new(&waveform, arguments.quiet);
+    let outcome = stripline::waveform::run(&waveform, &options, &mut screen);
+    screen.clear();
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    let mut exit = Exit::Clean;
+    if !arguments.quiet {
+        exit = print(&summary(&report));
+    }
+    if let Some(path) = &arguments.json {
+        exit = worse(exit, write_json(path, &report));
+    }
+    if let Some(failure) = &report.failure {
+        eprintln!("error: {failure}");
+        exit = Exit::Failure;
+    }
+    exit
+}
+
+/// Loads and checks the file; prints what is wrong with it.
+fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, Exit> {
+    let names: Vec<&str> = stripline::transport::all().map(|t| t.name).collect();
+    let catalog = Catalog::new(registry.specs(), &names);
+    let overrides = Overrides {
+        set: arguments.set.clone(),
+        transport: arguments.transport.clone(),
+        placement: arguments.placement.map(|placement| match placement {
+            PlacementArgument::Threads => Placement::Thread,
+            PlacementArgument::Processes => Placement::Process,
+        }),
+    };
+    match load(&arguments.file, &overrides, &catalog) {
+        Ok((waveform, warnings)) => {
+            warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            Ok(waveform)
+        }
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
+            Err(Exit::Usage)
+        }
+    }
+}
+
+/// What is shown while a waveform runs, on standard error.
+struct Screen {
+    bar: ProgressBar,
+    names: Vec<String>,
+    many: bool,
+    last: Option<(f64, u64)>,
+}
+
+impl Screen {
+    fn new(waveform: &Waveform, quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(8) };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("starting {}", waveform.name));
+        Self {
+            bar,
+            names: waveform.connections.iter().map(|c| c.from.to_string()).collect(),
+            many: waveform.components.len() > 1,
+            last: None,
+        }
+    }
+
+    /// A line above the progress.
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Screen {
+    fn progress(&mut self, progress: &Progress) {
+        let bytes: u64 = progress.connections.iter().map(|c| c.bytes).sum();
+        let lost: u64 = progress.connections.iter().map(|c| c.lost).sum();
+        let rate = match self.last {
+            Some((then, before)) if progress.elapsed_s > then => {
+                (bytes.saturating_sub(before)) as f64 / (progress.elapsed_s - then)
+            }
+            _ => 0.0,
+        };
+        self.last = Some((progress.elapsed_s, bytes));
+        let busiest = progress.connections.iter().zip(&self.names).max_by_key(|(c, _)| c.bytes);
+        let first =
+            busiest.map_or_else(String::new, |(c, name)| format!("  {name}: {} packets", grouped(c.packets)));
+        self.bar.set_message(format!(
+            "{:.1} s  {}{first}  {} lost  {} of {} components ended",
+            progress.elapsed_s,
+            quantity(rate, "B/s"),
+            grouped(lost),
+            progress.ended.0,
+            progress.ended.1,
+        ));
+        self.bar.tick();
+    }
+
+    fn warning(&mut self, component: &str, text: &str) {
+        self.say(&format!("warning: {component}: {text}"));
+    }
+
+    fn line(&mut self, component: &str, text: &str) {
+        if self.many {
+            self.say(&format!("[{component}] {text}"));
+        } else {
+            self.say(text);
+        }
+    }
+
+    fn stopping(&mut self, reason: &str) {
+        if !self.bar.is_hidden() || std::io::stderr().is_terminal() {
+            self.say(&format!("stopping in order ({reason}); Ctrl-C again ends at once"));
+        }
+    }
+}
+
+/// The table per connection.
+fn summary(report: &RunReport) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "CONNECTION",
+        "TRANSPORT",
+        "PACKETS",
+        "BYTES",
+        "RATE",
+        "LOST",
+        "REORDERED",
+        "p50",
+        "p99",
+        "p99.9",
+        "MAX",
+    ]);
+    for c in &report.connections {
+        table.add_row([
+            format!("{} -> {}", c.from, c.to),
+            c.transport.clone(),
+            grouped(c.packets),
+            quantity(c.bytes as f64, "B"),
+            quantity(c.bytes_per_s, "B/s"),
+            grouped(c.lost),
+            grouped(c.reordered),
+            time(c.latency_ns.p50),
+            time(c.latency_ns.p99),
+            time(c.latency_ns.p999),
+            time(c.latency_ns.max),
+        ]);
+    }
+    for column in 2..11 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let ending = match (&report.failure, &report.stopped) {
+        (Some(_), _) => "failed after".to_string(),
+        (None, Some(reason)) => format!("stopped ({reason}) after"),
+        (None, None) => "ended after".to_string(),
+    };
+    let partial = report.connections.iter().any(|c| c.statistics == "partial");
+    let note = if partial { "\nA receiver died: its last figures are missing." } else { "" };
+    format!(
+        "\n{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{note}\n",
+        report.waveform,
+        report.duration_s,
+        table.trim_fmt(),
+    )
+}
+
+fn write_json(path: &Path, report: &RunReport) -> Exit {
+    let text = match serde_json::to_string_pretty(report) {
+        Ok(text) => text + "\n",
+        Err(error) => {
+            eprintln!("error: the result does not serialise: {error}");
+            return Exit::Failure;
+        }
+    };
+    if path.as_os_str() == "-" {
+        return print(&text);
+    }
+    match std::fs::write(path, text) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            eprintln!("error: cannot write {}: {error}", path.display());
+            Exit::Failure
+        }
+    }
+}
+
+fn worse(a: Exit, b: Exit) -> Exit {
+    if a == Exit::Clean { b } else { a }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

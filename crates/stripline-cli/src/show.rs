@@ -1,0 +1,58 @@
+//! `stripline components` and `stripline transports`.
+
+use std::io::Write;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use stripline::component::Registry;
+use stripline::transport;
+use stripline::waveform::{render_component, render_component_list};
+
+use crate::Exit;
+
+pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
+    match name {
+        None => print(&render_component_list(registry.specs().values())),
+        Some(name) => match registry.specs().get(name) {
+            Some(spec) => print(&render_component(spec)),
+            None => {
+                let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
+                eprintln!("error: there is no stock component `{name}`; there are {}", known.join(", "));
+                Exit::Usage
+            }
+        },
+    }
+}
+
+pub(crate) fn transports() -> Exit {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["NAME", "WHAT", "REACH", "COPIES", "SCOPES", "OVERFLOW", "DEPTH BOUNDS", "OPEN TO"]);
+    for t in transport::all() {
+        let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
+        let overflows: Vec<&str> = t.overflows.iter().map(|o| o.as_str()).collect();
+        table.add_row([
+            t.name,
+            t.summary,
+            &t.reach.to_string(),
+            t.copies,
+            &scopes.join(", "),
+            &overflows.join(", "),
+            t.depth,
+            t.trust,
+        ]);
+    }
+    print(&format!("{}\n", table.trim_fmt()))
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Exit {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Clean,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean,
+        Err(error) => {
+            eprintln!("error: cannot write to standard output: {error}");
+            Exit::Failure
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A component of one's own: an executable that links the library and runs in a waveform beside stock components.
+//!
+//! ```text
+//! cargo build --release -p stripline --example gain
+//! cargo run --release -- run waveforms/gain.toml
+//! ```
+
+use num_complex::Complex;
+use stripline::Result;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+
+/// Multiplies every sample by a factor.
+struct Gain {
+    factor: f32,
+}
+
+impl Component for Gain {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("gain", "Multiplies every sample by a factor.")
+            .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+            .output("out", PortTypes::of::<Complex<f32>>(), "samples times the factor")
+            .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { factor: properties.float("factor") as f32 })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let mut input = ports.input::<Complex<f32>>("in")?;
+        let mut output = ports.output::<Complex<f32>>("out")?;
+        while let Some(packet) = input.receive()? {
+            let mut out = output.loan(packet.len())?;
+            for (y, x) in out.iter_mut().zip(&*packet) {
+                *y = x * self.factor;
+            }
+            out.send_like(&packet)?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    stripline::component::main::<Gain>()
+}

@@ -1,0 +1,175 @@
+//! Checking a waveform as a whole, before anything of it starts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::components::Component;
+use super::connections::Link;
+use super::describe::{DescribeError, describe};
+use super::diagnostics::Diagnostics;
+use super::file::{self, NAME_BYTES_MAX};
+use super::overrides::{self, Overrides};
+use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
+use super::{components, connections, types};
+use crate::component::{ComponentSpec, Properties};
+use crate::payload::TypeName;
+
+/// What the launcher knows: the stock components, the transports, and how to ask an executable.
+#[derive(Clone, Copy, Debug)]
+pub struct Catalog<'a> {
+    /// The stock components by type name.
+    pub components: &'a BTreeMap<String, ComponentSpec>,
+    /// The names of the transports.
+    pub transports: &'a [&'a str],
+    /// Asks an executable what component it is; [`describe`] unless a test or a fuzzer says otherwise.
+    pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
+}
+
+impl<'a> Catalog<'a> {
+    /// A catalog that asks executables by running them.
+    pub fn new(components: &'a BTreeMap<String, ComponentSpec>, transports: &'a [&'a str]) -> Self {
+        Self { components, transports, describe }
+    }
+}
+
+/// Reads and checks a waveform file. Returns the waveform with the warnings, if any.
+///
+/// The executables that the file names are run with `--describe`; nothing else is started.
+///
+/// # Errors
+/// Everything that is wrong with the file, not only the first thing.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use stripline::waveform::{Catalog, Code, Overrides, load};
+///
+/// let components = BTreeMap::new();
+/// let catalog = Catalog::new(&components, &["shm"]);
+/// let found = load("no/such/file.toml".as_ref(), &Overrides::default(), &catalog).unwrap_err();
+/// assert_eq!(found.iter().next().unwrap().code(), Code::Unreadable);
+/// ```
+pub fn load(
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    parse_bytes(&file::read_bytes(path)?, path, overrides, catalog)
+}
+
+/// Checks a waveform file that has been read already; `path` says where it would be.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_bytes(
+    bytes: &[u8],
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    let source = file::source(bytes, path)?;
+    let mut found = Diagnostics::default();
+    let options = overrides::read(overrides, &mut found);
+    let Some(draft) = file::read(&source, &mut found) else {
+        found.sort();
+        return Err(found);
+    };
+    let folder = folder_of(path);
+    let components = components::check(draft.components, &options, catalog, &folder, &mut found);
+    if components.is_empty() {
+        // Reported already; that the connections join nothing is no news.
+        found.sort();
+        return Err(found);
+    }
+    let links = connections::check(draft.connections, &components, &options, catalog, &mut found);
+    let types = types::resolve(&components, &links, catalog, &mut found);
+    found.sort();
+    if found.has_errors() {
+        return Err(found);
+    }
+    let waveform = Waveform {
+        name: draft.name.unwrap_or_else(|| name_of(path)),
+        description: draft.description,
+        path: path.to_path_buf(),
+        connections: connection_plans(&components, links, &types),
+        components: component_plans(components, &types),
+    };
+    Ok((waveform, found))
+}
+
+/// The folder of the file, from the root.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    // Without a current folder paths stay relative, and opening them says what is wrong.
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
+
+/// The file's stem as a name: what names do not have becomes `-`.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let letter = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = stem.chars().map(letter).take(NAME_BYTES_MAX).collect();
+    if name.is_empty() { "waveform".into() } else { name }
+}
+
+type PortTypesFound = BTreeMap<connections::End, TypeName>;
+
+fn connection_plans(
+    components: &[Component],
+    links: Vec<Link>,
+    types: &PortTypesFound,
+) -> Vec<ConnectionPlan> {
+    // Every link has both ends and a type here: anything else was an error.
+    let plan = |link: Link| {
+        let (from, to) = (link.from?, link.to?);
+        let port = |end: connections::End| {
+            let component = &components[end.component];
+            let port = component.spec.as_ref()?.ports[end.port].name.clone();
+            Some(PortRef { component: component.name.value.clone(), port })
+        };
+        Some(ConnectionPlan {
+            from: port(from)?,
+            to: port(to)?,
+            transport: link.transport,
+            options: link.options,
+            payload: types.get(&from)?.clone(),
+        })
+    };
+    links.into_iter().filter_map(plan).collect()
+}
+
+fn component_plans(components: Vec<Component>, types: &PortTypesFound) -> Vec<ComponentPlan> {
+    let plan = |(index, component): (usize, Component)| {
+        let spec = component.spec?.into_owned();
+        let range = connections::End { component: index, port: 0 }..connections::End {
+            component: index + 1,
+            port: 0,
+        };
+        let port_types =
+            types.range(range).map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
+        Some(ComponentPlan {
+            name: component.name.value,
+            program: component.executable.map_or(Program::Stock, Program::Executable),
+            properties: component.properties.unwrap_or_else(Properties::default),
+            spec,
+            placement: component.placement,
+            restart: component.restart,
+            priority: component.priority,
+            cpus: component.cpus,
+            port_types,
+        })
+    };
+    components.into_iter().enumerate().filter_map(plan).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_comes_from_the_stem() {
+        assert_eq!(name_of(Path::new("a/adsb.toml")), "adsb");
+        assert_eq!(name_of(Path::new("my wave (1).toml")), "my-wave--1-");
+        assert_eq!(name_of(Path::new("/")), "waveform");
+    }
+}

@@ -1,0 +1,291 @@
+//! Asking an executable what component it is: `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::diagnostics::quoted;
+use super::spec_check::check_spec;
+use crate::component::ComponentSpec;
+
+/// How long an executable may take to describe itself.
+const TIME_MAX: Duration = Duration::from_secs(5);
+/// How much it may print.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// How much of its standard error is kept.
+const STDERR_BYTES_MAX: usize = 16 << 10;
+
+/// Runs `executable --describe`, without standard input and for at most 5 seconds, and reads the
+/// description that it prints.
+///
+/// # Errors
+/// Whatever keeps the executable from describing itself, with the remedy.
+pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
+    describe_within(executable, TIME_MAX)
+}
+
+/// Why an executable could not be asked what it is. `Display` is one sentence;
+/// [`DescribeError::remedy`] says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DescribeError {
+    /// There is no such file.
+    Missing(PathBuf),
+    /// It could not be started: a folder, without permission, of another machine.
+    NotStarted(PathBuf, String),
+    /// It ended with another exit code than 0; the last line of its standard error.
+    Failed(PathBuf, i32, String),
+    /// A signal ended it.
+    Killed(PathBuf, i32),
+    /// It did not end in time.
+    TooLong(PathBuf, Duration),
+    /// It printed more than 1 MiB.
+    TooMuch(PathBuf),
+    /// What it printed is no description.
+    Nonsense(PathBuf, String),
+    /// The description breaks the rules; a sentence for each.
+    BadSpec(PathBuf, Vec<String>),
+}
+
+impl DescribeError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Missing(path) => missing_remedy(path),
+            Self::NotStarted(path, _) if path.is_dir() => "name the executable file in it".into(),
+            Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
+            Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
+            Self::Killed(..)
+            | Self::Failed(..)
+            | Self::TooLong(..)
+            | Self::TooMuch(_)
+            | Self::Nonsense(..) => {
+                "is it linked with stripline, and does its `main` call stripline::component::main first?"
+                    .into()
+            }
+        }
+    }
+}
+
+impl fmt::Display for DescribeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |path: &Path| quoted(&path.file_name().unwrap_or_default().to_string_lossy());
+        match self {
+            Self::Missing(path) => write!(f, "there is no executable {}", name(path)),
+            Self::NotStarted(path, error) => write!(f, "{} cannot be started: {error}", name(path)),
+            Self::Failed(path, code, said) if said.is_empty() => {
+                write!(f, "{} --describe ended with exit code {code}", name(path))
+            }
+            Self::Failed(path, code, said) => {
+                write!(f, "{} --describe ended with exit code {code} and said {}", name(path), quoted(said))
+            }
+            Self::Killed(path, signal) => write!(f, "{} --describe was ended by signal {signal}", name(path)),
+            Self::TooLong(path, time) => {
+                write!(f, "{} --describe did not end within {} s", name(path), time.as_secs_f32())
+            }
+            Self::TooMuch(path) => write!(f, "{} --describe printed more than 1 MiB", name(path)),
+            Self::Nonsense(path, why) => {
+                write!(f, "{} --describe printed no component description: {why}", name(path))
+            }
+            Self::BadSpec(path, errors) => {
+                write!(f, "{} describes itself wrongly: {}", name(path), errors.join("; "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for DescribeError {}
+
+/// For an executable below `target`, the command that builds it.
+fn missing_remedy(path: &Path) -> String {
+    let parts: Vec<&str> = path.iter().rev().take(4).filter_map(|part| part.to_str()).collect();
+    let (name, kind, profile, target) = match parts[..] {
+        [name, "examples", profile, target] => (name, "example", profile, target),
+        [name, profile, target, ..] => (name, "bin", profile, target),
+        _ => ("", "", "", ""),
+    };
+    let profile = match (target, profile) {
+        ("target", "debug") => "",
+        ("target", "release") => " --release",
+        _ => return "build it first, or correct the path: it is relative to the waveform file".into(),
+    };
+    format!("build it first: cargo build{profile} --{kind} {name}")
+}
+
+fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
+    let owned = || path.to_path_buf();
+    if !path.exists() {
+        return Err(DescribeError::Missing(owned()));
+    }
+    let not_started = |error: io::Error| DescribeError::NotStarted(owned(), error.to_string());
+    if path.is_dir() {
+        return Err(DescribeError::NotStarted(owned(), "it is a folder".into()));
+    }
+    let child = Command::new(path)
+        .arg("--describe")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that whatever it starts ends with it.
+        .process_group(0)
+        .spawn()
+        .map_err(not_started)?;
+    let mut asked = Asked { child, stdout: Vec::new(), stderr: Vec::new() };
+    let status = match asked.wait(Instant::now() + time_max) {
+        Ok(Some(status)) => status,
+        Ok(None) if asked.stdout.len() > OUTPUT_BYTES_MAX => return Err(DescribeError::TooMuch(owned())),
+        Ok(None) => return Err(DescribeError::TooLong(owned(), time_max)),
+        Err(error) => return Err(not_started(error)),
+    };
+    if let Some(signal) = status.signal() {
+        return Err(DescribeError::Killed(owned(), signal));
+    }
+    if !status.success() {
+        let said = String::from_utf8_lossy(&asked.stderr);
+        let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(DescribeError::Failed(owned(), status.code().unwrap_or(-1), said.to_owned()));
+    }
+    let spec: ComponentSpec = serde_json::from_slice(&asked.stdout)
+        .map_err(|error| DescribeError::Nonsense(owned(), quoted(&error.to_string())))?;
+    let errors = check_spec(&spec);
+    if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(owned(), errors)) }
+}
+
+/// A running `--describe`; ended, with all that it started, when dropped.
+struct Asked {
+    child: Child,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Asked {
+    /// Reads until the child ends; `None` when it took too long or printed too much.
+    fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        // How often the end of the child is looked for while it prints nothing.
+        const INTERVAL: Duration = Duration::from_millis(10);
+        let (mut stdout, mut stderr) = (self.child.stdout.take(), self.child.stderr.take());
+        loop {
+            let ended = self.has_ended()?;
+            // After its end what it wrote is still in the pipes, but nobody is waited for.
+            let interval = if ended { Duration::ZERO } else { INTERVAL };
+            let [out_ready, err_ready] = readable(stdout.as_ref(), stderr.as_ref(), interval)?;
+            if out_ready {
+                read_some(&mut stdout, &mut self.stdout, OUTPUT_BYTES_MAX + 1)?;
+            }
+            if err_ready {
+                read_some(&mut stderr, &mut self.stderr, STDERR_BYTES_MAX)?;
+            }
+            if self.stdout.len() > OUTPUT_BYTES_MAX {
+                return Ok(None);
+            }
+            let late = Instant::now() >= deadline;
+            if ended && (late || !(out_ready || err_ready)) {
+                self.kill_group();
+                return self.child.wait().map(Some);
+            }
+            if late {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Whether the child has ended; it is not reaped, so that its id stays its own.
+    fn has_ended(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
+            Ok(status) => Ok(status.is_some()),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the child, if it still runs, and what it started. Only before the child is reaped.
+    fn kill_group(&self) {
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // An error means that it has been reaped already, and its group been ended before.
+        if self.has_ended().is_ok() {
+            self.kill_group();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Which of the two pipes has something to read, or its end; waits for at most `time`.
+fn readable(
+    stdout: Option<&ChildStdout>,
+    stderr: Option<&ChildStderr>,
+    time: Duration,
+) -> io::Result<[bool; 2]> {
+    let fds = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)];
+    let mut polled: Vec<PollFd> =
+        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) as _ };
+    match poll(&mut polled, Some(&time)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+    Ok(fds.map(|fd| fd.is_some() && ready.next().unwrap_or(false)))
+}
+
+/// One read; keeps up to `max` bytes of all, and closes the pipe at its end.
+fn read_some(pipe: &mut Option<impl Read>, into: &mut Vec<u8>, max: usize) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    let Some(reader) = pipe else { return Ok(()) };
+    match reader.read(&mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(n) => into.extend_from_slice(&buffer[..n.min(max - into.len())]),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms/programs").join(name)
+    }
+
+    #[test]
+    fn a_hanging_executable_is_ended_with_all_that_it_started() {
+        let begin = Instant::now();
+        let error = describe_within(&program("hangs.sh"), Duration::from_millis(300)).unwrap_err();
+        assert!(matches!(error, DescribeError::TooLong(..)), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_child_that_outlives_the_executable_is_not_waited_for() {
+        let begin = Instant::now();
+        let spec = describe_within(&program("leaves-a-child.sh"), Duration::from_secs(30)).unwrap();
+        assert_eq!(spec.name, "left");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_remedy_for_a_missing_executable_builds_it() {
+        let remedy = |path: &str| missing_remedy(Path::new(path));
+        assert_eq!(
+            remedy("/w/target/release/examples/gain"),
+            "build it first: cargo build --release --example gain"
+        );
+        assert_eq!(remedy("/w/target/debug/gain"), "build it first: cargo build --bin gain");
+        assert!(remedy("/opt/gain").contains("correct the path"));
+    }
+}

@@ -1,0 +1,542 @@
+//! What a check has to say: each finding with its place in the source, a label there and the remedy.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Level as Style, Origin, Renderer, Snippet};
+
+/// Everything that a check found, errors and warnings, in the order of the source.
+///
+/// Its `Display` is plain text; [`Diagnostics::render`] can colour it and [`Diagnostics::print`] does so by
+/// itself on a terminal.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use stripline::waveform::{Catalog, Code, Overrides, parse_bytes};
+///
+/// let components = BTreeMap::new();
+/// let catalog = Catalog::new(&components, &["shm"]);
+/// let text = b"[component.source]\ntype = \"tone\"\n";
+/// let found = parse_bytes(text, "tone.toml".as_ref(), &Overrides::default(), &catalog).unwrap_err();
+/// assert_eq!(found.iter().next().unwrap().code(), Code::UnknownType);
+/// assert!(found.to_string().contains("tone.toml:2:8"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    /// Of all that were found, kept or not.
+    errors: usize,
+    warnings: usize,
+}
+
+impl Diagnostics {
+    /// The most findings that one check keeps, errors rather than warnings; further ones are counted.
+    pub const LENGTH_MAX: usize = 500;
+
+    /// The findings, in the order of the source.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many findings were kept.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether an error was found.
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// All findings as text for people, with a last line that counts them if there are errors.
+    pub fn render(&self, coloured: bool) -> String {
+        let mut text = String::new();
+        for diagnostic in &self.list {
+            text.push_str(&diagnostic.render(coloured));
+            text.push_str("\n\n");
+        }
+        if self.has_errors() {
+            text.push_str(&count(self.errors, "error"));
+            if self.warnings > 0 {
+                text.push_str(" and ");
+                text.push_str(&count(self.warnings, "warning"));
+            }
+            let all = self.errors + self.warnings;
+            if all > self.list.len() {
+                text.push_str(&format!(", of which {} are shown", self.list.len()));
+            }
+            text.push_str("; nothing was started\n");
+        }
+        text
+    }
+
+    /// Prints everything on standard error, in colour when that is a terminal and `NO_COLOR` is not set.
+    pub fn print(&self) {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let mut stderr = std::io::stderr().lock();
+        // With standard error closed there is nobody left to tell.
+        let _ = stderr.write_all(self.render(stderr.is_terminal() && !no_colour).as_bytes());
+    }
+
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        match diagnostic.level {
+            Level::Error => self.errors += 1,
+            Level::Warning => self.warnings += 1,
+        }
+        if self.list.len() < Self::LENGTH_MAX {
+            self.list.push(diagnostic);
+        } else if diagnostic.level == Level::Error
+            && let Some(place) = self.list.iter_mut().find(|kept| kept.level == Level::Warning)
+        {
+            *place = diagnostic;
+        }
+    }
+
+    /// Brings the findings into the order of the file; those about options follow as they were found.
+    pub(super) fn sort(&mut self) {
+        self.list.sort_by_key(|d| match d.place.source.is_option {
+            false => (false, d.place.span.start),
+            true => (true, 0),
+        });
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// The waveform is not started.
+    Error,
+    /// It is, but probably not as meant.
+    Warning,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
+        /// The kind of a finding. Its text, as `unknown-key`, stays the same between versions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// Every code, in the order documented.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The code as printed.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The file is missing, a folder, or cannot be read.
+    Unreadable => "unreadable",
+    /// The file is not UTF-8 text.
+    NotText => "not-text",
+    /// The text is not TOML.
+    Syntax => "syntax",
+    /// A name or key appears twice.
+    Duplicate => "duplicate",
+    /// The file, or something in it, is too large or too many.
+    Limit => "limit",
+    /// A key that means nothing here.
+    UnknownKey => "unknown-key",
+    /// A key that must be there.
+    MissingKey => "missing-key",
+    /// A value of another kind than the key takes.
+    WrongKind => "wrong-kind",
+    /// A value of the right kind that the key does not allow.
+    BadValue => "bad-value",
+    /// A name with characters that names do not have.
+    BadName => "bad-name",
+    /// A waveform without components.
+    Empty => "empty",
+    /// A component with neither `type` nor `exec`, or with both.
+    Program => "program",
+    /// A component type that the launcher does not know.
+    UnknownType => "unknown-type",
+    /// An executable that could not be asked what it is.
+    Describe => "describe",
+    /// A component whose description of itself breaks the rules.
+    BadSpec => "bad-spec",
+    /// A property that the component does not have.
+    UnknownProperty => "unknown-property",
+    /// A property that must be set.
+    MissingProperty => "missing-property",
+    /// A property's value of the wrong kind or out of range.
+    BadProperty => "bad-property",
+    /// A component that the waveform does not have.
+    UnknownComponent => "unknown-component",
+    /// A port that the component does not have.
+    UnknownPort => "unknown-port",
+    /// A port left out where the component has more than one.
+    WhichPort => "which-port",
+    /// An input used as an output, or an output as an input.
+    PortDirection => "port-direction",
+    /// A mandatory port without a connection.
+    Unconnected => "unconnected",
+    /// Several writers on an input for one.
+    TwoWriters => "two-writers",
+    /// The same connection twice.
+    SameConnection => "same-connection",
+    /// A component connected to itself by a connection that blocks.
+    SelfLoop => "self-loop",
+    /// The ends of a connection have no payload type in common.
+    TypeMismatch => "type-mismatch",
+    /// A connection could carry several payload types.
+    TypeAmbiguous => "type-ambiguous",
+    /// Nothing says what a connection carries.
+    TypeUnknown => "type-unknown",
+    /// A transport that the launcher does not have.
+    UnknownTransport => "unknown-transport",
+    /// A transport that cannot join these components.
+    TransportUnfit => "transport-unfit",
+    /// A sync scope that no transport keeps yet.
+    ScopeNotBuilt => "scope-not-built",
+    /// An executable placed in a thread.
+    PlacementUnfit => "placement-unfit",
+    /// A thread that is to be started again when it fails.
+    RestartUnfit => "restart-unfit",
+    /// An option of the command line that cannot be read.
+    BadOption => "bad-option",
+    /// A processor that this machine does not have (warning).
+    NoSuchCpu => "no-such-cpu",
+    /// A `restart` that an option made meaningless (warning).
+    RestartIgnored => "restart-ignored",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    level: Level,
+    code: Code,
+    message: String,
+    label: String,
+    remedy: String,
+    place: Place,
+    also: Option<(Place, String)>,
+}
+
+impl Diagnostic {
+    pub(super) fn error(code: Code, place: &Place, message: impl Into<String>) -> Self {
+        Self::new(Level::Error, code, place, message.into())
+    }
+
+    pub(super) fn warning(code: Code, place: &Place, message: impl Into<String>) -> Self {
+        Self::new(Level::Warning, code, place, message.into())
+    }
+
+    /// What is said right below the underlined text.
+    pub(super) fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = printable(&label.into());
+        self
+    }
+
+    pub(super) fn help(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = printable(&remedy.into());
+        self
+    }
+
+    /// A second place that the reader needs to see.
+    pub(super) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
+        self.also = Some((place.clone(), printable(&label.into())));
+        self
+    }
+
+    fn new(level: Level, code: Code, place: &Place, message: String) -> Self {
+        let (message, label, remedy) = (printable(&message), String::new(), String::new());
+        Self { level, code, message, label, remedy, place: place.clone(), also: None }
+    }
+
+    /// Error or warning.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The kind of finding.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What is wrong, in one sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it; empty when the message says all.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+
+    /// The file's path, or `command line`.
+    pub fn source(&self) -> &str {
+        &self.place.source.name
+    }
+
+    /// The bytes of the source it is about.
+    pub fn span(&self) -> Range<usize> {
+        self.place.span.clone()
+    }
+
+    /// Line and column where it begins, both from 1, the column in characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let before = &self.place.source.text[..self.place.span.start];
+        let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
+        (line, before.rsplit('\n').next().unwrap_or("").chars().count() + 1)
+    }
+
+    /// The finding as text for people.
+    pub fn render(&self, coloured: bool) -> String {
+        let style = match self.level {
+            Level::Error => Style::ERROR,
+            Level::Warning => Style::WARNING,
+        };
+        let title = style.primary_title(&self.message).id(self.code.as_str());
+        let source = &*self.place.source;
+        let mut group = if source.text.is_empty() {
+            title.element(Origin::path(&source.name))
+        } else {
+            // Only the lines concerned are handed over: a file may be long and have many findings.
+            let also = self.also.as_ref().filter(|(place, _)| self.place.is_near(place));
+            let spans = [Some(&self.place), also.map(|(place, _)| place)];
+            let start = spans.iter().flatten().map(|p| p.span.start).min().unwrap_or(0);
+            let end = spans.iter().flatten().map(|p| p.span.end).max().unwrap_or(0);
+            let first = source.text[..start].rfind('\n').map_or(0, |n| n + 1);
+            let last = source.text[end..].find('\n').map_or(source.text.len(), |n| end + n);
+            let line = source.text[..first].bytes().filter(|&b| b == b'\n').count() + 1;
+            let within = |place: &Place| place.span.start - first..place.span.end - first;
+            let mut annotation = AnnotationKind::Primary.span(within(&self.place));
+            if !self.label.is_empty() {
+                annotation = annotation.label(&self.label);
+            }
+            let mut snippet = Snippet::source(&source.text[first..last])
+                .line_start(line)
+                .path(&source.name)
+                .annotation(annotation);
+            if let Some((place, label)) = also {
+                snippet = snippet.annotation(AnnotationKind::Context.span(within(place)).label(label));
+            }
+            title.element(snippet)
+        };
+        if !self.remedy.is_empty() {
+            group = group.element(Style::HELP.message(&self.remedy));
+        }
+        let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+/// A text that findings point into: the file, or one option of the command line.
+pub(super) struct Source {
+    name: String,
+    text: String,
+    is_option: bool,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Every finding refers to its source, whose text may be long.
+        f.write_str(&self.name)
+    }
+}
+
+impl Source {
+    pub(super) fn file(name: String, text: String) -> Arc<Self> {
+        Arc::new(Self { name: printable(&name), text, is_option: false })
+    }
+
+    pub(super) fn option(text: String) -> Arc<Self> {
+        Arc::new(Self { name: "command line".into(), text, is_option: true })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A part of a [`Source`].
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    source: Arc<Source>,
+    span: Range<usize>,
+}
+
+impl Place {
+    /// The span is cut to the first line it covers, and to whole characters of the text.
+    pub(super) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
+        let text = &source.text;
+        let start = floor(text, span.start);
+        let end = floor(text, span.end).max(start);
+        let end = text[start..end].find(['\r', '\n']).map_or(end, |n| start + n);
+        Self { source: source.clone(), span: start..end }
+    }
+
+    fn is_near(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.source, &other.source) && self.span.start.abs_diff(other.span.start) < 65_536
+    }
+}
+
+fn floor(text: &str, mut index: usize) -> usize {
+    index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+/// A value and where it was said.
+#[derive(Clone, Debug)]
+pub(super) struct At<T> {
+    pub value: T,
+    pub place: Place,
+}
+
+/// A user's text inside a sentence: quoted, on one line, and not too long.
+pub(super) fn quoted(text: &str) -> String {
+    const LENGTH_MAX: usize = 60;
+    let mut shown = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
+    if text.chars().nth(LENGTH_MAX).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+/// A text that does nothing to a terminal: control characters, and those that reverse the direction of
+/// writing, are escaped.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// `a`, `a or b`, `a, b or c`, each quoted.
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    const SHOWN_MAX: usize = 12;
+    let mut names: Vec<String> = names.into_iter().map(quoted).collect();
+    if names.len() > SHOWN_MAX {
+        let more = names.len() - SHOWN_MAX;
+        names.truncate(SHOWN_MAX);
+        return format!("{} and {more} more", names.join(", "));
+    }
+    match names.split_last() {
+        Some((end, start)) if !start.is_empty() => format!("{} {last} {end}", start.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The known name that was probably meant.
+pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LENGTH_MAX: usize = 64;
+    if name.len() > LENGTH_MAX {
+        return None;
+    }
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let wanted = plain(name);
+    known
+        .into_iter()
+        .filter(|candidate| candidate.len() <= LENGTH_MAX)
+        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
+        .filter(|&(distance, candidate)| {
+            let allowed = name.len().min(candidate.len()).div_ceil(3);
+            distance <= allowed && distance < name.len()
+                || name.len() >= 3 && candidate.split('-').any(|word| word == wanted)
+        })
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The remedy for an unknown name: what was probably meant, or what there is.
+pub(super) fn did_you_mean<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+    there_is: &str,
+) -> String {
+    match suggestion(name, known.clone()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.clone().into_iter().next().is_none() => String::new(),
+        None => format!("{there_is} {}", listed(known, "and")),
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_are_near_or_absent() {
+        let known = ["adsb-source", "null-sink", "throttle"];
+        assert_eq!(suggestion("adsb-sorce", known), Some("adsb-source"));
+        assert_eq!(suggestion("Null_Sink", known), Some("null-sink"));
+        assert_eq!(suggestion("sink", known), Some("null-sink"));
+        assert_eq!(suggestion("x", known), None);
+        assert_eq!(suggestion("oscilloscope", known), None);
+        assert_eq!(suggestion(&"a".repeat(1 << 20), known), None);
+    }
+
+    #[test]
+    fn quoted_text_stays_short_and_on_one_line() {
+        assert_eq!(quoted("a\n\u{1b}b"), "`a\\n\\u{1b}b`");
+        assert!(quoted(&"é".repeat(1000)).chars().count() < 64);
+    }
+
+    #[test]
+    fn places_are_cut_to_one_line_of_whole_characters() {
+        let source = Source::file("x".into(), "aé\r\nb".into());
+        assert_eq!(Place::new(&source, 0..99).span, 0..3);
+        assert_eq!(Place::new(&source, 2..99).span, 1..3);
+        assert_eq!(Place::new(&source, 99..100).span, 6..6);
+    }
+
+    #[test]
+    fn codes_are_unique() {
+        let texts: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.as_str()).collect();
+        assert_eq!(texts.len(), Code::ALL.len());
+    }
+}

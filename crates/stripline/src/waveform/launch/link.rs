@@ -1,0 +1,39 @@
+//! What the launcher knows of one connection.
+
+use crate::link::{ConnectionReport, ReportWithTimes};
+
+/// One connection's state.
+#[derive(Default)]
+pub(super) struct Link {
+    /// The receiver was told to connect.
+    pub ordered: bool,
+    pub connected: bool,
+    /// What earlier incarnations of the receiver measured.
+    before: ReportWithTimes,
+    /// What the present one has counted so far.
+    pub counters: ConnectionReport,
+    /// What it measured, once it has ended.
+    pub last: Option<ReportWithTimes>,
+    /// Figures of a receiver that died are missing.
+    pub partial: bool,
+}
+
+impl Link {
+    /// Everything that all incarnations of the receiver have counted.
+    pub(super) fn total(&self) -> ReportWithTimes {
+        let mut total = self.before.clone();
+        match &self.last {
+            Some(last) => total.add(last),
+            None => total.add(&ReportWithTimes { counters: self.counters.clone(), ..Default::default() }),
+        }
+        total
+    }
+
+    /// The receiver's incarnation is over.
+    pub(super) fn settle(&mut self) {
+        self.partial |= self.last.is_none();
+        self.before = self.total();
+        self.counters = ConnectionReport::default();
+        self.last = None;
+    }
+}

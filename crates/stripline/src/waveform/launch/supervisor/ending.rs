@@ -1,0 +1,107 @@
+//! Stopping in order, failing, and leaving nothing behind.
+
+use std::time::{Duration, Instant};
+
+use super::{FAILURE_TIME, Phase, State, Supervisor};
+use crate::component::control::Order;
+use crate::sys::doorbell::Sleep;
+
+impl Supervisor<'_> {
+    /// Asks the sources to stop; the rest ends when it has received everything.
+    pub(super) fn drain(&mut self, reason: &str) {
+        self.observer.stopping(reason);
+        self.phase = Phase::Draining(Instant::now());
+        self.give_up_restarts();
+        let mut sources: Vec<usize> = Vec::new();
+        for (index, component) in self.waveform.components.iter().enumerate() {
+            if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {
+                sources.push(index);
+            }
+        }
+        if sources.is_empty() {
+            sources = (0..self.members.len()).collect();
+        }
+        sources.into_iter().for_each(|index| self.stop(index));
+    }
+
+    pub(super) fn stop_all(&mut self, grace: Duration) {
+        self.phase = Phase::Stopping(Instant::now() + grace);
+        self.give_up_restarts();
+        (0..self.members.len()).for_each(|index| self.stop(index));
+    }
+
+    pub(super) fn stop(&self, index: usize) {
+        let component = self.waveform.components[index].name.clone();
+        self.order(self.members[index].group, &Order::Stop { component });
+    }
+
+    pub(super) fn give_up_restarts(&mut self) {
+        for group in 0..self.groups.len() {
+            if self.groups[group].restart_at.take().is_some() {
+                self.mark_failed(group);
+            }
+        }
+    }
+
+    pub(super) fn kill_all(&mut self) {
+        let stuck: Vec<String> = (0..self.groups.len())
+            .filter(|group| self.groups[*group].process.is_some() && self.has_unfinished(*group))
+            .map(|group| self.names(group))
+            .collect();
+        if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
+            self.fail(format!("{} did not stop and had to be killed", stuck.join(", ")));
+        }
+        for group in 0..self.groups.len() {
+            if let Some(process) = &mut self.groups[group].process {
+                process.kill();
+            }
+            self.mark_failed(group);
+        }
+    }
+
+    /// Notes the first failure and stops the rest.
+    pub(super) fn fail(&mut self, what: String) {
+        if self.failure.is_none() {
+            self.failure = Some(what);
+        }
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            self.stop_all(FAILURE_TIME);
+        }
+    }
+
+    pub(super) fn mark_failed(&mut self, group: usize) {
+        for index in self.groups[group].members.clone() {
+            let state = &mut self.members[index].state;
+            if *state != State::Ended {
+                *state = State::Failed;
+                let name = &self.waveform.components[index].name;
+                for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                    link.partial |= plan.to.component == *name && link.last.is_none();
+                }
+            }
+        }
+    }
+
+    /// Ends the processes whose work is done.
+    pub(super) fn dismiss(&mut self) {
+        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Release));
+        let deadline = Instant::now() + FAILURE_TIME;
+        for group in 0..self.groups.len() {
+            let names = self.names(group);
+            while let Some(process) = &mut self.groups[group].process {
+                process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                if process.has_exited() {
+                    process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                    self.groups[group].process = None;
+                    break;
+                }
+                let mut sleep = Sleep::default();
+                process.sleep_on(&mut sleep);
+                if !sleep.until(Some(deadline)).unwrap_or(false) {
+                    // Dropping kills and waits.
+                    self.groups[group].process = None;
+                }
+            }
+        }
+    }
+}

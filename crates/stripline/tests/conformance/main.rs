@@ -1,0 +1,153 @@
+//! The link contract, rule by rule, for every transport: one file per section, one test per rule and transport.
+//!
+//! A new transport is one word in the list below. A new rule is a function in its section's file and its name in
+//! the table. A rule that a transport cannot keep is asserted to be refused by name, and the refusal is printed.
+
+mod model;
+mod order;
+mod overflow;
+mod overflow_lossy;
+mod peers;
+mod peers_restart;
+mod puppet;
+mod scope;
+mod statistics;
+mod support;
+mod topology;
+mod trust;
+mod trust_network;
+
+/// One test per rule. `apart`: in a process of its own, because it looks at the process's descriptors or threads.
+macro_rules! rules_of {
+    ($transport:expr) => {
+        rules_of! { $transport;
+            order: [
+                order_is_kept,
+                every_sample_type_travels,
+                the_largest_packet_fits_and_one_sample_more_is_refused,
+                end_of_stream_comes_last_once_and_stays,
+                end_of_stream_comes_without_packets,
+                end_of_stream_comes_from_a_dropped_publisher,
+                an_unsent_loan_takes_no_number,
+                stamps_travel,
+                stream_metadata_comes_with_its_packet,
+                a_late_joiner_gets_the_current_stream,
+                a_joiner_gets_the_stream_while_the_sender_is_blocked,
+                forwarded_packets_keep_stream_and_stamps,
+                messages_round_trip,
+                a_message_of_another_type_is_a_decode_error,
+            ]
+            scope: [
+                none_returns_while_the_receiver_does_not_read,
+                none_delivers_everything,
+                none_describes_streams_to_late_joiners,
+                none_lets_go_of_a_receiver_that_does_not_read,
+                transport_returns_while_the_receiver_does_not_read,
+                server_is_refused_by_name,
+                target_is_refused_by_name,
+            ]
+            overflow: [
+                block_loses_nothing,
+                try_send_says_full_and_names_the_connection,
+                try_send_is_all_or_nothing,
+                a_blocked_sender_resumes,
+                depth_one_lets_one_packet_wait,
+                a_slow_lossy_receiver_does_not_slow_its_sibling,
+            ]
+            overflow_lossy apart: [
+                drop_oldest_keeps_the_newest,
+                drop_newest_keeps_the_oldest,
+                eject_tells_the_receiver_and_harms_nobody_else,
+                a_flood_of_large_packets_is_counted_to_the_last,
+                wait_any_does_not_swallow_an_ejection,
+            ]
+            topology: [
+                one_to_many,
+                many_to_one,
+                many_to_many,
+                a_late_joiner_starts_at_the_current_packet,
+                receive_timeout_and_try_receive_say_what_they_found,
+                wait_any_names_those_that_are_ready,
+                wait_any_ends_with_its_time,
+                wait_any_wakes_at_the_end_of_stream,
+                wait_any_wakes_for_a_packet_sent_later,
+                wait_any_is_not_fooled_by_one_end_of_two,
+                stop_wakes_everything_that_blocks,
+            ]
+            peers: [
+                a_killed_sender_loses_nothing_that_was_sent,
+                a_killed_sender_wakes_whoever_waits,
+                a_killed_receiver_frees_a_blocked_sender,
+                a_stopped_receiver_is_late_not_dead,
+                a_stopped_lossy_receiver_does_not_slow_its_sibling,
+                links_outlive_the_host_of_the_rendezvous,
+                nothing_is_left_behind,
+            ]
+            peers_restart: [
+                a_restarted_sender_comes_back_with_a_gap,
+                a_sender_restarted_before_its_last_packets_are_read_comes_after_them,
+                the_end_comes_after_a_restarted_sender_finishes,
+                a_restarted_receiver_is_told_what_it_missed,
+                a_receiver_restarted_before_anybody_noticed_is_told_too,
+                a_restarted_receiver_that_was_up_to_date_is_told_too,
+            ]
+            peers_restart apart: [
+                no_descriptor_or_thread_is_left_behind,
+            ]
+            trust: [
+                another_payload_type_is_refused_naming_both,
+                garbage_at_the_rendezvous_disturbs_nobody,
+            ]
+            trust_network: [
+                garbage_at_an_endpoint_disturbs_nobody,
+                an_oversized_handshake_disturbs_nobody,
+                silence_disturbs_nobody,
+                a_wrong_key_is_refused,
+                a_lying_sender_is_cut_off_and_named,
+                a_sender_that_lies_in_its_answer_disturbs_nobody,
+            ]
+            statistics: [
+                packets_and_bytes_are_exact,
+                losses_add_up,
+                every_connection_is_counted_by_itself,
+            ]
+            model: [
+                any_sequence_of_operations_matches_the_model,
+            ]
+        }
+    };
+    ($transport:expr; $($section:ident $($apart:ident)?: [$($rule:ident,)*])*) => {
+        $($(
+            #[test]
+            fn $rule() {
+                let name = concat!(stringify!($rule));
+                $crate::support::run($transport, name, rules_of!(@$($apart)?), $crate::$section::$rule);
+            }
+        )*)*
+    };
+    (@) => { $crate::support::Place::Here };
+    (@apart) => { $crate::support::Place::Apart };
+}
+
+macro_rules! transports {
+    ($($name:ident),*) => {
+        const COVERED: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            rules_of!(stringify!($name));
+        })*
+    };
+}
+
+transports!(inproc, shm, uds, tcp);
+
+#[test]
+fn every_transport_is_covered() {
+    let there: Vec<_> = stripline::transport::all().map(|transport| transport.name).collect();
+    assert_eq!(there, COVERED, "add the transport to the list in this file");
+}
+
+/// Does nothing unless it is started as one of the processes that a rule plays with.
+#[test]
+fn child_entry() {
+    puppet::play_if_asked();
+}

@@ -1,0 +1,102 @@
+//! Section 2: when a send returns.
+
+use std::panic::AssertUnwindSafe;
+
+use stripline::link::{LinkOptions, Scope};
+use stripline::node::Topics;
+use stripline::{Error, StreamInfo};
+
+use crate::support::{
+    await_receivers, expect_end, expect_nothing, fill, node, pair, refused, take_number, topics_text,
+};
+
+const DEPTH: u64 = 16;
+
+pub fn none_returns_while_the_receiver_does_not_read(transport: &'static str) {
+    returns_early(transport, "none");
+}
+
+pub fn transport_returns_while_the_receiver_does_not_read(transport: &'static str) {
+    returns_early(transport, "transport");
+}
+
+/// Nobody reads: `depth` packets are taken at least, then the sender is told, and nothing of it is lost.
+fn returns_early(transport: &'static str, scope: &str) {
+    let node = node(transport, &format!("scope = \"{scope}\"\ndepth = {DEPTH}"));
+    let (mut publisher, mut subscriber) = pair::<u8>(&node, "unread");
+    for _ in 0..DEPTH {
+        publisher.send(&[1; 1000]).unwrap();
+    }
+    let (more, _) = fill(&mut publisher, &[2; 1000]);
+    for sequence in 0..DEPTH + more {
+        take_number(&mut subscriber, sequence);
+    }
+    publisher.send(&[3]).unwrap();
+    assert_eq!(take_number(&mut subscriber, DEPTH + more).samples, [3]);
+    expect_nothing(&mut subscriber);
+}
+
+pub fn none_delivers_everything(transport: &'static str) {
+    let node = node(transport, "scope = \"none\"\ndepth = 4");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "queued");
+    let sender = std::thread::spawn(move || {
+        for i in 0..1000 {
+            publisher.send(&[i; 100]).unwrap();
+        }
+        publisher.finish().unwrap();
+    });
+    for sequence in 0..1000 {
+        assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence; 100]);
+    }
+    expect_end(&mut subscriber);
+    sender.join().unwrap();
+}
+
+pub fn none_describes_streams_to_late_joiners(transport: &'static str) {
+    let node = node(transport, "scope = \"none\"");
+    let (mut publisher, mut early) = pair::<u8>(&node, "queued");
+    publisher.set_stream(StreamInfo::new("described"));
+    publisher.send(&[0]).unwrap();
+    assert_eq!(take_number(&mut early, 0).stream, "described");
+    let mut late = node.subscriber::<u8>("queued").unwrap();
+    await_receivers(&mut publisher, 2);
+    publisher.send(&[1]).unwrap();
+    assert_eq!(take_number(&mut late, 1).stream, "described");
+    assert_eq!(take_number(&mut early, 1).stream, "described");
+}
+
+pub fn none_lets_go_of_a_receiver_that_does_not_read(transport: &'static str) {
+    let node = node(transport, "scope = \"none\"\ndepth = 4");
+    let (mut publisher, _subscriber) = pair::<u8>(&node, "stuck");
+    fill(&mut publisher, &[0; 10_000]);
+    // Gone without an end of stream, as when its thread panics: nothing is left to wait for.
+    let unwinding = AssertUnwindSafe(move || {
+        let _held = publisher;
+        std::panic::resume_unwind(Box::new("over"));
+    });
+    assert!(std::panic::catch_unwind(unwinding).is_err());
+}
+
+pub fn server_is_refused_by_name(transport: &'static str) {
+    is_refused(transport, Scope::Server);
+}
+
+pub fn target_is_refused_by_name(transport: &'static str) {
+    is_refused(transport, Scope::Target);
+}
+
+fn is_refused(name: &str, scope: Scope) {
+    let error = stripline::transport::check(name, &LinkOptions { scope, ..LinkOptions::default() });
+    let error = error.unwrap_err();
+    let text = error.to_string();
+    let Error::Unsupported { transport, rule, alternatives } = error else { panic!("{text}") };
+    assert_eq!(transport, name);
+    assert!(rule.contains(scope.as_str()), "{rule}");
+    for other in [Scope::None, Scope::Transport] {
+        assert!(alternatives.contains(other.as_str()), "{alternatives}");
+    }
+    // The configuration that asks for it is refused in the same words.
+    let topics = Topics::parse(&topics_text(name, &format!("scope = \"{scope}\""))).unwrap_err().to_string();
+    assert!(topics.contains(&text), "{topics}");
+    refused(name, &format!("scope {scope}"), &text);
+}

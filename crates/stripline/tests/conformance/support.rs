@@ -1,0 +1,222 @@
+//! What the rules share: nodes with the rules under test, bounded waiting, payloads that tell where they belong.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::{Error, Gap, Received, Sample};
+
+/// Longer than anything takes on a busy machine: only a hang is cut short by it.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+/// What a whole rule may take.
+const RULE_TIME: Duration = Duration::from_secs(90);
+/// Set in a process that runs one rule.
+const APART: &str = "STRIPLINE_CONFORMANCE_APART";
+
+/// Where a rule runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a thread of this process.
+    Here,
+    /// Alone in a process.
+    Apart,
+}
+
+/// Runs a rule, and fails when it hangs.
+pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static str)) {
+    if place == Place::Apart && std::env::var_os(APART).is_none() {
+        return run_apart(&format!("{transport}::{name}"));
+    }
+    let (done, outcome) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let result = std::panic::catch_unwind(|| rule(transport));
+        let _ = done.send(());
+        result
+    });
+    match outcome.recv_timeout(RULE_TIME) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs for more than {RULE_TIME:?}"),
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => {}
+    }
+    if let Err(cause) = thread.join().unwrap() {
+        std::panic::resume_unwind(cause);
+    }
+}
+
+fn run_apart(test: &str) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(APART, "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let both = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&both);
+    assert!(output.status.success() && text.contains("1 passed"), "{test} in its own process:\n{text}");
+}
+
+/// A domain that nobody else uses.
+pub fn domain() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the numbers need only differ.
+    format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The text of a topics file: one transport, and other rules, for all topics.
+pub fn topics_text(transport: &str, rules: &str) -> String {
+    format!("[default]\ntransport = \"{transport}\"\n{rules}\n")
+}
+
+pub fn join(domain: &str, transport: &str, rules: &str) -> Node {
+    Node::join(domain, Topics::parse(&topics_text(transport, rules)).unwrap()).unwrap()
+}
+
+/// A node alone in its domain.
+pub fn node(transport: &str, rules: &str) -> Node {
+    join(&domain(), transport, rules)
+}
+
+/// A publisher and its only subscriber.
+pub fn pair<T: Sample>(node: &Node, topic: &str) -> (Publisher<T>, Subscriber<T>) {
+    let mut publisher = node.publisher(topic).unwrap();
+    let subscriber = node.subscriber(topic).unwrap();
+    await_receivers(&mut publisher, 1);
+    (publisher, subscriber)
+}
+
+pub fn await_receivers<T: Sample>(publisher: &mut Publisher<T>, count: usize) {
+    assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap(), "no {count} receivers in {DEADLINE:?}");
+}
+
+pub fn await_senders<T: Sample>(subscriber: &mut Subscriber<T>, count: usize) {
+    await_that(&format!("{count} senders"), || subscriber.senders() == count);
+}
+
+/// Looks until it is so.
+pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+        // Between two looks at something that cannot be waited for; nothing depends on how long it is.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A packet, copied out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parcel<T> {
+    pub sequence: u64,
+    pub samples: Vec<T>,
+    pub gap: Option<Gap>,
+    pub stream: String,
+    pub connection: String,
+}
+
+/// The next packet; anything else, or nothing in time, is a failure.
+pub fn take<T: Sample>(subscriber: &mut Subscriber<T>) -> Parcel<T> {
+    match subscriber.receive_timeout(DEADLINE).unwrap() {
+        Received::Packet(packet) => Parcel {
+            sequence: packet.sequence(),
+            samples: packet.to_vec(),
+            gap: packet.gap().copied(),
+            stream: packet.stream().id.clone(),
+            connection: packet.connection().into(),
+        },
+        Received::Empty => panic!("no packet within {DEADLINE:?}"),
+        Received::Ended => panic!("end of stream instead of a packet"),
+    }
+}
+
+/// The next packet, which must have this number and nothing missing before it.
+pub fn take_number<T: Sample>(subscriber: &mut Subscriber<T>, sequence: u64) -> Parcel<T> {
+    let parcel = take(subscriber);
+    assert_eq!((parcel.sequence, parcel.gap), (sequence, None));
+    parcel
+}
+
+pub fn expect_end<T: Sample>(subscriber: &mut Subscriber<T>) {
+    match subscriber.receive_timeout(DEADLINE).unwrap() {
+        Received::Ended => {}
+        Received::Empty => panic!("no end of stream within {DEADLINE:?}"),
+        Received::Packet(packet) => panic!("packet {} instead of the end of stream", packet.sequence()),
+    }
+}
+
+pub fn expect_nothing<T: Sample>(subscriber: &mut Subscriber<T>) {
+    assert!(matches!(subscriber.try_receive().unwrap(), Received::Empty), "nothing should be there");
+}
+
+/// Sends until a receiver has no room; how many packets were taken, and the connection that had none.
+pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, String) {
+    let before = publisher.sequence();
+    loop {
+        match publisher.try_send(samples) {
+            Ok(()) => assert!(publisher.sequence() - before < 1_000_000, "never full"),
+            Err(Error::Full { connection }) => return (publisher.sequence() - before, connection),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Waits until a thread of a process sleeps: it has nothing to do until somebody wakes it.
+pub fn await_asleep(process: u32, thread: i32) {
+    let path = format!("/proc/{process}/task/{thread}/stat");
+    let mut looks = 0;
+    await_that("the thread sleeps", || {
+        looks = if state(Path::new(&path)) == Some('S') { looks + 1 } else { 0 };
+        looks >= 3
+    });
+}
+
+/// The state of a process or thread, from its `stat` file.
+pub fn state(stat: &Path) -> Option<char> {
+    let text = std::fs::read_to_string(stat).ok()?;
+    // The name in parentheses may hold anything; the state follows the last one.
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The names of this process's threads.
+pub fn thread_names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
+}
+
+/// The abstract Unix names on this host, without the `@`.
+pub fn abstract_names() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap();
+    table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
+}
+
+/// The abstract name under which the nodes of a domain meet.
+pub fn meeting_point(domain: &str) -> String {
+    format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
+}
+
+/// The endpoint in a connection's name, `topic@endpoint -> topic`.
+pub fn endpoint_of(connection: &str) -> String {
+    let (_, rest) = connection.split_once('@').unwrap();
+    rest.split_once(" -> ").unwrap().0.into()
+}
+
+/// Says in the output what a transport does not do; the caller has asserted it.
+pub fn refused(transport: &str, rule: &str, how: &str) {
+    println!("{transport}: {rule}: refused: {how}");
+}
+
+/// Numbers that look random and are the same every time (xorshift64; Marsaglia 2003).
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+}

@@ -1,0 +1,4 @@
+#!/bin/sh
+# Describes itself and ends, but leaves a child with its output open.
+sleep 60 &
+echo '{"name":"left","summary":"","ports":[],"properties":[]}'
