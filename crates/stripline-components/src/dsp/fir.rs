@@ -1,0 +1,375 @@
+//! Streaming FIR filters: at the full rate, and decimating.
+//!
+//! Both keep the samples they still need in one contiguous buffer, so that the inner loops run over plain slices of `f32`
+//! and vectorise. Every output is a sum in an order fixed by its own taps, never by where a packet ended.
+
+use std::marker::PhantomData;
+
+use super::error::{DspError, Parameter};
+use super::sample::{Sample, components, components_mut};
+use super::taps::Taps;
+
+/// The largest decimation factor.
+pub const DECIMATION_MAX: usize = 65_536;
+
+/// How many `f32` outputs the full-rate loop computes side by side.
+const LANES: usize = 32;
+/// How many partial sums the decimating loop keeps per output.
+const PARTIALS: usize = 16;
+
+/// A filter at the full sample rate: one sample out for each sample in. Before the first sample, silence.
+///
+/// ```
+/// use num_complex::Complex;
+/// use stripline_components::dsp::{FirFilter, FirLength, Taps, Window};
+///
+/// let taps = Taps::low_pass(1e6, 100e3, FirLength::Taps(64), Window::Hamming)?;
+/// let mut filter = FirFilter::<Complex<f32>>::new(&taps);
+/// let input = [Complex::new(1.0, -1.0); 256];
+/// let mut output = [Complex::default(); 256];
+/// filter.filter(&input, &mut output);
+/// assert!((output[255] - input[0]).norm() < 1e-5);
+/// # Ok::<(), stripline_components::dsp::DspError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FirFilter<T> {
+    /// The taps, the one for the oldest sample first.
+    reversed: Vec<f32>,
+    history: History<T>,
+}
+
+impl<T: Sample> FirFilter<T> {
+    /// A filter with these taps.
+    pub fn new(taps: &Taps) -> Self {
+        let reversed: Vec<f32> = taps.as_slice().iter().rev().copied().collect();
+        Self { history: History::new(reversed.len()), reversed }
+    }
+
+    /// Filters `input` into `output`.
+    ///
+    /// # Panics
+    /// If the two lengths differ.
+    pub fn filter(&mut self, mut input: &[T], mut output: &mut [T]) {
+        assert_eq!(input.len(), output.len(), "a full-rate FIR filter gives one sample for each sample");
+        while !input.is_empty() {
+            let (count, window) = self.history.append(input);
+            let (done, rest) = output.split_at_mut(count);
+            convolve(&self.reversed, T::COMPONENTS, window, components_mut(done));
+            (input, output) = (&input[count..], rest);
+        }
+    }
+
+    /// Forgets all samples, as at the start of a new stream.
+    pub fn reset(&mut self) {
+        self.history.reset();
+    }
+}
+
+/// A filter that keeps one output in `factor`, the first one included, and computes only those.
+///
+/// ```
+/// use stripline_components::dsp::{DecimatingFir, Taps};
+///
+/// let mut filter = DecimatingFir::<f32>::new(&Taps::new(vec![0.5, 0.5])?, 2)?;
+/// let input = [1.0, 2.0, 3.0, 4.0, 5.0];
+/// let mut output = vec![0.0; filter.outputs_for(input.len())];
+/// filter.filter(&input, &mut output);
+/// assert_eq!(output, [0.5, 2.5, 4.5]);
+/// # Ok::<(), stripline_components::dsp::DspError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct DecimatingFir<T> {
+    /// The taps, the one for the oldest sample first, each repeated for every component of a sample.
+    reversed: Vec<f32>,
+    history: History<T>,
+    factor: usize,
+    /// How many samples to pass over before the next one that has an output.
+    skip: usize,
+}
+
+impl<T: Sample> DecimatingFir<T> {
+    /// A filter with these taps that divides the rate by `factor`, 1 to [`DECIMATION_MAX`].
+    ///
+    /// # Errors
+    /// A factor out of range.
+    pub fn new(taps: &Taps, factor: usize) -> Result<Self, DspError> {
+        Parameter {
+            block: "decimating FIR filter",
+            name: "factor",
+            unit: "",
+            remedy: "decimate in several stages",
+        }
+        .check(factor as f64, 1.0..=DECIMATION_MAX as f64)?;
+        let reversed =
+            taps.as_slice().iter().rev().flat_map(|&tap| std::iter::repeat_n(tap, T::COMPONENTS)).collect();
+        Ok(Self { reversed, history: History::new(taps.len()), factor, skip: 0 })
+    }
+
+    /// The decimation factor.
+    pub fn factor(&self) -> usize {
+        self.factor
+    }
+
+    /// How many samples the next `input_len` samples will give.
+    pub fn outputs_for(&self, input_len: usize) -> usize {
+        input_len.saturating_sub(self.skip).div_ceil(self.factor)
+    }
+
+    /// Filters `input` into `output`.
+    ///
+    /// # Panics
+    /// If `output` does not hold exactly [`outputs_for`](Self::outputs_for)`(input.len())` samples.
+    pub fn filter(&mut self, mut input: &[T], mut output: &mut [T]) {
+        assert_eq!(self.outputs_for(input.len()), output.len(), "see DecimatingFir::outputs_for");
+        while !input.is_empty() {
+            let (count, window) = self.history.append(input);
+            let kept = count.saturating_sub(self.skip).div_ceil(self.factor);
+            let (done, rest) = output.split_at_mut(kept);
+            for (i, y) in components_mut(done).chunks_exact_mut(T::COMPONENTS).enumerate() {
+                let start = (self.skip + i * self.factor) * T::COMPONENTS;
+                let [re, im] = dot(&self.reversed, &window[start..start + self.reversed.len()]);
+                match y {
+                    [both] => *both = re + im,
+                    [y_re, y_im, ..] => (*y_re, *y_im) = (re, im),
+                    [] => {}
+                }
+            }
+            self.skip = self.skip + kept * self.factor - count;
+            (input, output) = (&input[count..], rest);
+        }
+    }
+
+    /// Forgets all samples, as at the start of a new stream.
+    pub fn reset(&mut self) {
+        self.history.reset();
+        self.skip = 0;
+    }
+}
+
+/// The newest samples in one contiguous buffer, which is moved to its front when it is full.
+#[derive(Debug, Clone)]
+struct History<T> {
+    /// `(keep + room) * components` values, and slack behind them that holds anything.
+    buffer: Vec<f32>,
+    /// How many old samples an output needs: one fewer than taps.
+    keep: usize,
+    /// How many new samples fit before the buffer is moved to its front.
+    room: usize,
+    /// How many of those are used.
+    used: usize,
+    sample: PhantomData<T>,
+}
+
+impl<T: Sample> History<T> {
+    fn new(taps: usize) -> Self {
+        let keep = taps - 1;
+        // Large enough that moving the history to the front costs nothing beside the filter, small enough for the cache.
+        let room = (4 * taps).clamp(1024, 65_536);
+        let buffer = vec![0.0; (keep + room) * T::COMPONENTS + LANES];
+        Self { buffer, keep, room, used: 0, sample: PhantomData }
+    }
+
+    /// Takes as many samples of `input` as fit (at least one of a non-empty input). Returns their number and a view that
+    /// starts with the oldest sample that the first of them needs, slack included.
+    fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
+        if self.used == self.room {
+            let end = (self.keep + self.used) * T::COMPONENTS;
+            self.buffer.copy_within(self.used * T::COMPONENTS..end, 0);
+            self.used = 0;
+        }
+        let count = input.len().min(self.room - self.used);
+        let start = self.used * T::COMPONENTS;
+        let new = start + self.keep * T::COMPONENTS;
+        self.buffer[new..new + count * T::COMPONENTS].copy_from_slice(components(&input[..count]));
+        self.used += count;
+        (count, &self.buffer[start..])
+    }
+
+    fn reset(&mut self) {
+        self.buffer.fill(0.0);
+        self.used = 0;
+    }
+}
+
+/// `output[j] = sum over k of taps[k] * window[j + k * stride]`, summed in the order of `k` for every `j`. The window has
+/// at least [`LANES`] values of slack: what is computed from them is thrown away.
+fn convolve(taps: &[f32], stride: usize, window: &[f32], output: &mut [f32]) {
+    for (block, y) in output.chunks_mut(LANES).enumerate() {
+        let window = &window[block * LANES..][..(taps.len() - 1) * stride + LANES];
+        let mut sums = [0.0f32; LANES];
+        for (k, tap) in taps.iter().enumerate() {
+            for (sum, x) in sums.iter_mut().zip(&window[k * stride..k * stride + LANES]) {
+                *sum += tap * x;
+            }
+        }
+        y.copy_from_slice(&sums[..y.len()]);
+    }
+}
+
+/// The sums of `taps[i] * window[i]` over even and over odd `i`, in partial sums that vectorise.
+fn dot(taps: &[f32], window: &[f32]) -> [f32; 2] {
+    let mut sums = [0.0f32; PARTIALS];
+    let (tap_chunks, tap_rest) = taps.as_chunks::<PARTIALS>();
+    let (chunks, rest) = window.as_chunks::<PARTIALS>();
+    for (tap, x) in tap_chunks.iter().zip(chunks) {
+        for i in 0..PARTIALS {
+            sums[i] += tap[i] * x[i];
+        }
+    }
+    for ((sum, tap), x) in sums.iter_mut().zip(tap_rest).zip(rest) {
+        *sum += tap * x;
+    }
+    let mut width = PARTIALS / 2;
+    while width >= 2 {
+        let (low, high) = sums.split_at_mut(width);
+        for (a, b) in low.iter_mut().zip(high) {
+            *a += *b;
+        }
+        width /= 2;
+    }
+    [sums[0], sums[1]]
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+    use proptest::prelude::*;
+
+    use super::super::taps::{FirLength, Window};
+    use super::*;
+
+    type C32 = Complex<f32>;
+
+    /// A repeatable signal without structure.
+    fn signal(len: usize) -> Vec<C32> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 8_388_608.0 - 1.0
+        };
+        (0..len).map(|_| C32::new(next(), next())).collect()
+    }
+
+    fn some_taps(count: usize) -> Taps {
+        Taps::new(signal(count).iter().map(|z| z.re).collect()).unwrap()
+    }
+
+    /// The definition, in f64.
+    fn convolved(taps: &Taps, input: &[C32]) -> Vec<C32> {
+        let at = |n: usize| {
+            let sum: Complex<f64> = taps
+                .as_slice()
+                .iter()
+                .enumerate()
+                .filter(|(k, _)| *k <= n)
+                .map(|(k, &h)| {
+                    let x = input[n - k];
+                    Complex::new(f64::from(x.re), f64::from(x.im)) * f64::from(h)
+                })
+                .sum();
+            C32::new(sum.re as f32, sum.im as f32)
+        };
+        (0..input.len()).map(at).collect()
+    }
+
+    #[test]
+    fn both_filters_compute_the_definition() {
+        let input = signal(3000);
+        for count in [1, 2, 3, 15, 16, 17, 63, 64, 129, 1500] {
+            let taps = some_taps(count);
+            let expected = convolved(&taps, &input);
+            let tolerance = 1e-6 * count as f32 + 1e-6;
+
+            let mut output = vec![C32::default(); input.len()];
+            FirFilter::new(&taps).filter(&input, &mut output);
+            for (y, e) in output.iter().zip(&expected) {
+                assert!((y - e).norm() < tolerance, "{count} taps: {y} for {e}");
+            }
+
+            let real: Vec<f32> = input.iter().map(|z| z.re).collect();
+            let mut real_output = vec![0.0; real.len()];
+            FirFilter::new(&taps).filter(&real, &mut real_output);
+            assert!(real_output.iter().zip(&output).all(|(r, z)| *r == z.re));
+
+            for factor in [1, 2, 5, 100] {
+                let mut filter = DecimatingFir::new(&taps, factor).unwrap();
+                let mut output = vec![C32::default(); filter.outputs_for(input.len())];
+                filter.filter(&input, &mut output);
+                let mut real_filter = DecimatingFir::new(&taps, factor).unwrap();
+                let mut real_output = vec![0.0f32; output.len()];
+                real_filter.filter(&real, &mut real_output);
+                assert_eq!(output.len(), input.len().div_ceil(factor));
+                for ((y, r), e) in output.iter().zip(&real_output).zip(expected.iter().step_by(factor)) {
+                    assert!((y - e).norm() < tolerance, "{count} taps by {factor}: {y} for {e}");
+                    assert!((r - e.re).abs() < tolerance);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_infinite_sample_is_forgotten_once_it_has_left_the_taps() {
+        let mut filter = FirFilter::<f32>::new(&some_taps(9));
+        let mut output = vec![0.0; 2100];
+        filter.filter(&[f32::NAN], &mut output[..1]);
+        filter.filter(&vec![1.0; 2100], &mut output);
+        assert!(output[7].is_nan() && output[8..].iter().all(|y| y.is_finite()));
+    }
+
+    #[test]
+    fn reset_starts_over() {
+        let input = signal(777);
+        let taps = Taps::low_pass(1.0, 0.1, FirLength::Taps(33), Window::Hamming).unwrap();
+        let mut filter = DecimatingFir::new(&taps, 3).unwrap();
+        let mut first = vec![C32::default(); filter.outputs_for(777)];
+        filter.filter(&input, &mut first);
+        filter.filter(&input[..1], &mut [C32::default()]);
+        filter.reset();
+        let mut second = vec![C32::default(); filter.outputs_for(777)];
+        filter.filter(&input, &mut second);
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_factor_out_of_range_is_refused() {
+        for factor in [0, DECIMATION_MAX + 1] {
+            let error = DecimatingFir::<f32>::new(&some_taps(3), factor).unwrap_err();
+            assert!(error.to_string().contains("factor"), "{error}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn packets_do_not_matter(
+            count in 1usize..80,
+            factor in 1usize..12,
+            cuts in prop::collection::vec(0usize..700, 0..40),
+        ) {
+            let taps = some_taps(count);
+            let input = signal(3000);
+            let mut whole = vec![C32::default(); input.len()];
+            FirFilter::new(&taps).filter(&input, &mut whole);
+            let mut whole_decimated = vec![C32::default(); input.len().div_ceil(factor)];
+            DecimatingFir::new(&taps, factor).unwrap().filter(&input, &mut whole_decimated);
+
+            let mut filter = FirFilter::new(&taps);
+            let mut decimator = DecimatingFir::new(&taps, factor).unwrap();
+            let (mut output, mut decimated) = (Vec::new(), Vec::new());
+            let mut rest = &input[..];
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (packet, after) = rest.split_at(cut.min(rest.len()));
+                rest = after;
+                let mut y = vec![C32::default(); packet.len()];
+                filter.filter(packet, &mut y);
+                output.extend(y);
+                let mut y = vec![C32::default(); decimator.outputs_for(packet.len())];
+                decimator.filter(packet, &mut y);
+                decimated.extend(y);
+            }
+            prop_assert_eq!(output, whole);
+            prop_assert_eq!(decimated, whole_decimated);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! File formats, free of ports.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `sample_format.rs` | how a complex sample lies in a file, and its conversion to and from `Complex<f32>` |
+//! | `sigmf.rs` | the metadata of SigMF recordings |
+//! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
+//! | `wav.rs` | WAV files of audio |
+//! | `error.rs` | the one error type |
+
+mod error;
+mod iq_reader;
+mod iq_writer;
+mod sample_format;
+mod sigmf;
+mod wav;
+
+pub use error::FormatError;
+pub use iq_reader::{IqFileReader, IqReaderOptions};
+pub use iq_writer::IqFileWriter;
+pub use sample_format::{RawSample, SampleFormat};
+pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
+pub use wav::{WavEncoding, WavFileWriter, WavSettings};
