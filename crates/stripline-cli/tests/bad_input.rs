@@ -1,0 +1,101 @@
+//! Wrong files, wrong words, wrong programs: each with its exit code and a message that says what to do.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use common::{repository, run};
+
+fn adsb(more: &[&str]) -> common::Run {
+    let waveform = repository("waveforms/adsb.toml");
+    run(&[&["run", waveform.to_str().unwrap(), "--quiet"], more].concat())
+}
+
+fn waveform(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("waveform.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn captures_that_are_missing_empty_or_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        format!("source.path={}", path.display())
+    };
+    let missing = format!("source.path={}", folder.path().join("missing.bin").display());
+    adsb(&["--set", &missing]).says(1, &["source", "missing.bin", "No such file"]);
+    adsb(&["--set", &file("empty.bin", &[])]).says(1, &["source", "empty.bin", "empty"]);
+    adsb(&["--set", &file("odd.bin", &[127; 1001])]).says(1, &["source", "odd.bin", "1 byte"]);
+    let directory = format!("source.path={}", folder.path().display());
+    adsb(&["--set", &directory]).says(1, &["source", "directory"]);
+    // Shorter than one frame, but whole samples: nothing to hear, and no error.
+    adsb(&["--set", &file("short.bin", &[127; 100])]).says(0, &[]);
+}
+
+#[test]
+fn words_that_do_not_exist() {
+    adsb(&["--transport", "pigeon"]).says(2, &["pigeon", "inproc", "shm", "uds", "tcp"]);
+    adsb(&["--set", "sauce.path=x"]).says(2, &["sauce", "source"]);
+    adsb(&["--set", "source.pth=x"]).says(2, &["pth", "path"]);
+    adsb(&["--set", "nonsense"]).says(2, &["nonsense"]);
+    adsb(&["--transport", "inproc", "--placement", "processes"]).says(2, &["inproc", "--placement threads"]);
+    adsb(&["--placement", "clouds"]).says(2, &["clouds", "threads", "processes"]);
+    adsb(&["--duration", "never"]).says(2, &["never"]);
+    run(&["run", "no-such-file.toml"]).says(2, &["no-such-file.toml"]);
+    run(&["walk"]).says(2, &["walk", "Usage"]);
+    run(&["components", "no-such-component"]).says(2, &["no-such-component"]);
+}
+
+#[test]
+fn waveforms_that_do_not_fit_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(repository("waveforms/adsb.toml")).unwrap();
+    let broken = |from: &str, to: &str, words: &[&str]| {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(text, changed, "`{from}` is not in the file");
+        let path = waveform(folder.path(), &changed);
+        for command in ["check", "run"] {
+            run(&[command, path.to_str().unwrap()]).says(2, words);
+        }
+    };
+    broken("[component.sink]", "[component.sink]\ncolour = 1", &["colour", "waveform.toml", "^"]);
+    broken("type = \"adsb-sink\"", "type = \"adsb-sunk\"", &["adsb-sunk", "adsb-sink", "^"]);
+    broken("to = \"sink.in\"", "to = \"sink.inn\"", &["inn", "^"]);
+    broken("to = \"sink.in\"", "to = \"decoder.in\"", &["decoder.in", "^"]);
+    broken("type = \"adsb-decoder\"", "type = \"wav-sink\"", &["^"]);
+    broken("[waveform]", "[[waveform", &["waveform.toml:1"]);
+    adsb(&["--set", "source.seed=-5"]).says(2, &["seed", "-5"]);
+}
+
+#[test]
+fn executables_that_are_no_components() {
+    let folder = tempfile::tempdir().unwrap();
+    let described = common::run_gain_description();
+    let script = |name: &str, body: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        name.to_string()
+    };
+    let with = |exec: &str| {
+        let text = format!(
+            "[component.source]\ntype = \"signal-generator\"\nproperties = {{ duration_s = 0.1 }}\n\
+             [component.gain]\nexec = \"{exec}\"\n[component.end]\ntype = \"null-sink\"\n\
+             [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\n\
+             [[connection]]\nfrom = \"gain.out\"\nto = \"end.in\"\n"
+        );
+        let path = waveform(folder.path(), &text);
+        run(&["run", path.to_str().unwrap(), "--quiet"])
+    };
+    with("no-such-program").says(2, &["no-such-program", "gain", "^"]);
+    let describe = format!("if [ \"$1\" = --describe ]; then cat <<'EOF'\n{described}\nEOF\nexit 0; fi");
+    with(&script("silent", "exit 0")).says(2, &["--describe", "^"]);
+    with(&script("exits", &format!("{describe}\necho sorry >&2; exit 7")))
+        .says(1, &["gain", "exited with code 7", "before it registered", "sorry"]);
+    with(&script("dies", &format!("{describe}\nkill -9 $$"))).says(1, &["gain", "SIGKILL"]);
+    with(&script("mute", &format!("{describe}\nexec sleep 1000"))).says(1, &["gain", "did not register"]);
+}

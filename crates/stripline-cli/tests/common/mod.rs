@@ -1,0 +1,204 @@
+//! Running the `stripline` command as its users do.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// Nothing here may take longer; a hang fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn stripline() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stripline"));
+    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// A file of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Runs to the end; output and exit code.
+pub fn run(arguments: &[&str]) -> Run {
+    Run::of(stripline().args(arguments).output().unwrap())
+}
+
+pub struct Run {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into(),
+            stderr: String::from_utf8_lossy(&output.stderr).into(),
+        }
+    }
+
+    /// Asserts the exit code and that the error output has all these words.
+    #[track_caller]
+    pub fn says(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is not in:\n{}", self.stderr);
+        }
+    }
+}
+
+/// A run in the background, killed when dropped.
+pub struct Running {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Running {
+    /// Starts and waits until all components exist.
+    pub fn start(arguments: &[&str], components: usize) -> Self {
+        let mut child = stripline()
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = std::sync::mpsc::channel();
+        let stderr = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let running = Self { child, lines };
+        running.wait_until("all components are there", || running.components().len() == components);
+        running
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The component processes: name and process number.
+    pub fn components(&self) -> Vec<(String, u32)> {
+        children(self.child.id())
+            .into_iter()
+            .filter_map(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+                let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+                (words.get(1)? == b"component").then(|| String::from_utf8_lossy(words[2]).into_owned())
+                    .map(|name| (name, pid))
+            })
+            .collect()
+    }
+
+    pub fn component(&self, name: &str) -> u32 {
+        let found = self.components().into_iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("no component {name}: {:?}", self.components())).1
+    }
+
+    pub fn wait_until(&self, what: &str, done: impl Fn() -> bool) {
+        wait_until(what, done);
+    }
+
+    /// The next line of standard error that contains the words.
+    pub fn wait_for_line(&self, words: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(rest) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("no line with `{words}`: {error}"),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.child.id(), signal);
+    }
+
+    /// Waits for the end; exit code and the rest of standard error.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the run does not end");
+            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let mut text = String::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        (status.code(), text)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// Polls a condition that another process brings about.
+pub fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a process exists and is no zombie.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let mut text = String::new();
+    if let Ok(mut file) = std::fs::File::open(format!("/proc/{pid}/task/{pid}/children")) {
+        let _ = file.read_to_string(&mut text);
+    }
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// A well-known capture and what a well-known decoder makes of it, if they are there.
+pub fn capture() -> Option<(PathBuf, String)> {
+    let path = std::env::var_os("STRIPLINE_ADSB_CAPTURE")
+        .map_or_else(|| repository("../shared/data/adsb/modes1.bin"), PathBuf::from);
+    let reference = std::fs::read_to_string(path.with_extension("avr")).ok()?;
+    path.exists().then_some((path, reference))
+}
+
+/// The example component of one's own, built with the tests of the whole workspace.
+pub fn gain_example() -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_stripline")).with_file_name("examples").join("gain");
+    assert!(path.exists(), "{} is missing; build it: cargo build -p stripline --example gain", path.display());
+    path
+}
+
+/// What the example says of itself.
+pub fn run_gain_description() -> String {
+    let output = Command::new(gain_example()).arg("--describe").output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}

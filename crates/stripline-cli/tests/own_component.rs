@@ -1,0 +1,44 @@
+//! A user's own executable beside stock components.
+
+mod common;
+
+use common::{gain_example, run};
+
+#[test]
+fn an_executable_that_links_the_library_runs_beside_stock_components() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("own.toml"), folder.path().join("out.cf32"));
+    let text = format!(
+        "[component.source]\ntype = \"signal-generator\"\n\
+         properties = {{ waveform = \"constant\", amplitude = 1.0, duration_s = 0.01, sample_rate = 1e6 }}\n\
+         [component.gain]\nexec = \"{}\"\nproperties = {{ factor = 3.0 }}\n\
+         [component.file]\ntype = \"file-sink\"\nproperties = {{ path = \"{}\", format = \"cf32\" }}\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\n\
+         [[connection]]\nfrom = \"gain.out\"\nto = \"file.in\"\ntransport = \"uds\"\n",
+        gain_example().display(),
+        out.display(),
+    );
+    std::fs::write(&path, text).unwrap();
+    run(&["check", path.to_str().unwrap()]).says(0, &[]);
+    run(&["run", path.to_str().unwrap(), "--quiet"]).says(0, &[]);
+    let bytes = std::fs::read(out).unwrap();
+    let samples: Vec<f32> =
+        bytes.chunks_exact(8).map(|s| f32::from_le_bytes(s[..4].try_into().unwrap())).collect();
+    assert_eq!(samples.len(), 10_000);
+    assert!(samples.iter().all(|s| *s == 3.0), "{:?}", &samples[..4]);
+}
+
+#[test]
+fn an_executable_cannot_be_a_thread_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.toml");
+    let text = format!(
+        "[component.source]\ntype = \"signal-generator\"\n[component.gain]\nexec = \"{}\"\n\
+         [component.end]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\n\
+         [[connection]]\nfrom = \"gain.out\"\nto = \"end.in\"\n",
+        gain_example().display(),
+    );
+    std::fs::write(&path, text).unwrap();
+    run(&["run", path.to_str().unwrap(), "--placement", "threads"]).says(2, &["gain", "process"]);
+}
