@@ -1,0 +1,186 @@
+//! A ring in this process's own memory, safe to use: for tests, examples, and links within one process.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::layout::{Control, Cursor};
+use crate::{Mode, Reader, ReaderId, ReaderMode, Writer};
+
+/// Memory for one ring, from the heap. Its writer and readers keep it alive.
+///
+/// The memory is not mapped twice, but is twice as large as the ring.
+#[derive(Debug)]
+pub struct HeapRing {
+    memory: RingHold,
+}
+
+impl HeapRing {
+    /// A ring of `capacity` bytes, and its writer.
+    ///
+    /// # Panics
+    /// If `capacity` is not [valid](crate::is_valid_capacity).
+    pub fn new(capacity: usize) -> (Self, Writer) {
+        Self::with_start(capacity, 0, 0)
+    }
+
+    /// As [`HeapRing::new`], starting elsewhere than at 0.
+    ///
+    /// # Panics
+    /// As [`HeapRing::new`], and if `start_position` is not a multiple of 64 or either start is above 2^62.
+    pub fn with_start(capacity: usize, start_position: u64, start_count: u64) -> (Self, Writer) {
+        assert!(crate::is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
+        #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom's threads are none
+        let memory =
+            RingHold(Arc::new(Memory { control: Control::default(), data: Bytes::new(capacity), capacity }));
+        let control = NonNull::from(&memory.0.control);
+        // SAFETY: fresh memory of the right size, which the writer keeps alive, and its only writer.
+        let mut writer = unsafe {
+            Writer::with_start(control, memory.0.data.pointer(), capacity, start_position, start_count)
+        };
+        writer.hold(memory.clone());
+        (Self { memory }, writer)
+    }
+
+    /// Attaches a reader. A blocking one has to be dropped before it is [detached](Writer::detach).
+    ///
+    /// # Panics
+    /// If `writer` is that of another ring.
+    pub fn attach(&self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader) {
+        let (reader, cursor) = self.reader(mode);
+        (self.attach_cursor(writer, cursor, mode), reader)
+    }
+
+    /// A reader that is not attached yet, and the cursor to [attach](HeapRing::attach_cursor) it by.
+    pub fn reader(&self, mode: Mode) -> (Reader, HeapCursor) {
+        let cursor = CursorHold(Arc::new(Cursor::default()));
+        let reader_mode = match mode {
+            Mode::Blocking { .. } => ReaderMode::Blocking,
+            Mode::Lossy => ReaderMode::Lossy,
+        };
+        let control = NonNull::from(&self.memory.0.control);
+        // SAFETY: the memory of a ring, which the reader keeps alive, as it does its own cursor. The writer keeps to
+        // the protocol: `Writer::detach` checks that no borrower is left.
+        let reader = unsafe {
+            Reader::new(
+                control,
+                self.memory.0.data.pointer(),
+                self.memory.0.capacity,
+                NonNull::from(&*cursor.0),
+                reader_mode,
+            )
+        };
+        let Ok(mut reader) = reader else { unreachable!("the writer has just made this ring") };
+        reader.hold(self.memory.clone(), cursor.clone());
+        (reader, HeapCursor { cursor, memory: self.memory.clone() })
+    }
+
+    /// Attaches the reader that `cursor` came with.
+    ///
+    /// # Panics
+    /// If `writer` or `cursor` is that of another ring.
+    pub fn attach_cursor(&self, writer: &mut Writer, cursor: HeapCursor, mode: Mode) -> ReaderId {
+        let control = NonNull::from(&self.memory.0.control);
+        assert!(writer.control_pointer() == control, "the writer is that of another ring");
+        let HeapCursor { cursor, memory } = cursor;
+        assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is that of another ring");
+        // SAFETY: the writer keeps the cursor alive until it is detached, and detaches a blocking reader only once
+        // that is dropped.
+        unsafe { writer.attach_held(NonNull::from(&*cursor.0), mode, Some(cursor)) }
+    }
+}
+
+/// The cursor of a reader that is still to be attached.
+#[derive(Debug)]
+pub struct HeapCursor {
+    cursor: CursorHold,
+    memory: RingHold,
+}
+
+/// Keeps a ring's memory alive.
+#[derive(Clone, Debug)]
+pub(crate) struct RingHold(Arc<Memory>);
+
+/// Keeps a cursor alive.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorHold(Arc<Cursor>);
+
+impl CursorHold {
+    /// Whether the other side has let go.
+    pub(crate) fn is_last(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+}
+
+#[derive(Debug)]
+struct Memory {
+    control: Control,
+    data: Bytes,
+    capacity: usize,
+}
+
+#[cfg(not(loom))]
+mod bytes {
+    use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+    use std::ptr::NonNull;
+
+    /// `2 * capacity` bytes.
+    #[derive(Debug)]
+    pub(super) struct Bytes {
+        start: NonNull<u8>,
+        layout: Layout,
+    }
+
+    impl Bytes {
+        pub(super) fn new(capacity: usize) -> Self {
+            let layout = match Layout::from_size_align(2 * capacity, 4096) {
+                Ok(layout) => layout,
+                Err(error) => unreachable!("a valid capacity fits the address space: {error}"),
+            };
+            // SAFETY: of more than no bytes.
+            let start = NonNull::new(unsafe { alloc_zeroed(layout) });
+            Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }
+        }
+
+        pub(super) fn pointer(&self) -> NonNull<u8> {
+            self.start
+        }
+    }
+
+    impl Drop for Bytes {
+        fn drop(&mut self) {
+            // SAFETY: allocated with this layout; writer and readers, which keep it alive, are gone.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        }
+    }
+
+    // SAFETY: raw memory; who uses it from which thread is the ring's protocol.
+    unsafe impl Send for Bytes {}
+    // SAFETY: as above.
+    unsafe impl Sync for Bytes {}
+}
+
+#[cfg(loom)]
+mod bytes {
+    use crate::mem::LoomLine;
+    use std::ptr::NonNull;
+
+    pub(super) struct Bytes(Box<[LoomLine]>);
+
+    impl Bytes {
+        pub(super) fn new(capacity: usize) -> Self {
+            Self((0..capacity / 64).map(|_| LoomLine::default()).collect())
+        }
+
+        pub(super) fn pointer(&self) -> NonNull<u8> {
+            NonNull::from(&*self.0).cast()
+        }
+    }
+
+    impl std::fmt::Debug for Bytes {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Bytes").finish_non_exhaustive()
+        }
+    }
+}
+
+use bytes::Bytes;

@@ -1,0 +1,165 @@
+//! What lies where in the shared memory, and the arithmetic of positions.
+
+use crate::mem::{AtomicU32, AtomicU64};
+
+/// The most bytes that one frame can carry in a ring of `capacity` bytes: half the ring, less the frame's header and
+/// the one line beyond it that holds the next frame's commit word.
+///
+/// Half, so that the newest frame always survives the writing of the next one: a lossy reader can always catch up,
+/// and a blocking reader can hold one frame of the largest size while the next is written.
+pub const fn max_frame(capacity: usize) -> usize {
+    (capacity / 2).saturating_sub(LINE + HEADER)
+}
+
+/// Whether a ring can have this capacity: a power of two from [`CAPACITY_MIN`] to [`CAPACITY_MAX`].
+pub const fn is_valid_capacity(capacity: usize) -> bool {
+    capacity.is_power_of_two() && capacity >= CAPACITY_MIN && capacity <= CAPACITY_MAX
+}
+
+/// The bytes that a frame of `len` bytes takes in the ring: header, bytes, and the padding to the next line.
+pub const fn frame_stride(len: usize) -> usize {
+    (HEADER + len).next_multiple_of(LINE)
+}
+
+/// The smallest ring, in bytes. Under loom rings are tiny, so that every interleaving can be walked.
+pub const CAPACITY_MIN: usize = if cfg!(loom) { 256 } else { 4096 };
+/// The largest ring, in bytes.
+pub const CAPACITY_MAX: usize = 1 << 31;
+/// Frames start at multiples of this many bytes.
+pub const LINE: usize = 64;
+/// Bytes of a frame's header, which its commit word opens.
+pub const HEADER: usize = 16;
+
+/// Positions and counts above this are refused, so that no sum of positions can overflow. A ring that moves
+/// 100 GB/s gets there after more than a year.
+pub(crate) const POSITION_MAX: u64 = 1 << 62;
+
+/// `"STRPRING"`, as the bytes lie in memory on a little-endian machine.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"STRPRING");
+pub(crate) const VERSION: u32 = 1;
+
+/// `Cursor::state`: the writer has set `start` and respects the cursor. (Zeroed, it has not seen the cursor yet.)
+pub(crate) const ATTACHED: u32 = 1;
+/// `Cursor::state`: the writer no longer looks at the cursor.
+pub(crate) const DETACHED: u32 = 2;
+
+/// `Cursor::mode`: the writer waits for this reader.
+pub(crate) const BLOCKING: u32 = 1;
+/// `Cursor::mode`: the writer overtakes this reader.
+pub(crate) const LOSSY: u32 = 2;
+
+/// The writer's page, at the head of the memory that only the writer can write. Zeroed memory is a valid `Control`;
+/// [`Writer::new`](crate::Writer::new) fills it in. Readers may map it read-only.
+///
+/// Groups of words that different sides touch at different rates lie 128 bytes apart: processors fetch cache lines
+/// in pairs.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Control {
+    pub(crate) identity: Apart<Identity>,
+    pub(crate) progress: Apart<Progress>,
+    /// 1 while the writer is asleep, or about to be, until readers release space.
+    pub(crate) writer_waiting: Apart<AtomicU32>,
+    /// 1 once nothing more will be published.
+    pub(crate) closed: Apart<AtomicU32>,
+}
+
+/// What a reader checks once, before anything else.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    pub(crate) magic: AtomicU64,
+    pub(crate) capacity: AtomicU64,
+    pub(crate) version: AtomicU32,
+}
+
+/// What changes with every frame. Blocking readers never look at it: they watch the commit word.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Where the next frame will start.
+    pub(crate) head: AtomicU64,
+    /// Frames published.
+    pub(crate) count: AtomicU64,
+    /// Where the newest published frame starts.
+    pub(crate) newest: AtomicU64,
+    /// Where the oldest whole frame starts; kept only while there are lossy readers.
+    pub(crate) tail: AtomicU64,
+    /// Frames published before the one at `tail`; a hint, the frame itself carries the low half.
+    pub(crate) tail_count: AtomicU64,
+    /// The writer may be writing anywhere below this; what lies a whole lap below is gone. Kept only while there are
+    /// lossy readers.
+    pub(crate) claim: AtomicU64,
+}
+
+/// A reader's page, writable by the reader and by the writer. The writer believes nothing that it finds here. Zeroed
+/// memory is a valid `Cursor`, waiting to be attached.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Cursor {
+    /// Written by the reader with every frame, read by the writer about once per lap.
+    pub(crate) released: Apart<Released>,
+    /// 1 while the reader is asleep or about to be. Read by the writer after every frame, hence not beside `released`.
+    pub(crate) sleeping: Apart<AtomicU32>,
+    pub(crate) terms: Apart<Terms>,
+}
+
+/// How far the reader is done.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Released {
+    pub(crate) position: AtomicU64,
+    pub(crate) count: AtomicU64,
+}
+
+/// What the writer tells the reader when it attaches it.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) start: AtomicU64,
+    pub(crate) start_count: AtomicU64,
+    pub(crate) state: AtomicU32,
+    pub(crate) mode: AtomicU32,
+    /// After this many frames released, a writer that waits is worth waking.
+    pub(crate) wake_frames: AtomicU32,
+}
+
+/// Keeps its content off its neighbours' cache lines.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Apart<T>(pub(crate) T);
+
+/// The commit word of the published frame at `position`. Never 0, and never that of another position.
+pub(crate) const fn commit_word(position: u64) -> u64 {
+    position | 1
+}
+
+/// A frame's second header word: its length, and the low half of the number of frames published before it.
+pub(crate) const fn header_word(len: usize, count: u64) -> u64 {
+    len as u64 | (count << 32)
+}
+
+/// Length and low half of the count, out of a header word.
+pub(crate) const fn parse_header(word: u64) -> (usize, u32) {
+    ((word & 0xffff_ffff) as usize, (word >> 32) as u32)
+}
+
+/// Whether `position` is one at which a frame can start.
+pub(crate) const fn is_valid_position(position: u64) -> bool {
+    position.is_multiple_of(LINE as u64) && position <= POSITION_MAX
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    use std::mem::{align_of, offset_of, size_of};
+    assert!(size_of::<Control>() <= 4096 && align_of::<Control>() == 128);
+    assert!(size_of::<Cursor>() <= 4096 && align_of::<Cursor>() == 128);
+    // Two processes may be built apart: the layout is part of the protocol, and changes only with `VERSION`.
+    assert!(offset_of!(Control, progress) == 128);
+    assert!(offset_of!(Control, writer_waiting) == 256);
+    assert!(offset_of!(Control, closed) == 384);
+    assert!(offset_of!(Cursor, sleeping) == 128);
+    assert!(offset_of!(Cursor, terms) == 256);
+    assert!(max_frame(CAPACITY_MIN) == 1968);
+    assert!(frame_stride(max_frame(CAPACITY_MIN)) + LINE == CAPACITY_MIN / 2);
+};

@@ -1,0 +1,186 @@
+//! The reading side of those for whom the writer does not wait: copy, then check that it was still there.
+
+use crate::layout::{POSITION_MAX, commit_word, frame_stride, is_valid_position};
+use crate::mem::{Ordering, fence};
+use crate::{Corruption, ReadError, Reader, ReaderMode};
+
+/// What [`Reader::try_copy`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// No frame; or, when the writer laps the reader again and again while it copies, none that could be had now.
+    Empty,
+    /// A frame.
+    Frame {
+        /// How many frames were skipped between the last one and this: overwritten, or older than the newest
+        /// `depth`.
+        skipped: u64,
+    },
+}
+
+impl Reader {
+    /// Copies the next frame's bytes to `into`, in place of what it holds.
+    ///
+    /// Only the newest `depth` frames are of interest (0: as many as the ring holds); older ones are skipped, and so
+    /// are those that the writer has overwritten. Unless a frame is returned, the content of `into` is arbitrary.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn try_copy(&mut self, depth: u32, into: &mut Vec<u8>) -> Result<Copied, ReadError> {
+        if self.mode() != ReaderMode::Lossy {
+            return Err(ReadError::WrongMode);
+        }
+        if !self.ready()? {
+            return Ok(Copied::Empty);
+        }
+        let mut from = From::Own;
+        for attempt in 0..ATTEMPTS {
+            match self.attempt(from, depth, into)? {
+                Attempt::Empty => break,
+                Attempt::Copied(frame) => {
+                    let skipped = frame.count - self.count;
+                    self.position = frame.position + frame_stride(frame.len) as u64;
+                    self.count = frame.count + 1;
+                    self.store_released();
+                    return Ok(Copied::Frame { skipped });
+                }
+                // The oldest frame is also the next to be overwritten. Who has lost it twice takes the newest, which
+                // lasts for half a lap at least.
+                Attempt::Overtaken if attempt < 2 => from = From::Tail,
+                Attempt::Overtaken | Attempt::Stale => from = From::Newest,
+            }
+        }
+        if self.is_detached() { Err(ReadError::Detached) } else { Ok(Copied::Empty) }
+    }
+
+    /// Whether the writer may have begun to overwrite what lay at `position`. To be asked after loading it.
+    pub(crate) fn is_overtaken(&self, position: u64) -> bool {
+        // The loads before must not move behind the load of the claim: if any of them saw something that was stored
+        // after a claim (behind the writer's fence), then that claim is seen here.
+        fence(Ordering::Acquire);
+        // Acquire: with the claim comes the tail that was stored before it.
+        let claim = self.control().progress.0.claim.load(Ordering::Acquire);
+        claim > position + self.data.capacity() as u64
+    }
+
+    fn attempt(&self, from: From, depth: u32, into: &mut Vec<u8>) -> Result<Attempt, ReadError> {
+        let (position, hint) = self.starting_point(from)?;
+        let mut frame = match self.probe(position, hint)? {
+            Probe::Frame(frame) => frame,
+            Probe::Nothing => return Ok(Attempt::Empty),
+            Probe::Overtaken => return Ok(Attempt::Overtaken),
+        };
+        // A jump ahead goes over at least one frame per line it leaves behind, and never back.
+        let expected = if from == From::Own { frame.count == self.count } else { frame.count > self.count };
+        if !expected {
+            let found = frame.count as u32;
+            return Err(corrupt(Corruption::FrameCount { position, expected: self.count as u32, found }));
+        }
+        // Who has jumped to the newest frame is not sent on because of those that came meanwhile.
+        if depth > 0 && from != From::Newest {
+            // Acquire: every frame counted is committed.
+            let published = self.control().progress.0.count.load(Ordering::Acquire);
+            let surplus = published.saturating_sub(frame.count).saturating_sub(u64::from(depth));
+            if surplus > 0 && depth == 1 {
+                return Ok(Attempt::Stale);
+            }
+            if surplus > self.data.capacity() as u64 / 64 {
+                return Ok(Attempt::Overtaken); // more than the ring can hold
+            }
+            for _ in 0..surplus {
+                let position = frame.position + frame_stride(frame.len) as u64;
+                let expected = frame.count + 1;
+                frame = match self.probe(position, expected)? {
+                    Probe::Frame(frame) if frame.count == expected => frame,
+                    Probe::Overtaken => return Ok(Attempt::Overtaken),
+                    Probe::Frame(_) | Probe::Nothing => {
+                        return Err(corrupt(Corruption::Progress { found: published }));
+                    }
+                };
+            }
+        }
+        into.clear();
+        self.data.copy_out(frame.position, frame.len, into);
+        Ok(if self.is_overtaken(frame.position) { Attempt::Overtaken } else { Attempt::Copied(frame) })
+    }
+
+    /// Where to look for a frame, and roughly its count.
+    fn starting_point(&self, from: From) -> Result<(u64, u64), ReadError> {
+        let progress = &self.control().progress.0;
+        // Acquire: the count stored before the tail is not older than the tail, and the frames are committed. Either
+        // count may be newer than the position; the frame itself has the exact one.
+        let (position, hint) = match from {
+            From::Own => return Ok((self.position, self.count)),
+            From::Tail => {
+                (progress.tail.load(Ordering::Acquire), progress.tail_count.load(Ordering::Relaxed))
+            }
+            From::Newest => (progress.newest.load(Ordering::Acquire), progress.count.load(Ordering::Relaxed)),
+        };
+        if !is_valid_position(position) || position <= self.position {
+            return Err(corrupt(Corruption::Progress { found: position }));
+        }
+        if hint > POSITION_MAX {
+            return Err(corrupt(Corruption::Progress { found: hint }));
+        }
+        Ok((position, hint))
+    }
+
+    /// Looks at the frame at `position`, the count of which is near `hint`.
+    fn probe(&self, position: u64, hint: u64) -> Result<Probe, ReadError> {
+        // Acquire: with the commit word come the header and the bytes.
+        let commit = self.data.commit(position).load(Ordering::Acquire);
+        let word = self.data.header(position).load(Ordering::Relaxed);
+        if self.is_overtaken(position) {
+            return Ok(Probe::Overtaken);
+        }
+        if commit == 0 {
+            return Ok(Probe::Nothing);
+        }
+        if commit != commit_word(position) {
+            return Err(self.bad_commit(position, commit));
+        }
+        let (len, low) = self.checked_header(position, word)?;
+        Ok(Probe::Frame(Frame { position, len, count: nearest(hint, low) }))
+    }
+}
+
+/// How often a frame is tried for before giving up for now: a hostile writer must not keep the reader for ever.
+const ATTEMPTS: u32 = 8;
+
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Own,
+    Tail,
+    Newest,
+}
+
+enum Attempt {
+    Empty,
+    Copied(Frame),
+    Overtaken,
+    /// Only the newest frame is wanted, and this is not it.
+    Stale,
+}
+
+enum Probe {
+    Nothing,
+    Frame(Frame),
+    Overtaken,
+}
+
+struct Frame {
+    position: u64,
+    len: usize,
+    count: u64,
+}
+
+/// The count nearest to `hint` of which the low half is `low`.
+///
+/// Exact, because a hint is off by fewer frames than a ring can hold: less than 2^31 / 64.
+fn nearest(hint: u64, low: u32) -> u64 {
+    let ahead = low.wrapping_sub(hint as u32) as i32;
+    hint.wrapping_add_signed(i64::from(ahead))
+}
+
+fn corrupt(what: Corruption) -> ReadError {
+    ReadError::Corrupt { what }
+}

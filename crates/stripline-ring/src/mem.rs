@@ -1,0 +1,200 @@
+//! The memory under the ring: real shared memory, or loom's under `cfg(loom)`. Everything that differs between the
+//! two is in this file.
+
+#[cfg(not(loom))]
+pub(crate) use real::*;
+#[cfg(loom)]
+pub(crate) use under_loom::*;
+
+#[cfg(not(loom))]
+mod real {
+    use std::ptr::NonNull;
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+    use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
+
+    /// The data area: `2 * capacity` bytes of which the second half is meant to alias the first.
+    ///
+    /// Headers are always reached through the first half; only frame bytes run on into the second. So the ring also
+    /// works where the second half is memory of its own (`HeapRing`), which is what lets Miri see it.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Data {
+        base: NonNull<u8>,
+        capacity: usize,
+    }
+
+    impl Data {
+        /// # Safety
+        /// `base` is aligned to 64 bytes and valid for reads (and for the writer: writes) of `2 * capacity` bytes for
+        /// as long as the `Data` or a copy of it is in use; `capacity` is valid.
+        pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
+            assert!(is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
+            assert!(
+                base.as_ptr().addr().is_multiple_of(LINE),
+                "the data of a ring starts at a multiple of 64"
+            );
+            Self { base, capacity }
+        }
+
+        pub(crate) fn capacity(&self) -> usize {
+            self.capacity
+        }
+
+        /// The commit word of the frame at `position`.
+        pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
+            // SAFETY: `line` is in bounds with 64 bytes behind it and aligned to 64; commit words are only ever
+            // reached as atomics, except where they are part of frame bytes, which the protocol orders.
+            unsafe { self.line(position).cast::<AtomicU64>().as_ref() }
+        }
+
+        /// The second header word of the frame at `position`.
+        pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
+            // SAFETY: as `commit`, 8 bytes further on the same line.
+            unsafe { self.line(position).add(8).cast::<AtomicU64>().as_ref() }
+        }
+
+        /// The bytes of the frame at `position`.
+        ///
+        /// # Safety
+        /// Nobody writes them while the slice lives: the frame is committed and not released.
+        pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
+            assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
+            // SAFETY: starts below `capacity` and is shorter than half of it, so it ends below `2 * capacity`; the
+            // caller vouches that nobody writes.
+            unsafe { std::slice::from_raw_parts(self.line(position).add(HEADER).as_ptr(), len) }
+        }
+
+        /// The bytes of the frame at `position`, to fill in.
+        ///
+        /// # Safety
+        /// The memory is writable, and nobody else borrows these bytes while the slice lives: the frame is reserved.
+        #[allow(clippy::mut_from_ref)] // exclusiveness is the protocol's, see above
+        pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
+            debug_assert!(len <= max_frame(self.capacity));
+            // SAFETY: in bounds as `bytes`; the caller vouches that nobody else has them.
+            unsafe { std::slice::from_raw_parts_mut(self.line(position).add(HEADER).as_ptr(), len) }
+        }
+
+        /// Appends a copy of the frame's bytes to `into`, although the writer may be overwriting them: the result is
+        /// worth something only once the claim has been checked.
+        pub(crate) fn copy_out(&self, position: u64, len: usize, into: &mut Vec<u8>) {
+            assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
+            let words = len.div_ceil(8);
+            into.reserve(words * 8);
+            // SAFETY: in bounds as `bytes`; `HEADER` keeps the alignment to 8, and the padding to the next line
+            // covers the last word. Atomic loads, because the writer may be storing at the same time.
+            let source = unsafe { self.line(position).add(HEADER).cast::<AtomicU64>() };
+            let spare = &mut into.spare_capacity_mut()[..words * 8];
+            for (index, place) in spare.chunks_exact_mut(8).enumerate() {
+                // SAFETY: `index` is below `words`, see above.
+                let word = unsafe { source.add(index).as_ref() }.load(Ordering::Relaxed);
+                // SAFETY: `place` is 8 bytes of the vector's own.
+                unsafe { place.as_mut_ptr().cast::<u64>().write_unaligned(word) };
+            }
+            // SAFETY: the bytes up to here have just been written.
+            unsafe { into.set_len(into.len() + len) };
+        }
+
+        /// Loom has to be told of frame bytes; memory has not.
+        pub(crate) fn seal(&self, _position: u64) {}
+
+        fn line(&self, position: u64) -> NonNull<u8> {
+            let offset = position as usize & (self.capacity - 1) & !(LINE - 1);
+            // SAFETY: below `capacity`, a multiple of 64, hence at least 64 bytes before the end of the first half.
+            unsafe { self.base.add(offset) }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod under_loom {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    use std::ptr::NonNull;
+
+    use crate::layout::{HEADER, LINE, is_valid_capacity};
+
+    /// One line of the data area. Frames fit one line under loom (`max_frame(256)` is 48).
+    pub(crate) struct LoomLine {
+        commit: AtomicU64,
+        header: AtomicU64,
+        /// The bytes as blocking readers borrow them; loom reports unordered borrows.
+        bytes: loom::cell::UnsafeCell<[u8; LINE - HEADER]>,
+        /// The first 8 bytes as lossy readers load them: they race with the writer by design.
+        racy: AtomicU64,
+    }
+
+    impl Default for LoomLine {
+        fn default() -> Self {
+            Self {
+                commit: AtomicU64::default(),
+                header: AtomicU64::default(),
+                bytes: loom::cell::UnsafeCell::new([0; LINE - HEADER]),
+                racy: AtomicU64::default(),
+            }
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Data {
+        base: NonNull<LoomLine>,
+        capacity: usize,
+    }
+
+    impl Data {
+        /// # Safety
+        /// `base` points to `capacity / 64` `LoomLine`s that outlive the `Data` and its copies.
+        pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
+            assert!(is_valid_capacity(capacity) && capacity <= 256);
+            Self { base: base.cast(), capacity }
+        }
+
+        pub(crate) fn capacity(&self) -> usize {
+            self.capacity
+        }
+
+        pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
+            &self.line(position).commit
+        }
+
+        pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
+            &self.line(position).header
+        }
+
+        /// # Safety
+        /// As the real one; loom checks it.
+        pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
+            // SAFETY: the caller's promise, which loom checks at this moment.
+            self.line(position).bytes.with(|bytes| unsafe { &(&(*bytes))[..len] })
+        }
+
+        /// # Safety
+        /// As the real one; loom checks it.
+        #[allow(clippy::mut_from_ref)]
+        pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
+            // SAFETY: the caller's promise, which loom checks at this moment.
+            self.line(position).bytes.with_mut(|bytes| unsafe { &mut (&mut (*bytes))[..len] })
+        }
+
+        pub(crate) fn copy_out(&self, position: u64, len: usize, into: &mut Vec<u8>) {
+            let word = self.line(position).racy.load(Ordering::Relaxed);
+            into.extend_from_slice(&word.to_ne_bytes()[..len.min(8)]);
+        }
+
+        /// Stores what the writer filled in where lossy readers find it.
+        pub(crate) fn seal(&self, position: u64) {
+            let mut word = [0; 8];
+            // SAFETY: the writer calls this with the frame still reserved.
+            self.line(position).bytes.with(|bytes| word.copy_from_slice(unsafe { &(&(*bytes))[..8] }));
+            self.line(position).racy.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+
+        fn line(&self, position: u64) -> &LoomLine {
+            let index = (position as usize & (self.capacity - 1)) / LINE;
+            // SAFETY: `index` is below `capacity / 64`.
+            unsafe { self.base.add(index).as_ref() }
+        }
+    }
+
+    /// Orders nothing between threads.
+    pub(crate) fn compiler_fence(_: Ordering) {}
+}

@@ -1,0 +1,363 @@
+//! The reading side: borrow the next frame in place, release it.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::heap::{CursorHold, RingHold};
+use crate::layout::{
+    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, POSITION_MAX, VERSION, commit_word,
+    frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
+};
+use crate::mem::{Data, Ordering, fence};
+use crate::{AttachError, Corruption, Fence, ReadError};
+
+/// One of those who read a ring.
+///
+/// It never writes to the writer's memory, and checks what it finds there.
+pub struct Reader {
+    pub(crate) data: Data,
+    control: NonNull<Control>,
+    cursor: NonNull<Cursor>,
+    mode: ReaderMode,
+    attached: bool,
+    /// Of the next frame, or the one borrowed.
+    pub(crate) position: u64,
+    pub(crate) count: u64,
+    /// The length of the frame borrowed.
+    current: Option<usize>,
+    /// Released position and count when the writer was first seen waiting, or was last to be woken; `None` while it
+    /// does not wait.
+    woken: Option<(u64, u64)>,
+    wake_frames: u64,
+    fence: Fence,
+    _hold: Option<(RingHold, CursorHold)>,
+}
+
+/// How a reader takes frames; the writer has to attach it in the like [`Mode`](crate::Mode).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReaderMode {
+    /// It borrows every frame in place, and the writer waits for it.
+    Blocking,
+    /// It copies frames out, and the writer does not wait for it.
+    Lossy,
+}
+
+impl Reader {
+    /// A reader of the ring in this memory. It gets frames once the writer has attached its cursor.
+    ///
+    /// # Safety
+    /// `control` is valid for reads, `data` for reads of `2 * capacity` bytes as in
+    /// [`Writer::new`](crate::Writer::new), `cursor` for reads and writes, zeroed or fresh from `Cursor::default`,
+    /// and of this reader alone; all as long as the `Reader` lives. For a blocking reader, the writer keeps to the
+    /// protocol while a frame is borrowed: what [`Reader::try_next`] returns lies in the writer's memory.
+    ///
+    /// # Errors
+    /// If the memory holds no ring of this version and capacity.
+    pub unsafe fn new(
+        control: NonNull<Control>,
+        data: NonNull<u8>,
+        capacity: usize,
+        cursor: NonNull<Cursor>,
+        mode: ReaderMode,
+    ) -> Result<Self, AttachError> {
+        // SAFETY: valid, says the caller, and all its words are atomics.
+        let identity = unsafe { &control.as_ref().identity.0 };
+        // Acquire: with the magic comes the ring that the writer made before.
+        let magic = identity.magic.load(Ordering::Acquire);
+        if magic != MAGIC {
+            return Err(AttachError::NotARing { magic });
+        }
+        let version = identity.version.load(Ordering::Relaxed);
+        if version != VERSION {
+            return Err(AttachError::Version { found: version, known: VERSION });
+        }
+        let found = identity.capacity.load(Ordering::Relaxed);
+        if found != capacity as u64 || !is_valid_capacity(capacity) {
+            return Err(AttachError::Capacity { found, expected: capacity });
+        }
+        Ok(Self {
+            // SAFETY: the caller's promise.
+            data: unsafe { Data::new(data, capacity) },
+            control,
+            cursor,
+            mode,
+            attached: false,
+            position: 0,
+            count: 0,
+            current: None,
+            woken: None,
+            wake_frames: u64::MAX,
+            fence: Fence::Full,
+            _hold: None,
+        })
+    }
+
+    /// Whether the writer has attached this reader. From then on it gets every frame.
+    pub fn is_attached(&mut self) -> bool {
+        self.attached || self.try_attach().unwrap_or(false)
+    }
+
+    /// Borrows the next frame's bytes, if there is one: the same frame again until it is released.
+    ///
+    /// # Errors
+    /// See [`ReadError`]. The reader stays where it is.
+    #[inline]
+    pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        if self.current.is_none() {
+            self.current = self.find_next()?;
+        }
+        // SAFETY: the frame is committed, and its release is still to come; the writer waits for that.
+        Ok(self.current.map(|len| unsafe { self.data.bytes(self.position, len) }))
+    }
+
+    /// Releases the frame that [`Reader::try_next`] returned last; nothing happens if there is none. True if the
+    /// writer waits for space and should be woken now: when all there is has been released, or a quarter of the ring
+    /// (of the frames allowed unread) since the writer was first seen waiting, or was last to be woken.
+    ///
+    /// No wake-up is lost. A writer that goes to sleep has seen, after setting its flag, a frame of this reader's
+    /// unreleased, and publishes nothing while asleep; so this reader comes to a release with no frame behind it. Had
+    /// it not seen the flag then, that release, stored before this side's fence, would have been there for the writer
+    /// to see after its own: no frame was left unreleased, against what the writer saw. So it sees the flag, finds
+    /// that there is no more, and says so.
+    #[inline]
+    pub fn release(&mut self) -> bool {
+        let Some(len) = self.current.take() else { return false };
+        let (position, count) = (self.position, self.count);
+        self.position += frame_stride(len) as u64;
+        self.count += 1;
+        self.store_released();
+        // The cursor's store must not pass the flag's load; the writer stores the flag and, behind its own fence,
+        // loads the cursor.
+        self.fence.run();
+        // Relaxed: the fence orders it. The flag first, and the next commit word only if it is set: the flag's cache
+        // line hardly ever changes, the commit word's is about to be written to, and fetching it now would hold up
+        // whatever this thread does next.
+        if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {
+            self.woken = None;
+            return false;
+        }
+        self.is_waking_worthwhile(position, count)
+    }
+
+    /// Announces that the reader is going to sleep. True: there is nothing for it, it may sleep, and the writer will
+    /// wake it. False: there is something (a frame, the end, an error), and the announcement is taken back.
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.prepare_sleep_with(|| fence(Ordering::SeqCst))
+    }
+
+    /// As [`Reader::prepare_sleep`], with the barrier that goes with the writer's [`Fence::Compiler`].
+    pub fn prepare_sleep_with(&mut self, barrier: impl FnOnce()) -> bool {
+        // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame (attaches, closes)
+        // and, behind its own fence, loads this flag: one of the two sees the other.
+        // A swap, as is every change of this flag, although stores would do: swaps form one chain, in which loom, too,
+        // can tell what came last. It costs nothing beside a sleep.
+        self.cursor().sleeping.0.swap(1, Ordering::Relaxed);
+        barrier();
+        let nothing = !self.is_something_there();
+        if !nothing {
+            self.cancel_sleep();
+        }
+        nothing
+    }
+
+    /// Takes the announcement back, as after a sleep that ended by itself.
+    pub fn cancel_sleep(&mut self) {
+        // Relaxed: seen late it costs a wake-up too many.
+        self.cursor().sleeping.0.swap(0, Ordering::Relaxed);
+    }
+
+    /// Which fence [`Reader::release`] runs before it looks whether the writer waits.
+    pub fn set_fence(&mut self, fence: Fence) {
+        self.fence = fence;
+    }
+
+    /// Whether the writer has closed the ring. Frames published before may still be there: the end has come when
+    /// there is no next frame after this has been true.
+    pub fn is_closed(&self) -> bool {
+        // Acquire: with it come all frames published before it.
+        self.control().closed.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Where the next frame (or the one borrowed) starts; 0 until [`Reader::is_attached`] (or any try) has found the
+    /// reader attached.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// How many frames of the ring lie before the next one (or the one borrowed), skipped ones included; as
+    /// [`Reader::position`], 0 until attached.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn hold(&mut self, ring: RingHold, cursor: CursorHold) {
+        self._hold = Some((ring, cursor));
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        // SAFETY: valid as long as the reader lives, and all its words are atomics.
+        unsafe { self.control.as_ref() }
+    }
+
+    pub(crate) fn mode(&self) -> ReaderMode {
+        self.mode
+    }
+
+    /// Whether the writer has attached this reader, as it should.
+    #[inline]
+    pub(crate) fn ready(&mut self) -> Result<bool, ReadError> {
+        if self.attached { Ok(true) } else { self.try_attach() }
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        // Relaxed: nothing else is learnt from it.
+        self.cursor().terms.0.state.load(Ordering::Relaxed) == DETACHED
+    }
+
+    /// Tells the writer how far this reader is done.
+    #[inline]
+    pub(crate) fn store_released(&self) {
+        let released = &self.cursor().released.0;
+        // Relaxed: the position's Release puts it before the position.
+        released.count.store(self.count, Ordering::Relaxed);
+        // Release: this reader's loads of the frame are over when the writer sees it.
+        released.position.store(self.position, Ordering::Release);
+    }
+
+    /// Why the word found where a commit word is expected is neither clear nor right: the reader was detached and
+    /// overtaken, or the writer broke the protocol.
+    #[cold]
+    pub(crate) fn bad_commit(&self, position: u64, found: u64) -> ReadError {
+        if self.is_detached() {
+            return ReadError::Detached;
+        }
+        ReadError::Corrupt { what: Corruption::CommitWord { position, found } }
+    }
+
+    /// The length and count of a frame, out of its header word.
+    #[inline]
+    pub(crate) fn checked_header(&self, position: u64, word: u64) -> Result<(usize, u32), ReadError> {
+        let (len, count) = parse_header(word);
+        let max = max_frame(self.data.capacity());
+        if len > max {
+            return Err(ReadError::Corrupt { what: Corruption::Length { position, len, max } });
+        }
+        Ok((len, count))
+    }
+
+    fn cursor(&self) -> &Cursor {
+        // SAFETY: valid as long as the reader lives, and all its words are atomics.
+        unsafe { self.cursor.as_ref() }
+    }
+
+    #[cold]
+    fn try_attach(&mut self) -> Result<bool, ReadError> {
+        let terms = &self.cursor().terms.0;
+        // Acquire: with the state come the terms, and the cleared commit word at the start.
+        match terms.state.load(Ordering::Acquire) {
+            ATTACHED => {}
+            DETACHED => return Err(ReadError::Detached),
+            _ => return Ok(false),
+        }
+        // Relaxed: see above.
+        let start = terms.start.load(Ordering::Relaxed);
+        let start_count = terms.start_count.load(Ordering::Relaxed);
+        let mode = terms.mode.load(Ordering::Relaxed);
+        let wake_frames = terms.wake_frames.load(Ordering::Relaxed);
+        if !is_valid_position(start) {
+            return Err(ReadError::Corrupt { what: Corruption::Progress { found: start } });
+        }
+        if start_count > POSITION_MAX {
+            return Err(ReadError::Corrupt { what: Corruption::Progress { found: start_count } });
+        }
+        let own = match self.mode {
+            ReaderMode::Blocking => BLOCKING,
+            ReaderMode::Lossy => LOSSY,
+        };
+        if mode != own {
+            return Err(ReadError::Corrupt { what: Corruption::Mode { found: mode } });
+        }
+        (self.position, self.count) = (start, start_count);
+        self.wake_frames = u64::from(wake_frames);
+        self.attached = true;
+        Ok(true)
+    }
+
+    #[inline]
+    fn find_next(&mut self) -> Result<Option<usize>, ReadError> {
+        if self.mode != ReaderMode::Blocking {
+            return Err(ReadError::WrongMode);
+        }
+        if !self.ready()? {
+            return Ok(None);
+        }
+        let position = self.position;
+        // Acquire: with the commit word come the header, the bytes, and the cleared commit word beyond them.
+        let commit = self.data.commit(position).load(Ordering::Acquire);
+        if commit != commit_word(position) {
+            // A clear word is the common case; the state lies in a cache line that hardly ever changes.
+            return if commit == 0 && !self.is_detached() {
+                Ok(None)
+            } else {
+                Err(self.bad_commit(position, commit))
+            };
+        }
+        // Relaxed: ordered by the commit word.
+        let word = self.data.header(position).load(Ordering::Relaxed);
+        let (len, found) = self.checked_header(position, word)?;
+        let expected = self.count as u32;
+        if found != expected {
+            return Err(ReadError::Corrupt { what: Corruption::FrameCount { position, expected, found } });
+        }
+        Ok(Some(len))
+    }
+
+    /// Whether enough has been released for a writer that waits; `position` and `count` are those before the last
+    /// release.
+    #[cold]
+    fn is_waking_worthwhile(&mut self, position: u64, count: u64) -> bool {
+        let (position, count) = *self.woken.get_or_insert((position, count));
+        // Relaxed: only when to wake hangs on it. A frame not seen yet means waking a little early; a frame seen
+        // means another release to come.
+        let drained = self.data.commit(self.position).load(Ordering::Relaxed) != commit_word(self.position);
+        let worthwhile = drained
+            || self.position - position >= self.data.capacity() as u64 / WAKE_SHARE
+            || self.count - count >= self.wake_frames;
+        if worthwhile {
+            self.woken = Some((self.position, self.count));
+        }
+        worthwhile
+    }
+
+    fn is_something_there(&mut self) -> bool {
+        match self.ready() {
+            Ok(true) => {}
+            Ok(false) => return self.is_closed(),
+            Err(_) => return true,
+        }
+        // Relaxed: the frame is looked at again, in order, by who asked. Anything but a clear word is something, be
+        // it an error.
+        self.current.is_some()
+            || self.data.commit(self.position).load(Ordering::Relaxed) != 0
+            || self.is_closed()
+            || self.is_detached()
+            || (self.mode == ReaderMode::Lossy && self.is_overtaken(self.position))
+    }
+}
+
+/// A writer that waits is woken for this part of the ring. Under loom, where three frames fill the ring, for two.
+const WAKE_SHARE: u64 = if cfg!(loom) { 2 } else { 4 };
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("mode", &self.mode)
+            .field("attached", &self.attached)
+            .field("position", &self.position)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: a reader owns its side of the ring; its pointers are to memory that any thread may use.
+unsafe impl Send for Reader {}

@@ -1,0 +1,560 @@
+//! The writing side: reserve, fill in, publish.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::heap::{CursorHold, RingHold};
+use crate::layout::{
+    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, VERSION, commit_word,
+    frame_stride, header_word, is_valid_position, max_frame, parse_header,
+};
+use crate::mem::{Data, Ordering, compiler_fence, fence};
+use crate::{Misdeed, ReserveError};
+
+/// The one who writes a ring.
+///
+/// Everything it decides on it keeps in its own memory; what readers can write is loaded once and checked.
+pub struct Writer {
+    data: Data,
+    control: NonNull<Control>,
+    /// Where the next frame starts; the truth behind `Control::progress`.
+    head: u64,
+    count: u64,
+    max: usize,
+    reserved: Option<usize>,
+    /// Frames may reach up to here (with the line beyond them) without another look at any cursor.
+    space_until: u64,
+    /// Frames up to this count may be published without another look at any cursor.
+    count_until: u64,
+    claim: u64,
+    tail: u64,
+    tail_count: u64,
+    lossy: usize,
+    readers: Vec<Entry>,
+    next_id: u64,
+    fence: Fence,
+    _hold: Option<RingHold>,
+}
+
+/// One attached reader. Ids are never used twice by a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReaderId(u64);
+
+/// How the writer treats a reader that is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It waits for the reader.
+    Blocking {
+        /// The most frames that may lie unread; 0: as many as the ring holds.
+        depth: u32,
+    },
+    /// It overtakes the reader, which notices and counts what it missed.
+    Lossy,
+}
+
+/// How far a reader is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lag {
+    /// Bytes of ring, headers and padding included.
+    pub bytes: u64,
+    /// Frames.
+    pub frames: u64,
+}
+
+/// What stands between "there is something for you" and "is anybody asleep?".
+///
+/// Either side stores its word and then loads the other's. At least one of the two must see the other's store, and
+/// only a full fence between store and load, on both sides, makes sure of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fence {
+    /// A full fence here (about 5 ns), as on the side that goes to sleep.
+    #[default]
+    Full,
+    /// None here that costs anything: every peer that goes to sleep runs a barrier that works on all processors at
+    /// once (Linux: `membarrier`), by [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) or
+    /// [`Writer::wait_for_space_begin_with`]. Where a peer does not, wake-ups get lost.
+    Compiler,
+}
+
+impl Writer {
+    /// Makes a ring in zeroed memory, and its writer.
+    ///
+    /// # Safety
+    /// `control` is valid, zeroed (or fresh from `Control::default`) and writable. `data` is aligned to a page and
+    /// valid for reads and writes of `2 * capacity` bytes, the second half of which aliases the first (or is never
+    /// looked at by anybody but through this crate). Both stay so as long as the `Writer` lives, and nobody else
+    /// writes to either.
+    ///
+    /// # Panics
+    /// If `capacity` is not [valid](crate::is_valid_capacity) or `data` not aligned.
+    pub unsafe fn new(control: NonNull<Control>, data: NonNull<u8>, capacity: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::with_start(control, data, capacity, 0, 0) }
+    }
+
+    /// As [`Writer::new`], starting elsewhere than at 0: for tests, and for rings that go on where another ended.
+    ///
+    /// # Safety
+    /// As [`Writer::new`].
+    ///
+    /// # Panics
+    /// As [`Writer::new`], and if `start_position` is not a multiple of 64 or either start is above 2^62.
+    pub unsafe fn with_start(
+        control: NonNull<Control>,
+        data: NonNull<u8>,
+        capacity: usize,
+        start_position: u64,
+        start_count: u64,
+    ) -> Self {
+        assert!(is_valid_position(start_position), "a ring cannot start at position {start_position}");
+        assert!(start_count <= POSITION_MAX, "a ring cannot start at count {start_count}");
+        let writer = Self {
+            // SAFETY: the caller's promise.
+            data: unsafe { Data::new(data, capacity) },
+            control,
+            head: start_position,
+            count: start_count,
+            max: max_frame(capacity),
+            reserved: None,
+            space_until: u64::MAX,
+            count_until: u64::MAX,
+            claim: start_position + LINE as u64,
+            tail: start_position,
+            tail_count: start_count,
+            lossy: 0,
+            readers: Vec::new(),
+            next_id: 0,
+            fence: Fence::Full,
+            _hold: None,
+        };
+        // Relaxed: nobody looks before the magic is there, which the Release at the end puts behind all of this.
+        writer.data.commit(start_position).store(0, Ordering::Relaxed);
+        let control = writer.control();
+        control.progress.0.head.store(start_position, Ordering::Relaxed);
+        control.progress.0.newest.store(start_position, Ordering::Relaxed);
+        control.progress.0.count.store(start_count, Ordering::Relaxed);
+        control.progress.0.tail.store(start_position, Ordering::Relaxed);
+        control.progress.0.tail_count.store(start_count, Ordering::Relaxed);
+        control.progress.0.claim.store(writer.claim, Ordering::Relaxed);
+        control.identity.0.capacity.store(capacity as u64, Ordering::Relaxed);
+        control.identity.0.version.store(VERSION, Ordering::Relaxed);
+        // Release: who sees the magic sees the ring.
+        control.identity.0.magic.store(MAGIC, Ordering::Release);
+        writer
+    }
+
+    /// Attaches a reader: it gets every frame published from now on, and one that is reserved now. A reader asleep
+    /// on this cursor is among the sleepers of the next [`Writer::for_each_sleeper`].
+    ///
+    /// # Safety
+    /// `cursor` is valid and writable until it is detached or the `Writer` dropped. A blocking reader borrows frames
+    /// in place: it must not be detached, nor the `Writer` dropped and the memory reused, while it may still hold
+    /// one (a peer that is dead or has been told to let go holds none).
+    pub unsafe fn attach(&mut self, cursor: NonNull<Cursor>, mode: Mode) -> ReaderId {
+        // SAFETY: the caller's promise.
+        unsafe { self.attach_held(cursor, mode, None) }
+    }
+
+    /// Forgets a reader. Nothing happens if it is not attached.
+    ///
+    /// # Panics
+    /// If it is a living blocking reader of a [`HeapRing`](crate::HeapRing): it might still borrow a frame.
+    pub fn detach(&mut self, reader: ReaderId) {
+        let Some(index) = self.readers.iter().position(|entry| entry.id == reader) else { return };
+        if let Entry { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &mut self.readers[index] {
+            assert!(hold.is_last(), "a blocking reader of a `HeapRing` is dropped before it is detached");
+        }
+        let entry = self.readers.swap_remove(index);
+        if entry.mode == Mode::Lossy {
+            self.lossy -= 1;
+        }
+        // Release, although nothing is handed over: it costs nothing here and keeps the terms in order.
+        entry.cursor().terms.0.state.store(DETACHED, Ordering::Release);
+        self.recompute_limits();
+    }
+
+    /// How many readers are attached.
+    pub fn readers(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Reserves `len` bytes for the next frame, in place of any reservation there was. The bytes hold whatever an
+    /// earlier lap left there.
+    ///
+    /// # Errors
+    /// See [`ReserveError`]. Trying again after `Full` looks at the cursors again.
+    #[inline]
+    pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
+        if len > self.max {
+            return Err(ReserveError::TooLarge { max: self.max });
+        }
+        self.reserved = None;
+        // The line beyond the frame will hold the next commit word, which is cleared before this frame is published.
+        let needed = self.head + (frame_stride(len) + LINE) as u64;
+        if needed > self.space_until || self.count >= self.count_until {
+            self.look_at_readers(needed)?;
+        }
+        if self.lossy > 0 {
+            self.claim_up_to(needed);
+        }
+        self.reserved = Some(len);
+        // SAFETY: every blocking reader has released what lay here, or never had it; lossy readers load atomically.
+        Ok(unsafe { self.data.bytes_mut(self.head, len) })
+    }
+
+    /// Publishes the first `len` bytes reserved as one frame.
+    ///
+    /// # Panics
+    /// If fewer than `len` bytes are reserved.
+    #[inline]
+    pub fn publish(&mut self, len: usize) {
+        let reserved = self.reserved.take();
+        assert!(
+            reserved.is_some_and(|reserved| len <= reserved),
+            "{len} bytes published, {reserved:?} reserved"
+        );
+        let position = self.head;
+        let next = position + frame_stride(len) as u64;
+        self.data.seal(position);
+        // The next frame's commit word lies where an earlier lap, or the unused end of this reservation, may have
+        // left bytes that look like one. Release keeps the clearing behind the caller's stores to the frame bytes:
+        // near the end of the ring they go to the same memory through another address.
+        self.data.commit(next).store(0, Ordering::Release);
+        // Relaxed: ordered by the commit word.
+        self.data.header(position).store(header_word(len, self.count), Ordering::Relaxed);
+        // Release: who sees the commit word sees the bytes, the header and the cleared word beyond.
+        self.data.commit(position).store(commit_word(position), Ordering::Release);
+        self.head = next;
+        self.count += 1;
+        let progress = &self.control().progress.0;
+        // Release, after the commit word: who sees these finds the frames they speak of committed.
+        progress.newest.store(position, Ordering::Release);
+        progress.head.store(self.head, Ordering::Release);
+        progress.count.store(self.count, Ordering::Release);
+    }
+
+    /// The bytes reserved, again; empty if there are none.
+    pub fn reserved(&mut self) -> &mut [u8] {
+        match self.reserved {
+            // SAFETY: as in `try_reserve`; what was free then is free until it is published.
+            Some(len) => unsafe { self.data.bytes_mut(self.head, len) },
+            None => &mut [],
+        }
+    }
+
+    /// Gives the reservation back.
+    pub fn cancel(&mut self) {
+        self.reserved = None;
+    }
+
+    /// Calls `wake` for every reader that sleeps, or is about to, once. To be called after every publish (or every
+    /// few of them), after [`Writer::attach`] and after [`Writer::close`].
+    #[inline]
+    pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(ReaderId)) {
+        // The commit word's store must not pass the load of `sleeping`. The reader stores `sleeping` and, behind its
+        // own fence, loads the commit word: one of the two sees the other.
+        self.fence.run();
+        for entry in &self.readers {
+            let sleeping = &entry.cursor().sleeping.0;
+            // Relaxed: the fence orders it. The swap (AcqRel, not on the fast path) takes the flag down once, so that
+            // a sleeper is woken once, and orders the wake-up behind what the reader did before it went to sleep.
+            if sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::AcqRel) == 1 {
+                wake(entry.id);
+            }
+        }
+    }
+
+    /// Announces that the writer is going to sleep until there is space. To be followed by another try (of
+    /// [`Writer::try_reserve`], or [`Writer::released`]), and by sleep only if that fails, too.
+    ///
+    /// It can also wait for a frame to be released: readers look for the writer whenever they have released all
+    /// that there is.
+    pub fn wait_for_space_begin(&mut self) {
+        self.wait_for_space_begin_with(|| fence(Ordering::SeqCst));
+    }
+
+    /// As [`Writer::wait_for_space_begin`], with the barrier that goes with readers' [`Fence::Compiler`].
+    pub fn wait_for_space_begin_with(&mut self, barrier: impl FnOnce()) {
+        // Relaxed: the barrier orders it before the loads of the cursors that follow. The reader stores its cursor
+        // and, behind its own fence, loads this flag: one of the two sees the other.
+        self.control().writer_waiting.0.store(1, Ordering::Relaxed);
+        barrier();
+    }
+
+    /// The writer is awake.
+    pub fn wait_for_space_end(&mut self) {
+        // Relaxed: seen late it costs a wake-up too many.
+        self.control().writer_waiting.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Which fence [`Writer::for_each_sleeper`] runs.
+    pub fn set_fence(&mut self, fence: Fence) {
+        self.fence = fence;
+    }
+
+    /// How far behind a reader is; `None` if it is not attached or misbehaved.
+    pub fn lag(&self, reader: ReaderId) -> Option<Lag> {
+        let (position, count) = self.released(reader)?;
+        Some(Lag { bytes: self.head - position, frames: self.count - count })
+    }
+
+    /// Up to which position, and how many frames in all (of the ring's count), a reader is done with; `None` if it
+    /// is not attached or misbehaved.
+    pub fn released(&self, reader: ReaderId) -> Option<(u64, u64)> {
+        self.entry(reader)?.look(self.head, self.count).ok()
+    }
+
+    /// What an attached reader has been found to have done.
+    pub fn misdeed(&self, reader: ReaderId) -> Option<Misdeed> {
+        self.entry(reader)?.look(self.head, self.count).err()
+    }
+
+    /// Where the next frame will start.
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
+    /// How many frames have been published.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The ring's capacity in bytes.
+    pub fn capacity(&self) -> usize {
+        self.data.capacity()
+    }
+
+    /// Says that nothing more will come. Readers still get what has been published.
+    pub fn close(&mut self) {
+        // Release: who sees it sees every frame published before.
+        self.control().closed.0.store(1, Ordering::Release);
+    }
+
+    pub(crate) fn control_pointer(&self) -> NonNull<Control> {
+        self.control
+    }
+
+    pub(crate) fn hold(&mut self, hold: RingHold) {
+        self._hold = Some(hold);
+    }
+
+    /// As `attach`, with something that keeps the cursor alive.
+    ///
+    /// # Safety
+    /// As `attach`.
+    pub(crate) unsafe fn attach_held(
+        &mut self,
+        cursor: NonNull<Cursor>,
+        mode: Mode,
+        hold: Option<CursorHold>,
+    ) -> ReaderId {
+        let id = ReaderId(self.next_id);
+        self.next_id += 1;
+        let seen = Cell::new((self.head, self.count));
+        let entry = Entry { id, cursor, mode, seen, misdeed: Cell::new(None), hold };
+        if mode == Mode::Lossy {
+            if self.lossy == 0 {
+                self.restart_claim();
+            }
+            self.lossy += 1;
+        }
+        let cursor = entry.cursor();
+        // Relaxed: the reader looks at none of this before it sees the state.
+        cursor.released.0.position.store(self.head, Ordering::Relaxed);
+        cursor.released.0.count.store(self.count, Ordering::Relaxed);
+        let terms = &cursor.terms.0;
+        terms.start.store(self.head, Ordering::Relaxed);
+        terms.start_count.store(self.count, Ordering::Relaxed);
+        let (mode_word, wake_frames) = match mode {
+            Mode::Blocking { depth: 0 } => (BLOCKING, u32::MAX),
+            Mode::Blocking { depth } => (BLOCKING, (depth / 4).max(1)),
+            Mode::Lossy => (LOSSY, u32::MAX),
+        };
+        terms.mode.store(mode_word, Ordering::Relaxed);
+        terms.wake_frames.store(wake_frames, Ordering::Relaxed);
+        // Release: the terms above, the cleared commit word at the start, and for lossy readers the claim.
+        terms.state.store(ATTACHED, Ordering::Release);
+        self.readers.push(entry);
+        self.recompute_limits();
+        id
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: valid as long as the writer lives, and all its words are atomics.
+        unsafe { self.control.as_ref() }
+    }
+
+    fn entry(&self, reader: ReaderId) -> Option<&Entry> {
+        self.readers.iter().find(|entry| entry.id == reader)
+    }
+
+    /// Loads every blocking reader's cursor and finds out whether there is space up to `needed` for one frame more.
+    #[cold]
+    fn look_at_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
+        for entry in &self.readers {
+            if let (Mode::Blocking { .. }, Err(deed)) = (entry.mode, entry.look(self.head, self.count)) {
+                return Err(ReserveError::Misbehaved { reader: entry.id, deed });
+            }
+        }
+        self.recompute_limits();
+        let hindering = |entry: &&Entry| {
+            let (space, count) = entry.limits(self.data.capacity());
+            needed > space || self.count >= count
+        };
+        match self.readers.iter().filter(hindering).min_by_key(|entry| entry.seen.get()) {
+            Some(slowest) => Err(ReserveError::Full { slowest: slowest.id }),
+            None => Ok(()),
+        }
+    }
+
+    /// From what has been seen of the cursors, without loading them.
+    fn recompute_limits(&mut self) {
+        let limits = |entry: &Entry| entry.limits(self.data.capacity());
+        let (space, count) = self
+            .readers
+            .iter()
+            .map(limits)
+            .fold((u64::MAX, u64::MAX), |least, one| (least.0.min(one.0), least.1.min(one.1)));
+        self.space_until = space;
+        self.count_until = count;
+    }
+
+    /// Tells lossy readers that everything a lap below `needed` is going to be overwritten.
+    fn claim_up_to(&mut self, needed: u64) {
+        if needed <= self.claim {
+            return;
+        }
+        self.claim = needed;
+        let gone = needed.saturating_sub(self.data.capacity() as u64);
+        let stale_tail = self.tail < gone;
+        if stale_tail {
+            self.advance_tail(gone);
+        }
+        let progress = &self.control().progress.0;
+        if stale_tail {
+            // Relaxed: the tail's Release puts it before the tail.
+            progress.tail_count.store(self.tail_count, Ordering::Relaxed);
+            progress.tail.store(self.tail, Ordering::Release);
+        }
+        // Release: who sees the claim, and so knows that it was overtaken, sees a tail that is still there.
+        progress.claim.store(self.claim, Ordering::Release);
+        // The claim must be seen by everybody who sees any of the bytes written next. A Release fence would do if
+        // those were atomic stores; they are the caller's plain ones, so neither side of the fence may be crossed.
+        fence(Ordering::AcqRel);
+    }
+
+    /// Moves the tail to the first frame that starts at `gone` or later.
+    fn advance_tail(&mut self, gone: u64) {
+        while self.tail < gone && self.tail < self.head {
+            // Relaxed: the writer's own stores. Only the writer can have written them, but a length from shared
+            // memory is never trusted with a loop.
+            let (len, _) = parse_header(self.data.header(self.tail).load(Ordering::Relaxed));
+            self.tail += frame_stride(len.min(self.max)) as u64;
+            self.tail_count += 1;
+        }
+        if self.tail >= self.head {
+            (self.tail, self.tail_count) = (self.head, self.count);
+        }
+    }
+
+    /// The claim and the tail were not kept while there was no lossy reader.
+    fn restart_claim(&mut self) {
+        self.claim = self.head + (frame_stride(self.reserved.unwrap_or(0)) + LINE) as u64;
+        (self.tail, self.tail_count) = (self.head, self.count);
+        let progress = &self.control().progress.0;
+        // Relaxed: ordered by the Release of the cursor's state.
+        progress.tail_count.store(self.tail_count, Ordering::Relaxed);
+        progress.tail.store(self.tail, Ordering::Relaxed);
+        progress.claim.store(self.claim, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("capacity", &self.capacity())
+            .field("position", &self.head)
+            .field("count", &self.count)
+            .field("readers", &self.readers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for ReaderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reader {}", self.0)
+    }
+}
+
+impl Fence {
+    #[inline]
+    pub(crate) fn run(self) {
+        match self {
+            Self::Full => fence(Ordering::SeqCst),
+            Self::Compiler => compiler_fence(Ordering::SeqCst),
+        }
+    }
+}
+
+// SAFETY: a writer owns its side of the ring; its pointers are to memory that any thread may use.
+unsafe impl Send for Writer {}
+
+/// What the writer keeps of a reader.
+struct Entry {
+    id: ReaderId,
+    cursor: NonNull<Cursor>,
+    mode: Mode,
+    /// The last position and count that it was seen to have released: the only ones believed.
+    seen: Cell<(u64, u64)>,
+    misdeed: Cell<Option<Misdeed>>,
+    hold: Option<CursorHold>,
+}
+
+impl Entry {
+    fn cursor(&self) -> &Cursor {
+        // SAFETY: valid until detached, as `attach` demands, and all its words are atomics.
+        unsafe { self.cursor.as_ref() }
+    }
+
+    /// Loads the cursor once and checks what it says. Who lied once is not believed again.
+    fn look(&self, head: u64, published: u64) -> Result<(u64, u64), Misdeed> {
+        if let Some(deed) = self.misdeed.get() {
+            return Err(deed);
+        }
+        let words = &self.cursor().released.0;
+        // Acquire: the reader's loads of the frames it has released are over before they are overwritten; and its
+        // count, stored before the position, is not older than the position.
+        let released = words.position.load(Ordering::Acquire);
+        let count = words.count.load(Ordering::Relaxed);
+        let (position_before, count_before) = self.seen.get();
+        let verdict = if !released.is_multiple_of(LINE as u64) {
+            Err(Misdeed::ReleasedUnaligned { released })
+        } else if released < position_before {
+            Err(Misdeed::ReleasedBackwards { released, before: position_before })
+        } else if released > head {
+            Err(Misdeed::ReleasedUnpublished { released, head })
+        } else if count < count_before {
+            Err(Misdeed::CountBackwards { count, before: count_before })
+        } else if count > published {
+            Err(Misdeed::CountUnpublished { count, published })
+        } else {
+            Ok((released, count))
+        };
+        match verdict {
+            Ok(seen) => self.seen.set(seen),
+            Err(deed) => self.misdeed.set(Some(deed)),
+        }
+        verdict
+    }
+
+    /// Up to which position and count the writer can go for this reader's sake.
+    fn limits(&self, capacity: usize) -> (u64, u64) {
+        let (position, count) = self.seen.get();
+        match self.mode {
+            Mode::Lossy => (u64::MAX, u64::MAX),
+            Mode::Blocking { depth: 0 } => (position + capacity as u64, u64::MAX),
+            Mode::Blocking { depth } => (position + capacity as u64, count + u64::from(depth)),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Peers that write what no correct peer writes: found out, named, and harmless.
+#![cfg(all(not(loom), not(miri), target_os = "linux"))]
+#![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
+
+mod support;
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use stripline_ring::{
+    AttachError, Control, Copied, Corruption, Cursor, LINE, Misdeed, Mode, ReadError, Reader, ReaderMode,
+    ReserveError, Writer, max_frame,
+};
+use support::{Mapped, Random, Ring};
+
+const CAPACITY: usize = 4096;
+const BLOCKING: Mode = Mode::Blocking { depth: 0 };
+
+/// A word of memory, as someone sees it who knows no protocol.
+fn word<T>(base: NonNull<T>, offset: usize) -> &'static AtomicU64 {
+    // SAFETY: tests stay inside the page, and drop the ring last; all words are aligned atomics.
+    unsafe { base.cast::<u8>().add(offset).cast::<AtomicU64>().as_ref() }
+}
+
+/// Ends the other thread, also when a test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+fn publish(writer: &mut Writer, len: usize) {
+    writer.try_reserve(len).unwrap().fill(7);
+    writer.publish(len);
+}
+
+/// A writer with one frame published that the reader has not released, and room for no other of the largest size.
+fn with_cursor(mode: Mode) -> (Mapped, Writer, Reader, NonNull<Cursor>, stripline_ring::ReaderId) {
+    let (mut ring, mut writer) = Mapped::make(CAPACITY, 128, 1);
+    let (reader, cursor) = ring.reader(mode);
+    // SAFETY: the cursor lives as long as the ring.
+    let id = unsafe { writer.attach(cursor, mode) };
+    (ring, writer, reader, cursor, id)
+}
+
+#[test]
+fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
+    let (head, count) = (128 + 2 * 1984, 3);
+    let lies: [(usize, u64, Misdeed); 7] = [
+        (0, 129, Misdeed::ReleasedUnaligned { released: 129 }),
+        (0, 64, Misdeed::ReleasedBackwards { released: 64, before: 128 }),
+        (0, 0, Misdeed::ReleasedBackwards { released: 0, before: 128 }),
+        (0, head + 64, Misdeed::ReleasedUnpublished { released: head + 64, head }),
+        (0, !63, Misdeed::ReleasedUnpublished { released: !63, head }),
+        (8, 0, Misdeed::CountBackwards { count: 0, before: 1 }),
+        (8, u64::MAX, Misdeed::CountUnpublished { count: u64::MAX, published: count }),
+    ];
+    for (offset, lie, deed) in lies {
+        let (mut ring, mut writer, _reader, cursor, id) = with_cursor(BLOCKING);
+        let (other, mut honest) = Ring::attach(&mut ring, &mut writer, BLOCKING);
+        let max = max_frame(CAPACITY);
+        publish(&mut writer, max);
+        publish(&mut writer, max);
+        assert_eq!(writer.position(), head);
+        word(cursor, offset).store(lie, Ordering::Relaxed);
+        for _ in 0..2 {
+            assert_eq!(writer.try_reserve(max).unwrap_err(), ReserveError::Misbehaved { reader: id, deed });
+        }
+        // Making it good again is too late.
+        word(cursor, 0).store(128, Ordering::Relaxed);
+        word(cursor, 8).store(1, Ordering::Relaxed);
+        assert_eq!(writer.misdeed(id), Some(deed));
+        assert_eq!(writer.lag(id), None);
+        assert_eq!(writer.released(id), None);
+        writer.detach(id);
+        assert_eq!(writer.try_reserve(max).unwrap_err(), ReserveError::Full { slowest: other });
+        for _ in 0..2 {
+            assert_eq!(honest.try_next().unwrap().unwrap().len(), max);
+            honest.release();
+        }
+        publish(&mut writer, max);
+    }
+}
+
+#[test]
+fn a_writer_survives_a_cursor_scribbled_over() {
+    let scribbling = AtomicBool::new(true);
+    let (mut ring, mut writer, _reader, cursor, id) = with_cursor(Mode::Blocking { depth: 3 });
+    let (_, mut honest) = Ring::attach(&mut ring, &mut writer, BLOCKING);
+    let cursor_words: Vec<&AtomicU64> =
+        (0..size_of::<Cursor>() / 8).map(|index| word(cursor, index * 8)).collect();
+    std::thread::scope(|scope| {
+        let _stop = Stop(&scribbling);
+        scope.spawn(|| {
+            let mut random = Random(1);
+            while scribbling.load(Ordering::Relaxed) {
+                let word = cursor_words[random.below(cursor_words.len())];
+                word.store(random.next() >> random.below(64), Ordering::Relaxed);
+            }
+        });
+        let mut detached = false;
+        for (turn, len) in (0..max_frame(CAPACITY)).cycle().step_by(97).enumerate() {
+            if turn > 20_000 && detached {
+                break;
+            }
+            match writer.try_reserve(len) {
+                Ok(bytes) => {
+                    bytes.fill(len as u8);
+                    writer.publish(len);
+                }
+                Err(ReserveError::Misbehaved { reader, .. }) => {
+                    assert_eq!(reader, id);
+                    writer.detach(id);
+                    detached = true;
+                }
+                Err(ReserveError::Full { slowest }) if slowest == id => {
+                    writer.wait_for_space_begin();
+                    writer.wait_for_space_end();
+                }
+                Err(ReserveError::Full { .. }) => {
+                    while let Some(bytes) = honest.try_next().unwrap() {
+                        assert!(bytes.iter().all(|byte| *byte == bytes.len() as u8));
+                        honest.release();
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+            writer.for_each_sleeper(|_| {});
+            let _ = writer.lag(id);
+        }
+    });
+}
+
+#[test]
+fn a_lying_writer_is_named() {
+    let lies: [(u64, u64, Corruption); 4] = [
+        (0, 0x1001, Corruption::CommitWord { position: 128, found: 0x1001 }),
+        (8, 1 << 32 | 4096, Corruption::Length { position: 128, len: 4096, max: max_frame(CAPACITY) }),
+        (
+            8,
+            1 << 32 | 0xffff_ffff,
+            Corruption::Length { position: 128, len: 0xffff_ffff, max: max_frame(CAPACITY) },
+        ),
+        (8, 2 << 32 | 5, Corruption::FrameCount { position: 128, expected: 1, found: 2 }),
+    ];
+    for (offset, lie, what) in lies {
+        for mode in [BLOCKING, Mode::Lossy] {
+            let (ring, mut writer, mut reader, _, _) = with_cursor(mode);
+            publish(&mut writer, 5);
+            word(ring.writable.data(), 128 + offset as usize).store(lie, Ordering::Relaxed);
+            let error = match mode {
+                Mode::Lossy => reader.try_copy(0, &mut Vec::new()).unwrap_err(),
+                _ => reader.try_next().unwrap_err(),
+            };
+            // A lossy reader has no count but the frame's own, and the one it remembers.
+            assert_eq!(error, ReadError::Corrupt { what });
+        }
+    }
+}
+
+#[test]
+fn impossible_terms_are_refused() {
+    let terms = 256;
+    for (offset, lie) in [(terms, 129), (terms, !63), (terms + 8, u64::MAX)] {
+        let (_ring, _writer, mut reader, cursor, _) = with_cursor(BLOCKING);
+        word(cursor, offset).store(lie, Ordering::Relaxed);
+        assert!(!reader.is_attached());
+        assert_eq!(reader.try_next(), Err(ReadError::Corrupt { what: Corruption::Progress { found: lie } }));
+        assert!(!reader.prepare_sleep(), "an error is something to look at");
+    }
+    let (mut ring, mut writer, _, _, _) = with_cursor(BLOCKING);
+    let (mut reader, cursor) = ring.reader(BLOCKING);
+    // SAFETY: the cursor lives as long as the ring.
+    unsafe { writer.attach(cursor, Mode::Lossy) };
+    assert_eq!(reader.try_next(), Err(ReadError::Corrupt { what: Corruption::Mode { found: 2 } }));
+}
+
+#[test]
+fn memory_that_holds_no_such_ring_is_refused() {
+    let (ring, _writer) = Mapped::make(CAPACITY, 0, 0);
+    let cursor = Cursor::default();
+    let open = |capacity| {
+        let (control, data) = (ring.read_only.control(), ring.read_only.data());
+        // SAFETY: a ring's memory; no reader comes to life where the capacity is not its own.
+        unsafe { Reader::new(control, data, capacity, NonNull::from(&cursor), ReaderMode::Lossy) }
+    };
+    assert!(open(CAPACITY).is_ok());
+    for (offset, lie, error) in [
+        (8, 8192, AttachError::Capacity { found: 8192, expected: CAPACITY }),
+        (16, 2, AttachError::Version { found: 2, known: 1 }),
+        (0, 0, AttachError::NotARing { magic: 0 }),
+    ] {
+        word(ring.writable.control(), offset).store(lie, Ordering::Relaxed);
+        assert_eq!(open(CAPACITY).unwrap_err(), error);
+    }
+}
+
+/// Overtaken or not, awake or asleep, it takes a bounded time and stays in bounds.
+#[test]
+fn readers_survive_memory_scribbled_over() {
+    for mode in [BLOCKING, Mode::Lossy] {
+        let (mut ring, mut writer) = Mapped::make(CAPACITY, 128, 1);
+        let control: Vec<&AtomicU64> =
+            (16..size_of::<Control>() / 8).map(|index| word(ring.writable.control(), index * 8)).collect();
+        let data: Vec<&AtomicU64> =
+            (0..CAPACITY / 8).map(|index| word(ring.writable.data(), index * 8)).collect();
+        let (scribbling, scribbles) = (AtomicBool::new(true), AtomicU64::new(0));
+        let (mut frames, mut errors) = (0, 0);
+        std::thread::scope(|scope| {
+            let _stop = Stop(&scribbling);
+            scope.spawn(|| {
+                let mut random = Random(2);
+                while scribbling.load(Ordering::Relaxed) {
+                    scribbles.fetch_add(1, Ordering::Relaxed);
+                    scribble(&mut random, &control, &data);
+                }
+            });
+            let mut bytes = Vec::new();
+            let start = Instant::now();
+            for turn in 0.. {
+                // How the two threads take turns is not ours to say: go on until both kinds of luck were had.
+                let enough = turn > 500 && scribbles.load(Ordering::Relaxed) > 500_000;
+                if (enough && frames > 100 && errors > 100) || start.elapsed() > Duration::from_secs(30) {
+                    break;
+                }
+                let (id, mut reader) = Ring::attach(&mut ring, &mut writer, mode);
+                for depth in 0..200 {
+                    let outcome = match mode {
+                        Mode::Lossy => {
+                            let copied = reader.try_copy(depth % 4, &mut bytes);
+                            copied.map(|copied| (copied != Copied::Empty).then_some(bytes.len()))
+                        }
+                        _ => reader.try_next().map(|next| next.map(<[u8]>::len)),
+                    };
+                    match outcome {
+                        Ok(None) => {}
+                        Ok(Some(len)) => {
+                            assert!(len <= max_frame(CAPACITY));
+                            frames += 1;
+                        }
+                        Err(_) => errors += 1,
+                    }
+                    reader.release();
+                    if reader.prepare_sleep() {
+                        reader.cancel_sleep();
+                    }
+                    reader.is_closed();
+                }
+                writer.detach(id);
+            }
+        });
+        assert!(frames > 100 && errors > 100, "{mode:?}: {frames} frames and {errors} errors made up");
+        // The writer, too, walks no further than its own head, whatever it finds.
+        Ring::attach(&mut ring, &mut writer, Mode::Lossy);
+        for _ in 0..100 {
+            publish(&mut writer, 500);
+        }
+    }
+}
+
+/// Often something that nearly makes sense: frames of one line each, from position 128 on, where readers start.
+fn scribble(random: &mut Random, control: &[&AtomicU64], data: &[&AtomicU64]) {
+    let line = random.below(CAPACITY / LINE);
+    let position = (line * LINE) as u64;
+    let count = (line as u64).wrapping_sub(1);
+    match random.below(16) {
+        0 => data[random.below(data.len())].store(random.next(), Ordering::Relaxed),
+        1 => control[random.below(control.len())].store(random.next(), Ordering::Relaxed),
+        2 => control[random.below(control.len())].store(position, Ordering::Relaxed),
+        3 => control[random.below(control.len())].store(count, Ordering::Relaxed),
+        4 => data[line * 8 + 1].store(random.next() >> random.below(64), Ordering::Relaxed),
+        5 => data[line * 8].store(0, Ordering::Relaxed),
+        6 => control.iter().for_each(|word| word.store(0, Ordering::Relaxed)),
+        _ => {
+            data[line * 8 + 1].store(random.below(49) as u64 | count << 32, Ordering::Relaxed);
+            data[line * 8].store(position | 1, Ordering::Relaxed);
+        }
+    }
+}

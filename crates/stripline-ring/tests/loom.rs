@@ -1,0 +1,313 @@
+//! Every interleaving, up to a bound on preemptions, of small rings: four lines, hence at most three frames.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p stripline-ring --release --test loom`
+#![cfg(loom)]
+#![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
+
+use std::sync::Arc;
+
+use loom::sync::Notify;
+use loom::thread;
+use stripline_ring::{Copied, Fence, HeapRing, Mode, ReadError, Reader, ReserveError, Writer};
+
+/// Positions and counts cross their 32-bit edges in every model.
+const START: u64 = (1 << 32) - 128;
+const START_COUNT: u64 = (1 << 32) - 2;
+const CAPACITY: usize = 256;
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+fn ring() -> (HeapRing, Writer) {
+    HeapRing::with_start(CAPACITY, START, START_COUNT)
+}
+
+/// Publishes a frame that carries its own count; false if the ring is full.
+fn try_publish(writer: &mut Writer) -> bool {
+    let number = writer.count();
+    match writer.try_reserve(8) {
+        Ok(bytes) => bytes.copy_from_slice(&number.to_le_bytes()),
+        Err(ReserveError::Full { .. }) => return false,
+        Err(error) => panic!("{error}"),
+    }
+    writer.publish(8);
+    true
+}
+
+/// Takes the next frame and checks that it is the next one. Returns what `release` said.
+fn try_take(reader: &mut Reader) -> Option<bool> {
+    let bytes: Vec<u8> = reader.try_next().unwrap()?.to_vec();
+    assert_eq!(bytes, reader.count().to_le_bytes());
+    Some(reader.release())
+}
+
+// No model spins: every turn of a waiting loop would double what loom has to walk. Threads try a few times, and what
+// is left is looked at in the end.
+
+#[test]
+fn frames_arrive_whole_and_in_order_over_laps() {
+    model(3, || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+        // Nobody sleeps: a full fence would only hide that another ordering is missing.
+        reader.set_fence(Fence::Compiler);
+        assert!(try_publish(&mut writer));
+        let thread = thread::spawn(move || {
+            for _ in 0..3 {
+                try_take(&mut reader);
+            }
+            reader
+        });
+        for _ in 0..4 {
+            try_publish(&mut writer);
+        }
+        let mut reader = thread.join().unwrap();
+        while try_take(&mut reader).is_some() {}
+        assert_eq!(reader.count(), writer.count());
+    });
+}
+
+#[test]
+fn two_readers_each_get_every_frame() {
+    model(2, || {
+        let (ring, mut writer) = ring();
+        let [mut first, mut second] =
+            [0, 3].map(|depth| ring.attach(&mut writer, Mode::Blocking { depth }).1);
+        for _ in 0..3 {
+            assert!(try_publish(&mut writer));
+        }
+        assert!(!try_publish(&mut writer));
+        let one = thread::spawn(move || {
+            for _ in 0..2 {
+                assert!(try_take(&mut first).is_some());
+            }
+            first
+        });
+        let two = thread::spawn(move || {
+            for _ in 0..2 {
+                assert!(try_take(&mut second).is_some());
+            }
+            second
+        });
+        try_publish(&mut writer);
+        try_publish(&mut writer);
+        for thread in [one, two] {
+            let mut reader = thread.join().unwrap();
+            while try_take(&mut reader).is_some() {}
+            assert_eq!(reader.count(), writer.count());
+        }
+    });
+}
+
+/// The reader sleeps whenever it finds nothing. A lost wake-up is a deadlock, which loom reports.
+fn sleeping_reader(mode: Mode, frames: u64, close: bool) {
+    model(3, move || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, mode);
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            loop {
+                let ended = reader.is_closed();
+                let taken = match mode {
+                    Mode::Blocking { .. } => try_take(&mut reader).is_some(),
+                    Mode::Lossy => reader.try_copy(0, &mut bytes).unwrap() != Copied::Empty,
+                };
+                let done = if close { ended && !taken } else { reader.count() == START_COUNT + frames };
+                if done {
+                    break;
+                }
+                if !taken && !ended && reader.prepare_sleep() {
+                    bell.wait();
+                }
+            }
+            assert_eq!(reader.count(), START_COUNT + frames);
+        });
+        while writer.count() < START_COUNT + frames {
+            assert!(try_publish(&mut writer));
+            writer.for_each_sleeper(|_| doorbell.notify());
+        }
+        if close {
+            writer.close();
+            writer.for_each_sleeper(|_| doorbell.notify());
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sleeping_reader_is_woken() {
+    sleeping_reader(Mode::Blocking { depth: 0 }, 2, false);
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_at_the_end() {
+    sleeping_reader(Mode::Blocking { depth: 0 }, 1, true);
+}
+
+#[test]
+fn a_sleeping_lossy_reader_is_woken() {
+    sleeping_reader(Mode::Lossy, 2, false);
+}
+
+/// The writer sleeps whenever there is no space: `before` frames fill the ring, and `more` are to follow. A lost
+/// wake-up is a deadlock.
+fn sleeping_writer(depth: u32, before: u64, more: u64) {
+    model(3, move || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
+        for _ in 0..before {
+            assert!(try_publish(&mut writer));
+        }
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            for _ in 0..before {
+                if try_take(&mut reader).unwrap() {
+                    bell.notify();
+                }
+            }
+            reader
+        });
+        while writer.count() < START_COUNT + before + more {
+            if try_publish(&mut writer) {
+                continue;
+            }
+            writer.wait_for_space_begin();
+            if !try_publish(&mut writer) {
+                doorbell.wait();
+            }
+            writer.wait_for_space_end();
+        }
+        let mut reader = thread.join().unwrap();
+        while try_take(&mut reader).is_some() {}
+        assert_eq!(reader.count(), writer.count());
+    });
+}
+
+#[test]
+fn a_writer_asleep_on_a_full_ring_is_woken() {
+    sleeping_writer(0, 3, 2);
+}
+
+#[test]
+fn a_writer_asleep_on_a_depth_of_one_is_woken() {
+    sleeping_writer(1, 1, 1);
+}
+
+#[test]
+fn a_writer_asleep_on_a_depth_of_two_is_woken() {
+    sleeping_writer(2, 2, 2);
+}
+
+#[test]
+fn a_writer_that_waits_for_a_release_is_woken() {
+    model(3, || {
+        let (ring, mut writer) = ring();
+        let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+        for _ in 0..2 {
+            assert!(try_publish(&mut writer));
+        }
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            for _ in 0..2 {
+                if try_take(&mut reader).unwrap() {
+                    bell.notify();
+                }
+            }
+        });
+        while writer.released(id).unwrap().0 < writer.position() {
+            writer.wait_for_space_begin();
+            if writer.released(id).unwrap().0 < writer.position() {
+                doorbell.wait();
+            }
+            writer.wait_for_space_end();
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reader_attached_while_frames_are_published_starts_with_the_next() {
+    model(3, || {
+        let (ring, mut writer) = ring();
+        let mode = Mode::Blocking { depth: 0 };
+        let (mut reader, cursor) = ring.reader(mode);
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            // It sleeps even before it is attached.
+            while reader.count() < START_COUNT + 2 {
+                if try_take(&mut reader).is_none() && reader.prepare_sleep() {
+                    bell.wait();
+                }
+            }
+        });
+        assert!(try_publish(&mut writer));
+        ring.attach_cursor(&mut writer, cursor, mode);
+        writer.for_each_sleeper(|_| doorbell.notify());
+        assert!(try_publish(&mut writer));
+        writer.for_each_sleeper(|_| doorbell.notify());
+        thread.join().unwrap();
+    });
+}
+
+/// Frames taken and skipped add up, and none is half of one and half of another.
+fn overtaken(depth: u32, frames: u64, takes: u32, preemptions: usize) {
+    model(preemptions, move || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+        let thread = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut before = reader.count();
+            let mut take = move |reader: &mut Reader| match reader.try_copy(depth, &mut bytes) {
+                Ok(Copied::Empty) => false,
+                Ok(Copied::Frame { skipped }) => {
+                    assert_eq!(bytes, (before.max(START_COUNT) + skipped).to_le_bytes());
+                    before = reader.count();
+                    true
+                }
+                Err(error) => panic!("{error}"),
+            };
+            for _ in 0..takes {
+                take(&mut reader);
+            }
+            (reader, take)
+        });
+        for _ in 0..frames {
+            assert!(try_publish(&mut writer));
+        }
+        let (mut reader, mut take) = thread.join().unwrap();
+        while take(&mut reader) {}
+        assert_eq!(reader.count(), START_COUNT + frames);
+    });
+}
+
+#[test]
+fn a_lossy_reader_that_is_overtaken_counts_what_it_missed() {
+    overtaken(0, 5, 2, 3);
+}
+
+#[test]
+fn a_lossy_reader_of_the_newest_frame_counts_what_it_missed() {
+    overtaken(1, 4, 1, 3);
+}
+
+#[test]
+fn a_lossy_reader_of_the_two_newest_frames_counts_what_it_missed() {
+    overtaken(2, 5, 2, 2);
+}
+
+#[test]
+fn a_reader_in_the_wrong_mode_is_told() {
+    model(1, || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+        assert_eq!(reader.try_next(), Err(ReadError::WrongMode));
+    });
+}

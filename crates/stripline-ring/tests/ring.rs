@@ -1,0 +1,245 @@
+//! What the ring promises, one promise a test.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
+
+mod support;
+
+use stripline_ring::{
+    Copied, Fence, HeapRing, Lag, Mode, ReadError, ReserveError, Writer, frame_stride, is_valid_capacity,
+    max_frame,
+};
+
+const CAPACITY: usize = 4096;
+const BLOCKING: Mode = Mode::Blocking { depth: 0 };
+
+fn publish(writer: &mut Writer, bytes: &[u8]) {
+    writer.try_reserve(bytes.len()).unwrap().copy_from_slice(bytes);
+    writer.publish(bytes.len());
+}
+
+#[test]
+fn the_largest_frame_fits_and_one_byte_more_does_not() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (id, mut reader) = ring.attach(&mut writer, BLOCKING);
+    let max = max_frame(CAPACITY);
+    assert_eq!(writer.try_reserve(max + 1), Err(ReserveError::TooLarge { max }));
+    for lap in 0..5 {
+        publish(&mut writer, &vec![lap; max]);
+        publish(&mut writer, &vec![lap + 100; max]);
+        assert_eq!(writer.try_reserve(max), Err(ReserveError::Full { slowest: id }));
+        assert_eq!(reader.try_next().unwrap().unwrap(), vec![lap; max]);
+        assert_eq!(writer.try_reserve(max), Err(ReserveError::Full { slowest: id }));
+        reader.release();
+        assert_eq!(reader.try_next().unwrap().unwrap(), vec![lap + 100; max]);
+        reader.release();
+    }
+}
+
+#[test]
+fn an_empty_frame_is_a_frame() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, mut reader) = ring.attach(&mut writer, BLOCKING);
+    publish(&mut writer, &[]);
+    assert_eq!(reader.try_next(), Ok(Some(&[][..])));
+    reader.release();
+    assert_eq!(reader.try_next(), Ok(None));
+    assert_eq!(writer.position(), frame_stride(0) as u64);
+}
+
+#[test]
+fn a_frame_stays_until_it_is_released() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, mut reader) = ring.attach(&mut writer, BLOCKING);
+    assert!(!reader.release(), "nothing to release");
+    publish(&mut writer, b"one");
+    publish(&mut writer, b"two");
+    assert_eq!(reader.try_next(), Ok(Some(&b"one"[..])));
+    assert_eq!(reader.try_next(), Ok(Some(&b"one"[..])));
+    reader.release();
+    assert_eq!(reader.try_next(), Ok(Some(&b"two"[..])));
+}
+
+#[test]
+#[should_panic(expected = "5 bytes published, Some(4) reserved")]
+fn more_than_reserved_cannot_be_published() {
+    let (_ring, mut writer) = HeapRing::new(CAPACITY);
+    writer.try_reserve(4).unwrap();
+    writer.publish(5);
+}
+
+#[test]
+#[should_panic(expected = "0 bytes published, None reserved")]
+fn nothing_is_published_after_a_refusal() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, _reader) = ring.attach(&mut writer, Mode::Blocking { depth: 1 });
+    publish(&mut writer, b"one");
+    assert!(writer.try_reserve(4).is_err());
+    writer.publish(0);
+}
+
+#[test]
+fn a_depth_is_kept_per_reader() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (shallow, mut one) = ring.attach(&mut writer, Mode::Blocking { depth: 2 });
+    let (deep, two) = ring.attach(&mut writer, Mode::Blocking { depth: 3 });
+    publish(&mut writer, b"1");
+    publish(&mut writer, b"2");
+    assert_eq!(writer.try_reserve(1), Err(ReserveError::Full { slowest: shallow }));
+    one.try_next().unwrap();
+    one.release();
+    publish(&mut writer, b"3");
+    one.try_next().unwrap();
+    one.release();
+    assert_eq!(writer.try_reserve(1), Err(ReserveError::Full { slowest: deep }));
+    assert_eq!(writer.lag(deep), Some(Lag { bytes: 192, frames: 3 }));
+    assert_eq!(writer.released(shallow), Some((128, 2)));
+    drop(two);
+    writer.detach(deep);
+    publish(&mut writer, b"4");
+}
+
+#[test]
+fn ids_are_never_used_twice() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (first, reader) = ring.attach(&mut writer, BLOCKING);
+    drop(reader);
+    writer.detach(first);
+    let (second, _reader) = ring.attach(&mut writer, BLOCKING);
+    assert_ne!(first, second);
+    writer.detach(first);
+    assert_eq!(writer.readers(), 1);
+}
+
+#[test]
+#[should_panic(expected = "dropped before it is detached")]
+fn a_heap_reader_that_may_borrow_cannot_be_detached() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (id, _reader) = ring.attach(&mut writer, BLOCKING);
+    writer.detach(id);
+}
+
+#[test]
+fn a_detached_reader_is_told() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (id, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+    publish(&mut writer, b"one");
+    let mut bytes = Vec::new();
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 0 }));
+    assert!(reader.prepare_sleep());
+    writer.detach(id);
+    assert!(!reader.prepare_sleep());
+    assert_eq!(reader.try_copy(0, &mut bytes), Err(ReadError::Detached));
+}
+
+#[test]
+fn the_end_comes_after_the_last_frame() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, mut reader) = ring.attach(&mut writer, BLOCKING);
+    publish(&mut writer, b"last");
+    assert!(!reader.is_closed());
+    writer.close();
+    assert!(reader.is_closed());
+    assert_eq!(reader.try_next(), Ok(Some(&b"last"[..])));
+    reader.release();
+    assert!(!reader.prepare_sleep(), "nothing will wake it again");
+    assert_eq!(reader.try_next(), Ok(None));
+}
+
+#[test]
+fn sleepers_are_woken_once() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (sleeper, mut reader) = ring.attach(&mut writer, BLOCKING);
+    let (_, mut awake) = ring.attach(&mut writer, BLOCKING);
+    let sleepers = |writer: &mut Writer| {
+        let mut found = Vec::new();
+        writer.for_each_sleeper(|id| found.push(id));
+        found
+    };
+    assert!(sleepers(&mut writer).is_empty());
+    assert!(reader.prepare_sleep());
+    assert!(awake.prepare_sleep());
+    awake.cancel_sleep();
+    publish(&mut writer, b"one");
+    assert_eq!(sleepers(&mut writer), [sleeper]);
+    assert!(sleepers(&mut writer).is_empty());
+    assert!(!reader.prepare_sleep(), "there is a frame");
+    assert!(sleepers(&mut writer).is_empty());
+}
+
+#[test]
+fn a_waiting_writer_is_woken_when_a_quarter_is_free_or_all_is_read() {
+    for fence in [Fence::Full, Fence::Compiler] {
+        let (ring, mut writer) = HeapRing::new(CAPACITY);
+        let (_, mut reader) = ring.attach(&mut writer, BLOCKING);
+        reader.set_fence(fence);
+        writer.set_fence(fence);
+        let mut release = || {
+            reader.try_next().unwrap().unwrap();
+            reader.release()
+        };
+        while writer.try_reserve(240).is_ok() {
+            writer.publish(240);
+        }
+        assert_eq!(writer.count(), 15); // of 256 bytes each, and a line
+        writer.wait_for_space_begin();
+        let woken: Vec<bool> = (0..15).map(|_| release()).collect();
+        let expected: Vec<bool> = (1..=15).map(|frame| frame % 4 == 0 || frame == 15).collect();
+        assert_eq!(woken, expected);
+        writer.wait_for_space_end();
+        publish(&mut writer, b"more");
+        assert!(!release());
+    }
+}
+
+#[test]
+fn a_lossy_reader_holds_nobody_up() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+    let mut bytes = Vec::new();
+    for number in 0..1000u32 {
+        publish(&mut writer, &number.to_le_bytes());
+    }
+    // 64 lines, less the one beyond the newest frame.
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 937 }));
+    assert_eq!(bytes, 937u32.to_le_bytes());
+    assert_eq!(reader.try_copy(5, &mut bytes), Ok(Copied::Frame { skipped: 57 }));
+    assert_eq!(bytes, 995u32.to_le_bytes());
+    assert_eq!(reader.try_copy(1, &mut bytes), Ok(Copied::Frame { skipped: 3 }));
+    assert_eq!(bytes, 999u32.to_le_bytes());
+    assert_eq!(reader.try_copy(1, &mut bytes), Ok(Copied::Empty));
+    assert_eq!(reader.try_next(), Err(ReadError::WrongMode));
+}
+
+#[test]
+fn a_frame_reserved_while_a_lossy_reader_is_attached_is_claimed() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    for _ in 0..100 {
+        publish(&mut writer, b"before");
+    }
+    writer.try_reserve(1000).unwrap();
+    let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+    writer.publish(10);
+    let mut bytes = Vec::new();
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 0 }));
+    assert_eq!(bytes.len(), 10);
+}
+
+#[test]
+fn writers_and_readers_go_to_other_threads() {
+    fn goes<T: Send>(_: &T) {}
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (_, reader) = ring.attach(&mut writer, BLOCKING);
+    goes(&writer);
+    goes(&reader);
+}
+
+#[test]
+fn capacities_are_checked() {
+    for capacity in [0, 64, 2048, 4097, 12288, usize::MAX] {
+        assert!(!is_valid_capacity(capacity));
+    }
+    for capacity in [4096, 1 << 20, 1 << 31] {
+        assert!(is_valid_capacity(capacity));
+        assert!(frame_stride(max_frame(capacity)) + 64 <= capacity / 2);
+    }
+}

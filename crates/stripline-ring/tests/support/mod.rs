@@ -1,0 +1,149 @@
+//! What several test files need.
+#![allow(dead_code, unused_imports, clippy::unwrap_used)] // each uses a part
+
+use stripline_ring::{HeapRing, Mode, Reader, ReaderId, Writer};
+
+/// Memory that a ring can be tried on.
+pub trait Ring: Sized {
+    fn make(capacity: usize, start: u64, start_count: u64) -> (Self, Writer);
+    fn attach(&mut self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader);
+}
+
+impl Ring for HeapRing {
+    fn make(capacity: usize, start: u64, start_count: u64) -> (Self, Writer) {
+        HeapRing::with_start(capacity, start, start_count)
+    }
+
+    fn attach(&mut self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader) {
+        HeapRing::attach(self, writer, mode)
+    }
+}
+
+/// A fast generator, good enough for test data.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+pub use mapped::Mapped;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapped {
+    use std::ffi::c_void;
+    use std::os::fd::OwnedFd;
+    use std::ptr::{NonNull, null_mut};
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+    use stripline_ring::{Control, Cursor, Mode, Reader, ReaderId, ReaderMode, Writer};
+
+    const PAGE: usize = 4096;
+
+    /// The real thing: a memory file, its data mapped twice in a row, and all of it once more read-only for readers.
+    pub struct Mapped {
+        pub capacity: usize,
+        pub writable: Mapping,
+        pub read_only: Mapping,
+        #[allow(clippy::vec_box)] // their addresses must stay
+        pub cursors: Vec<Box<Cursor>>,
+    }
+
+    pub struct Mapping {
+        base: NonNull<u8>,
+        len: usize,
+    }
+
+    impl super::Ring for Mapped {
+        fn make(capacity: usize, start: u64, start_count: u64) -> (Self, Writer) {
+            let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, (PAGE + capacity) as u64).unwrap();
+            let ring = Self {
+                capacity,
+                writable: Mapping::new(&file, capacity, ProtFlags::READ | ProtFlags::WRITE),
+                read_only: Mapping::new(&file, capacity, ProtFlags::READ),
+                cursors: Vec::new(),
+            };
+            // SAFETY: fresh, zeroed, mapped twice; tests drop the writer before the ring, or use it no more.
+            let writer = unsafe {
+                Writer::with_start(
+                    ring.writable.control(),
+                    ring.writable.data(),
+                    capacity,
+                    start,
+                    start_count,
+                )
+            };
+            (ring, writer)
+        }
+
+        fn attach(&mut self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader) {
+            let (reader, cursor) = self.reader(mode);
+            // SAFETY: the cursor lives as long as the ring.
+            (unsafe { writer.attach(cursor, mode) }, reader)
+        }
+    }
+
+    impl Mapped {
+        /// A reader, over the read-only mapping, and its cursor.
+        pub fn reader(&mut self, mode: Mode) -> (Reader, NonNull<Cursor>) {
+            let cursor = NonNull::from(Box::leak(Box::<Cursor>::default()));
+            // SAFETY: just leaked; owned from now on by the list, and reached only through the pointer.
+            self.cursors.push(unsafe { Box::from_raw(cursor.as_ptr()) });
+            let mode = match mode {
+                Mode::Blocking { .. } => ReaderMode::Blocking,
+                Mode::Lossy => ReaderMode::Lossy,
+            };
+            // SAFETY: a ring's memory, which outlives the reader in every test.
+            let reader = unsafe {
+                Reader::new(self.read_only.control(), self.read_only.data(), self.capacity, cursor, mode)
+            };
+            (reader.unwrap(), cursor)
+        }
+    }
+
+    impl Mapping {
+        fn new(file: &OwnedFd, capacity: usize, access: ProtFlags) -> Self {
+            let len = PAGE + 2 * capacity;
+            // SAFETY: new mappings, at first where the kernel chooses, then over just that.
+            unsafe {
+                let base = mmap_anonymous(null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE).unwrap();
+                let map = |at: usize, len: usize, offset: usize| {
+                    let address = base.cast::<u8>().add(at).cast::<c_void>();
+                    mmap(address, len, access, MapFlags::SHARED | MapFlags::FIXED, file, offset as u64)
+                        .unwrap()
+                };
+                map(0, PAGE + capacity, 0);
+                map(PAGE + capacity, capacity, PAGE);
+                Self { base: NonNull::new(base.cast()).unwrap(), len }
+            }
+        }
+
+        pub fn control(&self) -> NonNull<Control> {
+            self.base.cast()
+        }
+
+        pub fn data(&self) -> NonNull<u8> {
+            // SAFETY: inside the mapping.
+            unsafe { self.base.add(PAGE) }
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: mapped by `new`, and used no more.
+            unsafe { munmap(self.base.as_ptr().cast(), self.len).unwrap() }
+        }
+    }
+}
