@@ -109,6 +109,8 @@ fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, E
 struct Screen {
     bar: ProgressBar,
     names: Vec<String>,
+    name: String,
+    quiet: bool,
     many: bool,
     last: Option<(f64, u64)>,
 }
@@ -124,6 +126,8 @@ impl Screen {
         Self {
             bar,
             names: waveform.connections.iter().map(|c| c.from.to_string()).collect(),
+            name: waveform.name.clone(),
+            quiet,
             many: waveform.components.len() > 1,
             last: None,
         }
@@ -140,6 +144,13 @@ impl Screen {
 }
 
 impl Observer for Screen {
+    fn started(&mut self) {
+        // Where there is no terminal there is no progress: a log gets a line instead.
+        if !self.quiet && self.bar.is_hidden() {
+            eprintln!("{} is running", self.name);
+        }
+    }
+
     fn progress(&mut self, progress: &Progress) {
         let bytes: u64 = progress.connections.iter().map(|c| c.bytes).sum();
         let lost: u64 = progress.connections.iter().map(|c| c.lost).sum();
@@ -177,7 +188,7 @@ impl Observer for Screen {
     }
 
     fn stopping(&mut self, reason: &str) {
-        if !self.bar.is_hidden() || std::io::stderr().is_terminal() {
+        if !self.quiet || std::io::stderr().is_terminal() {
             self.say(&format!("stopping in order ({reason}); Ctrl-C again ends at once"));
         }
     }

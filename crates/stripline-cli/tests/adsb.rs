@@ -63,7 +63,7 @@ fn every_way_gives_the_same(source: &[String]) -> String {
 
 #[test]
 fn simulated_aircraft_are_heard_the_same_over_every_transport() {
-    let source = ["source.duration_s=2", "source.realtime=false"].map(String::from);
+    let source = ["source.duration_s=2", "source.rate=0"].map(String::from);
     let avr = every_way_gives_the_same(&source);
     assert!(avr.lines().count() > 20, "{avr}");
 }

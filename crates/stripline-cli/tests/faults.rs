@@ -10,7 +10,7 @@ const COMPONENTS: [&str; 4] = ["source", "demodulator", "decoder", "sink"];
 /// The receiver, simulating for a long time.
 fn endless(more: &[&str]) -> Running {
     let waveform = repository("waveforms/adsb.toml");
-    let mut arguments = vec!["run", waveform.to_str().unwrap(), "--quiet", "--set", "source.duration_s=3600"];
+    let mut arguments = vec!["run", waveform.to_str().unwrap(), "--set", "source.duration_s=3600"];
     arguments.extend(more);
     Running::start(&arguments, 4)
 }
@@ -35,7 +35,7 @@ fn no_component_outlives_a_killed_launcher() {
     for placement in ["processes", "threads"] {
         let waveform = repository("waveforms/adsb.toml");
         let count = if placement == "threads" { 1 } else { 4 };
-        let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--placement", placement];
+        let arguments = ["run", waveform.to_str().unwrap(), "--placement", placement];
         let running =
             Running::start(&[&arguments[..], &["--set", "source.duration_s=3600"]].concat(), count);
         let pids: Vec<u32> = running.components().iter().map(|(_, pid)| *pid).collect();
@@ -83,7 +83,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
     std::fs::write(&waveform, with_restart).unwrap();
     for transport in ["shm", "uds", "tcp"] {
         let json = folder.path().join("result.json");
-        let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--transport", transport, "--json"];
+        let arguments = ["run", waveform.to_str().unwrap(), "--transport", transport, "--json"];
         let running = Running::start(
             &[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat(),
             4,
@@ -102,8 +102,9 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
         assert_eq!(code, Some(0), "{transport}: {text}");
         let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
         assert_eq!(result["components"][1]["restarts"], 1, "{transport}: {result}");
-        // The decoder saw its sender vanish; nothing else was lost in silence.
+        // The decoder saw its sender vanish, and was told in place.
         assert_eq!(result["connections"][1]["peer_deaths"], 1, "{transport}: {result}");
+        assert!(result["connections"][1]["gaps"].as_u64() >= Some(1), "{transport}: {result}");
     }
 }
 
@@ -111,6 +112,6 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
 fn a_full_disk_under_the_sink_is_an_error_that_says_so() {
     let waveform = repository("waveforms/adsb.toml");
     let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--set", "source.duration_s=2"];
-    let more = ["--set", "source.realtime=false", "--set", "sink.path=/dev/full"];
+    let more = ["--set", "source.rate=0", "--set", "sink.path=/dev/full"];
     run(&[&arguments[..], &more].concat()).says(1, &["sink", "/dev/full", "No space left on device"]);
 }

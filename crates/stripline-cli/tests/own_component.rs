@@ -40,5 +40,5 @@ fn an_executable_cannot_be_a_thread_of_another() {
         gain_example().display(),
     );
     std::fs::write(&path, text).unwrap();
-    run(&["run", path.to_str().unwrap(), "--placement", "threads"]).says(2, &["gain", "process"]);
+    run(&["run", path.to_str().unwrap(), "--placement", "threads"]).says(2, &["gain", "an executable cannot be a thread"]);
 }

@@ -60,7 +60,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts and waits until all components exist.
+    /// Starts and waits until all components run.
     pub fn start(arguments: &[&str], components: usize) -> Self {
         let mut child = stripline()
             .args(arguments)
@@ -78,7 +78,8 @@ impl Running {
             }
         });
         let running = Self { child, lines };
-        running.wait_until("all components are there", || running.components().len() == components);
+        running.wait_for_line("is running");
+        assert_eq!(running.components().len(), components);
         running
     }
 
@@ -189,11 +190,19 @@ pub fn capture() -> Option<(PathBuf, String)> {
     path.exists().then_some((path, reference))
 }
 
-/// The example component of one's own, built with the tests of the whole workspace.
+/// The example component of one's own, built here and now: it must speak the launcher's language.
 pub fn gain_example() -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_stripline")).with_file_name("examples").join("gain");
-    assert!(path.exists(), "{} is missing; build it: cargo build -p stripline --example gain", path.display());
-    path
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    let command = Path::new(env!("CARGO_BIN_EXE_stripline"));
+    BUILT.call_once(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "-p", "stripline", "--example", "gain"]);
+        if command.parent().is_some_and(|folder| folder.ends_with("release")) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "the example does not build");
+    });
+    command.with_file_name("examples").join("gain")
 }
 
 /// What the example says of itself.

@@ -261,6 +261,7 @@ impl<'a> Supervisor<'a> {
         if now >= self.next_poll {
             self.next_poll = now + POLL_TIME;
             if self.started.is_some() {
+                self.connect_what_can_be();
                 self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Poll));
                 let progress = self.progress();
                 self.observer.progress(&progress);
@@ -424,7 +425,7 @@ impl<'a> Supervisor<'a> {
         let now = Instant::now();
         let failures = &mut self.groups[group].failures;
         failures.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
-        self.phase == Phase::Running && failures.len() < RESTARTS_MAX
+        !matches!(self.phase, Phase::Stopping(_)) && failures.len() < RESTARTS_MAX
     }
 
     fn prepare_restart(&mut self, group: usize, names: &str, how: &str) {
@@ -505,7 +506,8 @@ impl<'a> Supervisor<'a> {
         let connections = self.waveform.connections.iter().zip(&self.links);
         let outcome = |state| match state {
             State::Ended => "ended",
-            State::Failed => "failed",
+            State::Failed if self.failure.is_some() => "failed",
+            State::Failed => "stopped",
             State::Absent | State::Initialized | State::Running => "stopped",
         };
         RunReport {

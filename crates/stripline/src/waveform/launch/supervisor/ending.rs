@@ -11,7 +11,6 @@ impl Supervisor<'_> {
     pub(super) fn drain(&mut self, reason: &str) {
         self.observer.stopping(reason);
         self.phase = Phase::Draining(Instant::now());
-        self.give_up_restarts();
         let mut sources: Vec<usize> = Vec::new();
         for (index, component) in self.waveform.components.iter().enumerate() {
             if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {

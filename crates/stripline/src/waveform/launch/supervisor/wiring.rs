@@ -5,16 +5,18 @@ use std::time::Instant;
 use super::{Phase, State, Supervisor};
 use crate::component::control::Order;
 use crate::waveform::assign;
+use crate::waveform::plan::Restart;
 
 impl Supervisor<'_> {
     pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
         let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
             return;
         };
-        // A sender that restarts just now makes a new attempt when it is there again; otherwise it is a failure.
+        // A sender that may be started again may just have died: the next look tries again.
         let from = &self.waveform.connections[index].from.component;
-        let sender = self.state_of(from);
-        if self.phase == Phase::Running && sender != Some(State::Running) {
+        let restarts = self.member_of(from).map(|i| self.waveform.components[i].restart);
+        if self.phase == Phase::Running && restarts == Some(Restart::OnFailure) {
+            self.observer.warning(from, &format!("connection {connection}: {problem}; it is tried again"));
             self.links[index].ordered = false;
             return;
         }
@@ -46,7 +48,8 @@ impl Supervisor<'_> {
     /// Starts everything once everything is connected; later, what was started again once its own connections
     /// are.
     pub(super) fn start_what_can_be(&mut self) {
-        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+        // While the sources run dry, too: what was started again has packets waiting for it.
+        if matches!(self.phase, Phase::Stopping(_)) {
             return;
         }
         if self.phase == Phase::Starting {
