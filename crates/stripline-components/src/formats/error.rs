@@ -10,7 +10,7 @@ use super::sample_format::SampleFormat;
 #[non_exhaustive]
 pub enum FormatError {
     /// There is no such file.
-    #[error("{path}: there is no such file: check the path, which is relative to the working directory", path = .path.display())]
+    #[error("{path}: there is no such file: check the path", path = .path.display())]
     NotFound {
         /// The file.
         path: PathBuf,

@@ -1,0 +1,72 @@
+//! `adsb-decoder`: parity decides which candidates are frames.
+
+use stripline::Result;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+
+use super::record::FrameRecord;
+use crate::adsb::demodulate::SAMPLE_RATE_HZ;
+use crate::adsb::{Candidate, Decoder, DecoderConfig};
+
+/// `adsb-decoder`.
+pub struct AdsbDecoder {
+    config: DecoderConfig,
+}
+
+impl Component for AdsbDecoder {
+    fn describe() -> ComponentSpec {
+        let defaults = DecoderConfig::default();
+        ComponentSpec::new("adsb-decoder", "Passes on the Mode S frames whose parity is right.")
+            .input("in", PortTypes::of::<Candidate>(), "candidates")
+            .output("out", PortTypes::of::<FrameRecord>(), "frames")
+            .property(PropertySpec::integer(
+                "correct_bits",
+                defaults.correct_bits_max.into(),
+                0,
+                24,
+                "longest run of wrong bits that is corrected",
+            ))
+            .property(PropertySpec::boolean(
+                "correct_unknown",
+                defaults.correct_unknown,
+                "whether a corrected frame may be the first one of an aircraft",
+            ))
+            .property(
+                PropertySpec::float("address_lifetime_s", 60.0, "how long an aircraft stays known")
+                    .range(0.0, 1e6)
+                    .unit("s"),
+            )
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let lifetime_s = properties.float("address_lifetime_s");
+        let config = DecoderConfig {
+            address_lifetime_samples: (lifetime_s * f64::from(SAMPLE_RATE_HZ)) as u64,
+            correct_bits_max: properties.count("correct_bits") as u8,
+            correct_unknown: properties.boolean("correct_unknown"),
+            ..Default::default()
+        };
+        Ok(Self { config })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let mut input = ports.input::<Candidate>("in")?;
+        let mut output = ports.output::<FrameRecord>("out")?;
+        let mut decoder = Decoder::new(self.config);
+        let mut frames: Vec<FrameRecord> = Vec::new();
+        while let Some(packet) = input.receive()? {
+            frames.clear();
+            let accepted = packet.iter().filter_map(|candidate| decoder.decode(candidate));
+            frames.extend(accepted.map(|accepted| FrameRecord::from(&accepted)));
+            if frames.is_empty() {
+                continue;
+            }
+            // Other streams have another source, or another centre frequency.
+            output.set_stream((**packet.stream()).clone());
+            // A frame is smaller than a candidate, so what came in one packet goes in one.
+            let mut place = output.loan(frames.len())?;
+            place.copy_from_slice(&frames);
+            place.at_time_ns(packet.time_ns()).send()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! `adsb-demodulator`: from samples to what may be a frame.
+
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::payload::TypeName;
+use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
+
+use crate::adsb::demodulate::SAMPLE_RATE_HZ;
+use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
+use crate::components::follow::{Arrival, Follow};
+
+/// `adsb-demodulator`.
+pub struct AdsbDemodulator {
+    config: DemodulatorConfig,
+}
+
+impl Component for AdsbDemodulator {
+    fn describe() -> ComponentSpec {
+        let defaults = DemodulatorConfig::default();
+        let formats = vec![
+            TypeName::of::<Complex<u8>>(),
+            TypeName::of::<Complex<i8>>(),
+            TypeName::of::<Complex<i16>>(),
+            TypeName::of::<Complex<f32>>(),
+        ];
+        ComponentSpec::new("adsb-demodulator", "Finds what may be a Mode S frame in samples at 2 Msample/s.")
+            .input("in", PortTypes::OneOf(formats), "samples at 2 Msample/s around 1090 MHz")
+            .output("out", PortTypes::of::<Candidate>(), "candidates: a preamble and the bits behind it")
+            .property(
+                PropertySpec::float(
+                    "snr_min",
+                    defaults.snr_min_db.into(),
+                    "weakest signal relative to noise",
+                )
+                .range(-20.0, 60.0)
+                .unit("dB"),
+            )
+            .property(
+                PropertySpec::float("level_min", -200.0, "weakest signal relative to full scale")
+                    .range(-200.0, 0.0)
+                    .unit("dB"),
+            )
+            .property(
+                PropertySpec::float("error_max", 0.12, "how far samples may be from ideal pulses; 1: any")
+                    .range(0.0, 1.0),
+            )
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let config = DemodulatorConfig {
+            level_min_dbfs: properties.float("level_min") as f32,
+            snr_min_db: properties.float("snr_min") as f32,
+            error_max: properties.float("error_max") as f32,
+        };
+        Ok(Self { config })
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in").map_or("cu8", TypeName::as_str) {
+            "cu8" => self.run_as::<u8>(ports),
+            "cs8" => self.run_as::<i8>(ports),
+            "cs16" => self.run_as::<i16>(ports),
+            _ => self.run_as::<f32>(ports),
+        }
+    }
+}
+
+impl AdsbDemodulator {
+    fn run_as<T: IqSample>(self, mut ports: Ports) -> Result<()>
+    where
+        Complex<T>: Sample,
+    {
+        let mut input = ports.input::<Complex<T>>("in")?;
+        let mut output = ports.output::<Candidate>("out")?;
+        let mut demodulator = Demodulator::<T>::new(self.config);
+        let mut follow = Follow::default();
+        let mut clock = Clock::default();
+        let mut found = Vec::new();
+        while let Some(packet) = input.receive()? {
+            let arrival = follow.packet(&packet);
+            if arrival != Arrival::Next {
+                // What was begun before a gap is not continued after it.
+                demodulator.finish(|candidate| found.push(clock.dated(candidate)));
+                send(&mut output, &mut found, 0)?;
+                clock.restart(packet.sample_index());
+            }
+            if arrival == Arrival::NewStream {
+                output.set_stream(stream_of(&packet)?);
+            }
+            demodulator.push(&packet, |candidate| found.push(clock.dated(candidate)));
+            clock.samples += packet.len() as u64;
+            send(&mut output, &mut found, packet.time_ns())?;
+        }
+        demodulator.finish(|candidate| found.push(clock.dated(candidate)));
+        send(&mut output, &mut found, 0)
+    }
+}
+
+/// What is known of the candidates: where they come from; they have no rate.
+fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
+    let stream = packet.stream();
+    if let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate != f64::from(SAMPLE_RATE_HZ)) {
+        let message = format!(
+            "the stream `{}` has {rate} samples/s, but frames are found at {SAMPLE_RATE_HZ} samples/s only: record \
+             at that rate, or set the source's sample rate if it is wrong",
+            stream.id
+        );
+        return Err(Error::failed(message));
+    }
+    Ok(StreamInfo { sample_rate_hz: None, ..StreamInfo::clone(stream) })
+}
+
+/// Sends what was found, if anything, and forgets it.
+fn send(output: &mut Output<Candidate>, found: &mut Vec<Candidate>, time_ns: i64) -> Result<()> {
+    for packet in found.chunks(output.samples_max().max(1)) {
+        let mut place = output.loan(packet.len())?;
+        place.copy_from_slice(packet);
+        place.at_time_ns(time_ns).send()?;
+    }
+    found.clear();
+    Ok(())
+}
+
+/// Counts samples as the stream does. A demodulator counts them from its own start.
+#[derive(Default)]
+struct Clock {
+    /// Number of the demodulator's first sample.
+    start: u64,
+    /// How many it has had.
+    samples: u64,
+}
+
+impl Clock {
+    fn dated(&self, candidate: Candidate) -> Candidate {
+        Candidate { sample: self.start.saturating_add(candidate.sample), ..candidate }
+    }
+
+    /// The demodulator starts anew at that sample of the stream. Time does not go back: the decoder would take new frames
+    /// for old ones when a source was started again.
+    fn restart(&mut self, sample: u64) {
+        self.start = sample.max(self.start.saturating_add(self.samples));
+        self.samples = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_jumps_over_a_gap_but_never_back() {
+        let mut clock = Clock::default();
+        clock.restart(1000);
+        clock.samples = 500;
+        let at = |clock: &Clock, sample| {
+            let candidate = Candidate { sample, ..bytemuck::Zeroable::zeroed() };
+            clock.dated(candidate).sample
+        };
+        assert_eq!(at(&clock, 7), 1007);
+        clock.restart(9000);
+        assert_eq!(at(&clock, 0), 9000);
+        clock.samples = 100;
+        clock.restart(0);
+        assert_eq!(at(&clock, 3), 9103);
+    }
+}

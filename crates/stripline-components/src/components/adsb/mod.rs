@@ -1,0 +1,21 @@
+//! ADS-B: the sky or a recording of it, and the way from samples to aircraft.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `source.rs` | `adsb-source`: a recording, or a simulated sky |
+//! | `demodulator.rs` | `adsb-demodulator`: samples to candidates |
+//! | `decoder.rs` | `adsb-decoder`: candidates to frames |
+//! | `sink.rs` | `adsb-sink`: frames to a file and to a table of aircraft |
+//! | `record.rs` | what travels between them |
+
+mod decoder;
+mod demodulator;
+mod record;
+mod sink;
+mod source;
+
+pub use decoder::AdsbDecoder;
+pub use demodulator::AdsbDemodulator;
+pub use record::FrameRecord;
+pub use sink::AdsbSink;
+pub use source::AdsbSource;

@@ -1,0 +1,184 @@
+//! `am-demodulator` and `fm-demodulator`.
+
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::{Error, Result, StreamInfo};
+
+use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use crate::dsp::{self, DeEmphasis};
+
+/// `am-demodulator`.
+pub struct AmDemodulator {
+    dc_cutoff: f64,
+    normalised: bool,
+    sample_rate: f64,
+}
+
+impl Component for AmDemodulator {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("am-demodulator", "Demodulates AM: the envelope without the carrier.")
+            .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
+            .output("out", PortTypes::of::<f32>(), "audio, at the same sample rate")
+            .property(
+                PropertySpec::float("dc_cutoff", 20.0, "what is slower than this counts as the carrier")
+                    .range(1e-3, 1e9)
+                    .unit("Hz"),
+            )
+            .property(PropertySpec::boolean(
+                "normalised",
+                true,
+                "whether to divide by the carrier, so that 1 is full modulation however strong the signal",
+            ))
+            .property(sample_rate_property())
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let demodulator = Self {
+            dc_cutoff: properties.float("dc_cutoff"),
+            normalised: properties.boolean("normalised"),
+            sample_rate: properties.float("sample_rate"),
+        };
+        if demodulator.sample_rate > 0.0 {
+            demodulator.at(demodulator.sample_rate)?;
+        }
+        Ok(demodulator)
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        run(ports, self.sample_rate, |rate| self.at(rate))
+    }
+}
+
+impl AmDemodulator {
+    fn at(&self, rate: f64) -> Result<dsp::AmDemodulator> {
+        let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(Error::failed)?;
+        Ok(demodulator.normalised(self.normalised))
+    }
+}
+
+/// `fm-demodulator`.
+pub struct FmDemodulator {
+    deviation: f64,
+    deemphasis_us: f64,
+    sample_rate: f64,
+}
+
+impl Component for FmDemodulator {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("fm-demodulator", "Demodulates FM, and undoes the pre-emphasis of broadcasts.")
+            .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
+            .output("out", PortTypes::of::<f32>(), "audio, at the same sample rate; 1 at the full deviation")
+            .property(
+                PropertySpec::float("deviation", 75e3, "peak deviation; 75000 for broadcasts")
+                    .range(1e-3, 1e12)
+                    .unit("Hz"),
+            )
+            .property(
+                PropertySpec::float(
+                    "deemphasis",
+                    dsp::DEEMPHASIS_EUROPE_US,
+                    "de-emphasis: 50 in Europe, 75 in the Americas; 0: none",
+                )
+                .range(0.0, 1e6)
+                .unit("us"),
+            )
+            .property(sample_rate_property())
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let demodulator = Self {
+            deviation: properties.float("deviation"),
+            deemphasis_us: properties.float("deemphasis"),
+            sample_rate: properties.float("sample_rate"),
+        };
+        // The time constant is checked at any rate.
+        demodulator.at(if demodulator.sample_rate > 0.0 {
+            demodulator.sample_rate
+        } else {
+            2.0 * demodulator.deviation
+        })?;
+        Ok(demodulator)
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        run(ports, self.sample_rate, |rate| self.at(rate))
+    }
+}
+
+impl FmDemodulator {
+    fn at(&self, rate: f64) -> Result<Fm> {
+        let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(Error::failed)?;
+        let deemphasis = (self.deemphasis_us > 0.0).then(|| DeEmphasis::new(rate, self.deemphasis_us));
+        Ok(Fm { discriminator, deemphasis: deemphasis.transpose().map_err(Error::failed)? })
+    }
+}
+
+struct Fm {
+    discriminator: dsp::FmDemodulator,
+    deemphasis: Option<DeEmphasis>,
+}
+
+/// What turns a signal into audio, sample by sample.
+trait Demodulate {
+    fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]);
+
+    /// Forgets what came before.
+    fn reset(&mut self);
+}
+
+impl Demodulate for dsp::AmDemodulator {
+    fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]) {
+        Self::demodulate(self, input, audio);
+    }
+
+    fn reset(&mut self) {
+        Self::reset(self);
+    }
+}
+
+impl Demodulate for Fm {
+    fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]) {
+        self.discriminator.demodulate(input, audio);
+        if let Some(deemphasis) = &mut self.deemphasis {
+            deemphasis.filter(audio);
+        }
+    }
+
+    fn reset(&mut self) {
+        self.discriminator.reset();
+        if let Some(deemphasis) = &mut self.deemphasis {
+            deemphasis.reset();
+        }
+    }
+}
+
+fn run<D: Demodulate>(mut ports: Ports, rate: f64, demodulator_at: impl Fn(f64) -> Result<D>) -> Result<()> {
+    let mut input = ports.input::<Complex<f32>>("in")?;
+    let mut output = ports.output::<f32>("out")?;
+    let mut follow = Follow::default();
+    // Replaced at the first packet, which starts a stream.
+    let mut demodulator = None;
+    while let Some(packet) = input.receive()? {
+        let arrival = follow.packet(&packet);
+        let demodulator = match &mut demodulator {
+            Some(demodulator) if arrival != Arrival::NewStream => demodulator,
+            unset => {
+                let rate = sample_rate(rate, packet.stream())?;
+                // Audio has no centre frequency.
+                output.set_stream(StreamInfo {
+                    sample_rate_hz: Some(rate),
+                    center_frequency_hz: None,
+                    ..(**packet.stream()).clone()
+                });
+                unset.insert(demodulator_at(rate)?)
+            }
+        };
+        if arrival == Arrival::AfterGap {
+            demodulator.reset();
+        }
+        let mut audio = output.loan(packet.len())?;
+        demodulator.demodulate(&packet, &mut audio);
+        audio.at_sample(packet.sample_index()).at_time_ns(packet.time_ns()).send()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `file-sink`: records samples to an I/Q file.
+
+use std::path::PathBuf;
+
+use bytemuck::Pod;
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::payload::TypeName;
+use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
+
+use super::follow::{Arrival, Follow};
+use super::output_file;
+use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
+
+/// The choice of `format` that takes the input's.
+const AS_RECEIVED: &str = "as-received";
+
+/// `file-sink`.
+pub struct FileSink {
+    path: PathBuf,
+    format: Option<SampleFormat>,
+}
+
+impl Component for FileSink {
+    fn describe() -> ComponentSpec {
+        let [cu8, cs8, cs16, cf32] = SampleFormat::ALL.map(SampleFormat::name);
+        let types = vec![
+            TypeName::of::<Complex<f32>>(),
+            TypeName::of::<Complex<u8>>(),
+            TypeName::of::<Complex<i8>>(),
+            TypeName::of::<Complex<i16>>(),
+        ];
+        ComponentSpec::new("file-sink", "Records samples to an I/Q file, raw or SigMF.")
+            .input("in", PortTypes::OneOf(types), "samples to record")
+            .property(
+                PropertySpec::path("path", "file to write; SigMF when it ends in .sigmf-meta").required(),
+            )
+            .property(PropertySpec::choice(
+                "format",
+                &[AS_RECEIVED, cu8, cs8, cs16, cf32],
+                AS_RECEIVED,
+                "format in the file; cf32 samples can be converted to any",
+            ))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let format = match properties.text("format") {
+            AS_RECEIVED => None,
+            name => Some(name.parse().map_err(Error::failed)?),
+        };
+        Ok(Self { path: output_file::required_path(properties)?, format })
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in").map_or("cf32", TypeName::as_str) {
+            "cu8" => self.run_as::<Complex<u8>>(ports, IqFileWriter::write_raw),
+            "cs8" => self.run_as::<Complex<i8>>(ports, IqFileWriter::write_raw),
+            "cs16" => self.run_as::<Complex<i16>>(ports, IqFileWriter::write_raw),
+            _ => self.run_as(ports, IqFileWriter::write_samples),
+        }
+    }
+}
+
+impl FileSink {
+    fn run_as<T: Sample + RawSample>(
+        self,
+        mut ports: Ports,
+        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
+    ) -> Result<()> {
+        let input = ports.input::<T>("in")?;
+        let format = self.format.unwrap_or(T::FORMAT);
+        if format != T::FORMAT && T::FORMAT != SampleFormat::Cf32 {
+            let received = T::FORMAT;
+            let message = format!(
+                "{}: receives {received} samples, which cannot be converted to {format}: leave `format` out",
+                self.path.display()
+            );
+            return Err(Error::failed(message));
+        }
+        let mut recording = Recording { path: self.path, format, writer: None };
+        let received = recording.receive(input, write);
+        output_file::outcome(received, recording.finish().map_err(Error::failed))
+    }
+}
+
+/// A file that is created with the first packet, which says what SigMF metadata need.
+struct Recording {
+    path: PathBuf,
+    format: SampleFormat,
+    writer: Option<IqFileWriter>,
+}
+
+impl Recording {
+    fn receive<T: Sample>(
+        &mut self,
+        mut input: Input<T>,
+        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
+    ) -> Result<()> {
+        let mut follow = Follow::default();
+        while let Some(packet) = input.receive()? {
+            let is_new = follow.packet(&packet) == Arrival::NewStream;
+            self.write(&packet, is_new, &write).map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+
+    fn write<T: Sample + Pod>(
+        &mut self,
+        packet: &Packet<'_, T>,
+        is_new: bool,
+        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => self.writer.insert(create(&self.path, self.format, packet.stream())?),
+        };
+        if is_new {
+            let frequency_hz = packet.stream().center_frequency_hz;
+            writer.begin_capture(SigMfCapture { frequency_hz, ..Default::default() })?;
+        }
+        write(writer, packet)
+    }
+
+    /// Completes the file; one to which nothing was sent is empty.
+    fn finish(self) -> Result<(), FormatError> {
+        let writer = match self.writer {
+            Some(writer) => writer,
+            None => create(&self.path, self.format, &StreamInfo::default())?,
+        };
+        writer.finish().map(drop)
+    }
+}
+
+fn create(path: &PathBuf, format: SampleFormat, stream: &StreamInfo) -> Result<IqFileWriter, FormatError> {
+    if !is_sigmf(path) {
+        return IqFileWriter::create(path, format);
+    }
+    let meta = SigMfMeta {
+        sample_rate_hz: stream.sample_rate_hz,
+        recorder: Some("Stripline".into()),
+        ..SigMfMeta::new(format)
+    };
+    IqFileWriter::create_sigmf(path, meta)
+}

@@ -1,0 +1,358 @@
+//! `fir-filter` and `decimator`.
+
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::payload::TypeName;
+use stripline::{Error, Result, Sample, StreamInfo};
+
+use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
+
+/// `fir-filter`.
+pub struct FirFilter {
+    low: f64,
+    high: f64,
+    shape: Shape,
+}
+
+impl Component for FirFilter {
+    fn describe() -> ComponentSpec {
+        let spec = ComponentSpec::new("fir-filter", "Passes a band of frequencies: low-pass or band-pass.")
+            .input("in", PortTypes::OneOf(sample_types()), "samples")
+            .output("out", PortTypes::SameAs("in".into()), "the filtered samples, one for each")
+            .property(
+                PropertySpec::float("low", 0.0, "lower edge of the band (-6 dB); 0: a low-pass filter")
+                    .range(0.0, 1e12)
+                    .unit("Hz"),
+            )
+            .property(
+                PropertySpec::float("high", 0.0, "upper edge of the band (-6 dB)")
+                    .range(0.0, 1e12)
+                    .unit("Hz")
+                    .required(),
+            );
+        Shape::describe(spec, "a quarter of the band")
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let mut shape = Shape::new(properties);
+        let (low, high) = (properties.float("low"), properties.float("high"));
+        if low >= high {
+            return Err(Error::failed(format!("`high` is {high} Hz; it must be above `low`, {low} Hz")));
+        }
+        if shape.transition == 0.0 {
+            shape.transition = (high - low) / 4.0;
+        }
+        let filter = Self { low, high, shape };
+        if filter.shape.sample_rate > 0.0 {
+            filter.design(filter.shape.sample_rate)?;
+        }
+        Ok(filter)
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in").map_or("cf32", TypeName::as_str) {
+            "f32" => self.run_as::<f32>(ports),
+            _ => self.run_as::<Complex<f32>>(ports),
+        }
+    }
+}
+
+impl FirFilter {
+    fn design(&self, rate: f64) -> Result<Taps> {
+        let length = FirLength::TransitionHz(self.shape.transition);
+        let window = self.shape.window;
+        if self.low == 0.0 {
+            Taps::low_pass(rate, self.high, length, window)
+        } else {
+            Taps::band_pass(rate, self.low, self.high, length, window)
+        }
+        .map_err(Error::failed)
+    }
+
+    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+        let mut input = ports.input::<T>("in")?;
+        let mut output = ports.output::<T>("out")?;
+        let mut follow = Follow::default();
+        // Replaced at the first packet, which starts a stream.
+        let mut filter = None;
+        while let Some(packet) = input.receive()? {
+            let arrival = follow.packet(&packet);
+            let filter = match &mut filter {
+                Some(filter) if arrival != Arrival::NewStream => filter,
+                unset => {
+                    let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
+                    unset.insert(dsp::FirFilter::<T>::new(&self.design(rate)?))
+                }
+            };
+            if arrival == Arrival::AfterGap {
+                filter.reset();
+            }
+            let mut out = output.loan(packet.len())?;
+            filter.filter(&packet, &mut out);
+            out.send_like(&packet)?;
+        }
+        Ok(())
+    }
+}
+
+/// `decimator`.
+pub struct Decimator {
+    factor: usize,
+    cutoff: f64,
+    shape: Shape,
+}
+
+impl Component for Decimator {
+    fn describe() -> ComponentSpec {
+        let factor_max = DECIMATION_MAX as i64;
+        let spec = ComponentSpec::new(
+            "decimator",
+            "Divides the sample rate, after a low-pass filter that removes what the lower rate cannot carry.",
+        )
+        .input("in", PortTypes::OneOf(sample_types()), "samples")
+        .output("out", PortTypes::SameAs("in".into()), "samples at the lower rate")
+        .property(PropertySpec::integer("factor", 2, 1, factor_max, "how much lower the rate gets"))
+        .property(
+            PropertySpec::float("cutoff", 0.0, "where the filter is at -6 dB; 0: 0.4 of the lower rate")
+                .range(0.0, 1e12)
+                .unit("Hz"),
+        );
+        Shape::describe(spec, "such that it ends at half the lower rate")
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let factor = usize::try_from(properties.count("factor")).unwrap_or(DECIMATION_MAX);
+        let decimator = Self { factor, cutoff: properties.float("cutoff"), shape: Shape::new(properties) };
+        if decimator.shape.sample_rate > 0.0 {
+            decimator.design(decimator.shape.sample_rate)?;
+        }
+        Ok(decimator)
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in").map_or("cf32", TypeName::as_str) {
+            "f32" => self.run_as::<f32>(ports),
+            _ => self.run_as::<Complex<f32>>(ports),
+        }
+    }
+}
+
+impl Decimator {
+    /// The rate to design for. When no property is in Hz, the filter is the same at every rate.
+    fn rate(&self, stream: &StreamInfo) -> Result<f64> {
+        let is_relative = self.cutoff == 0.0 && self.shape.transition == 0.0;
+        match sample_rate(self.shape.sample_rate, stream) {
+            Err(_) if is_relative => Ok(1.0),
+            rate => rate,
+        }
+    }
+
+    fn design(&self, rate: f64) -> Result<Taps> {
+        let lower = rate / self.factor as f64;
+        let cutoff = if self.cutoff > 0.0 { self.cutoff } else { 0.4 * lower };
+        if cutoff >= 0.5 * lower {
+            let message = format!(
+                "`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz: lower it, or `factor`",
+                0.5 * lower
+            );
+            return Err(Error::failed(message));
+        }
+        let transition =
+            if self.shape.transition > 0.0 { self.shape.transition } else { 2.0 * (0.5 * lower - cutoff) };
+        Taps::low_pass(rate, cutoff, FirLength::TransitionHz(transition), self.shape.window)
+            .map_err(Error::failed)
+    }
+
+    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+        let mut input = ports.input::<T>("in")?;
+        let mut output = ports.output::<T>("out")?;
+        let mut follow = Follow::default();
+        // Replaced at the first packet, which starts a stream.
+        let mut filter = None;
+        let mut thinner = Thinner::new(self.factor as u64);
+        while let Some(packet) = input.receive()? {
+            let arrival = follow.packet(&packet);
+            let filter = match &mut filter {
+                Some(filter) if arrival != Arrival::NewStream => filter,
+                unset => {
+                    output.set_stream(self.stream(packet.stream()));
+                    let taps = self.design(self.rate(packet.stream())?)?;
+                    unset.insert(DecimatingFir::<T>::new(&taps, self.factor).map_err(Error::failed)?)
+                }
+            };
+            if arrival != Arrival::Next {
+                filter.reset();
+                thinner.align(packet.sample_index());
+            }
+            let skipped = thinner.skip(packet.len());
+            let samples = &packet[skipped..];
+            let count = filter.outputs_for(samples.len());
+            let first = thinner.first(packet.sample_index());
+            if count == 0 {
+                // Nothing to send, but the filter must see them.
+                filter.filter(samples, &mut []);
+                continue;
+            }
+            let mut out = output.loan(count)?;
+            filter.filter(samples, &mut out);
+            let time_ns =
+                later(packet.time_ns(), first * thinner.factor - packet.sample_index(), packet.stream());
+            out.at_sample(first).at_time_ns(time_ns).send()?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, stream: &StreamInfo) -> StreamInfo {
+        let sample_rate = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0).or(stream.sample_rate_hz);
+        StreamInfo { sample_rate_hz: sample_rate.map(|rate| rate / self.factor as f64), ..stream.clone() }
+    }
+}
+
+/// Which samples a decimator keeps: those whose number is a multiple of the factor, also after a gap.
+struct Thinner {
+    factor: u64,
+    /// Samples to pass over before the filter starts.
+    skip: u64,
+}
+
+impl Thinner {
+    fn new(factor: u64) -> Self {
+        Self { factor, skip: 0 }
+    }
+
+    /// The filter starts anew with the first sample to keep at or after this one.
+    fn align(&mut self, sample: u64) {
+        self.skip = (self.factor - sample % self.factor) % self.factor;
+    }
+
+    /// How many of the next samples to pass over.
+    fn skip(&mut self, samples: usize) -> usize {
+        let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(samples);
+        self.skip -= now as u64;
+        now
+    }
+
+    /// The number, at the lower rate, of the first sample kept at or after this one.
+    fn first(&self, sample: u64) -> u64 {
+        sample.div_ceil(self.factor)
+    }
+}
+
+/// The time of the sample so many samples after one whose time is known.
+fn later(time_ns: i64, samples: u64, stream: &StreamInfo) -> i64 {
+    match stream.sample_rate_hz {
+        Some(rate) if time_ns != 0 => time_ns.saturating_add((samples as f64 / rate * 1e9) as i64),
+        _ => 0,
+    }
+}
+
+/// What all filters have.
+struct Shape {
+    sample_rate: f64,
+    transition: f64,
+    window: Window,
+}
+
+impl Shape {
+    fn describe(spec: ComponentSpec, transition: &str) -> ComponentSpec {
+        spec.property(
+            PropertySpec::float("transition", 0.0, &format!("width of the filter's slope; 0: {transition}"))
+                .range(0.0, 1e12)
+                .unit("Hz"),
+        )
+        .property(PropertySpec::choice(
+            "window",
+            &["hamming", "blackman", "kaiser"],
+            "hamming",
+            "stop band: hamming 53 dB down, blackman 74 dB, kaiser as `attenuation` says",
+        ))
+        .property(
+            PropertySpec::float("attenuation", 60.0, "how far down the stop band is; kaiser only")
+                .range(21.0, 150.0)
+                .unit("dB"),
+        )
+        .property(sample_rate_property())
+    }
+
+    fn new(properties: &Properties) -> Self {
+        let window = match properties.text("window") {
+            "blackman" => Window::Blackman,
+            "kaiser" => Window::Kaiser { attenuation_db: properties.float("attenuation") },
+            _ => Window::Hamming,
+        };
+        Self {
+            sample_rate: properties.float("sample_rate"),
+            transition: properties.float("transition"),
+            window,
+        }
+    }
+}
+
+fn sample_types() -> Vec<TypeName> {
+    vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()]
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::component::Value;
+
+    use super::*;
+
+    fn properties<C: Component>(values: &[(&str, f64)]) -> Properties {
+        let value =
+            |name: &str, x: f64| if name == "factor" { Value::Integer(x as i64) } else { Value::Float(x) };
+        let values = values.iter().map(|(name, x)| ((*name).to_owned(), value(name, *x))).collect();
+        Properties::new(&C::describe(), values).unwrap()
+    }
+
+    fn refusal<C: Component>(values: &[(&str, f64)]) -> String {
+        C::new(&properties::<C>(values)).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_is_refused_before_it_runs() {
+        assert!(refusal::<FirFilter>(&[("low", 5e3), ("high", 4e3)]).contains("above `low`"));
+        assert!(refusal::<FirFilter>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("FIR filter"));
+        assert_eq!(refusal::<FirFilter>(&[("high", 4e3), ("sample_rate", 48e3)]), "");
+        let high = [("factor", 5.0), ("cutoff", 30e3), ("sample_rate", 240e3)];
+        assert!(refusal::<Decimator>(&high).contains("half the lower rate, 24000 Hz"));
+        assert_eq!(refusal::<Decimator>(&[("factor", 65_536.0)]), "");
+    }
+
+    #[test]
+    fn a_decimator_without_frequencies_needs_no_rate() {
+        let relative = Decimator::new(&properties::<Decimator>(&[])).unwrap();
+        assert_eq!(relative.rate(&StreamInfo::new("x")).unwrap(), 1.0);
+        let absolute = Decimator::new(&properties::<Decimator>(&[("cutoff", 1e3)])).unwrap();
+        assert!(absolute.rate(&StreamInfo::new("x")).unwrap_err().to_string().contains("`sample_rate`"));
+        let stream = StreamInfo::new("x").sample_rate_hz(96e3);
+        assert_eq!(absolute.rate(&stream).unwrap(), 96e3);
+        assert_eq!(absolute.stream(&stream).sample_rate_hz, Some(48e3));
+    }
+
+    #[test]
+    fn kept_samples_are_multiples_of_the_factor_wherever_packets_start() {
+        for factor in 1..7 {
+            for start in 0..20 {
+                let mut thinner = Thinner::new(factor);
+                thinner.align(start);
+                let first = thinner.first(start) * factor;
+                assert!(first >= start && first < start + factor);
+                let mut skipped = 0;
+                for packet in [1, 2, 9] {
+                    skipped += thinner.skip(packet) as u64;
+                }
+                assert_eq!(start + skipped, first);
+            }
+        }
+    }
+
+    #[test]
+    fn time_goes_on_where_it_is_known() {
+        let stream = StreamInfo::new("x").sample_rate_hz(1e6);
+        assert_eq!(later(0, 10, &stream), 0);
+        assert_eq!(later(5_000, 10, &stream), 15_000);
+        assert_eq!(later(5_000, 10, &StreamInfo::new("x")), 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! What components between a source and a sink have in common: keeping track of the stream that arrives.
+
+use std::sync::Arc;
+
+use stripline::component::PropertySpec;
+use stripline::{Error, Packet, Result, Sample, StreamInfo};
+
+/// Tells for each packet whether it continues what came before.
+#[derive(Default)]
+pub(super) struct Follow {
+    stream: Option<Arc<StreamInfo>>,
+    next_sample: u64,
+}
+
+/// How a packet relates to the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It continues it.
+    Next,
+    /// Samples are missing between the two: filters should start from silence.
+    AfterGap,
+    /// It is the first one, or its stream is described otherwise: rates may differ.
+    NewStream,
+}
+
+impl Follow {
+    /// Looks at the next packet.
+    pub fn packet<T: Sample>(&mut self, packet: &Packet<'_, T>) -> Arrival {
+        let stream = packet.stream();
+        let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || *last == *stream);
+        let is_next = packet.gap().is_none() && packet.sample_index() == self.next_sample;
+        self.next_sample = packet.sample_index() + packet.len() as u64;
+        match (is_same, is_next) {
+            (true, true) => Arrival::Next,
+            (true, false) => Arrival::AfterGap,
+            (false, _) => {
+                self.stream = Some(Arc::clone(stream));
+                Arrival::NewStream
+            }
+        }
+    }
+}
+
+/// The property `sample_rate` of a component that can learn the rate from the stream.
+pub(super) fn sample_rate_property() -> PropertySpec {
+    let summary = "sample rate of the input; 0: as the stream says";
+    PropertySpec::float("sample_rate", 0.0, summary).range(0.0, 1e12).unit("Hz")
+}
+
+/// The sample rate that the property says or else the stream.
+pub(super) fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
+    if property > 0.0 {
+        return Ok(property);
+    }
+    stream.sample_rate_hz.ok_or_else(|| {
+        let id = &stream.id;
+        Error::failed(format!(
+            "the stream `{id}` does not say its sample rate: set the property `sample_rate`"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stripline::node::Node;
+
+    use super::*;
+
+    #[test]
+    fn gaps_and_new_streams_are_told_apart() {
+        let node = Node::isolated().unwrap();
+        let mut publisher = node.publisher::<f32>("x").unwrap();
+        let mut subscriber = node.subscriber::<f32>("x").unwrap();
+        assert!(publisher.wait_for_receivers(1, Duration::from_secs(5)).unwrap());
+        let mut follow = Follow::default();
+        let stream = |rate| StreamInfo::new("a").sample_rate_hz(rate);
+        for (rate, index, expected) in [
+            (1e3, 7, Arrival::NewStream),
+            (1e3, 9, Arrival::Next),
+            (1e3, 12, Arrival::AfterGap),
+            (1e3, 14, Arrival::Next),
+            (2e3, 16, Arrival::NewStream),
+            (2e3, 18, Arrival::Next),
+            (2e3, 0, Arrival::AfterGap),
+        ] {
+            publisher.set_stream(stream(rate));
+            publisher.loan(2).unwrap().at_sample(index).send().unwrap();
+            let packet = subscriber.receive().unwrap().unwrap();
+            assert_eq!(follow.packet(&packet), expected, "{rate} {index}");
+        }
+    }
+
+    #[test]
+    fn the_property_outweighs_the_stream() {
+        let stream = StreamInfo::new("a").sample_rate_hz(5.0);
+        assert_eq!(sample_rate(0.0, &stream).unwrap(), 5.0);
+        assert_eq!(sample_rate(6.0, &stream).unwrap(), 6.0);
+        let message = sample_rate(0.0, &StreamInfo::new("a")).unwrap_err().to_string();
+        assert!(message.contains("`a`") && message.contains("`sample_rate`"), "{message}");
+    }
+}

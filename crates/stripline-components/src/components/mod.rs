@@ -1,0 +1,42 @@
+//! The stock components: what a waveform file can name as a `type`.
+//!
+//! They use nothing of Stripline but its public interface, so each one is also an example of how to write a component.
+//! Signal processing and file formats are elsewhere ([`dsp`](crate::dsp), [`formats`](crate::formats),
+//! [`adsb`](crate::adsb)); here are their ports, properties and loops.
+//!
+//! | file | components |
+//! | --- | --- |
+//! | `adsb/` | `adsb-source`, `adsb-demodulator`, `adsb-decoder`, `adsb-sink` |
+//! | `file_source.rs`, `file_sink.rs` | `file-source`, `file-sink`: I/Q recordings |
+//! | `generate.rs` | `signal-generator`, `fm-station` |
+//! | `noise.rs` | `awgn` |
+//! | `filter.rs` | `fir-filter`, `decimator` |
+//! | `demodulate.rs` | `am-demodulator`, `fm-demodulator` |
+//! | `wav_sink.rs` | `wav-sink` |
+//! | `null.rs` | `null-source`, `null-sink` |
+//! | `flow.rs` | `throttle`, `tee` |
+//! | `emit.rs`, `follow.rs`, `output_file.rs` | what sources, filters and sinks have in common |
+
+pub mod adsb;
+mod demodulate;
+mod emit;
+mod file_sink;
+mod file_source;
+mod filter;
+mod flow;
+mod follow;
+mod generate;
+mod noise;
+mod null;
+mod output_file;
+mod wav_sink;
+
+pub use demodulate::{AmDemodulator, FmDemodulator};
+pub use file_sink::FileSink;
+pub use file_source::FileSource;
+pub use filter::{Decimator, FirFilter};
+pub use flow::{Tee, Throttle};
+pub use generate::{FmStation, SignalGenerator};
+pub use noise::Awgn;
+pub use null::{NullSink, NullSource};
+pub use wav_sink::WavSink;

@@ -1,0 +1,80 @@
+//! What sinks that write files have in common.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use stripline::component::Properties;
+use stripline::{Error, Result};
+
+/// The file that the property `path` names, checked as far as it can be without creating or changing it.
+///
+/// # Errors
+/// No path, a folder, a folder that does not exist, or a file that may not be written.
+pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
+    let path = properties
+        .path("path")
+        .ok_or_else(|| Error::failed("`path` is empty: set it to the file to write"))?;
+    check(&path)?;
+    Ok(path)
+}
+
+/// Checks that a file can be written, as far as that can be known without creating or changing it.
+///
+/// # Errors
+/// As [`required_path`].
+pub(super) fn check(path: &Path) -> Result<()> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Error::failed(format!("{shown}: this is a folder: name a file in it")));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let folder = folder.display();
+        return Err(Error::failed(format!("{shown}: there is no folder {folder}: create it first")));
+    }
+    // Opening a FIFO would wait for its reader.
+    if path.is_file() {
+        OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(|error| Error::failed(format!("{shown}: cannot write: {error}")))?;
+    }
+    Ok(())
+}
+
+/// What a sink returns: why receiving ended, unless the file could not be finished after a clean end.
+pub(super) fn outcome(received: Result<()>, finished: Result<()>) -> Result<()> {
+    match received {
+        Ok(()) | Err(Error::Stopped) => finished.and(received),
+        failed => failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_is_refused_and_what_can_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let message = |path: &Path| check(path).unwrap_err().to_string();
+        assert!(message(dir.path()).contains("this is a folder"));
+        assert!(message(&dir.path().join("none/file")).contains("there is no folder"));
+        let path = dir.path().join("old");
+        check(&path).unwrap();
+        assert!(!path.exists());
+        std::fs::write(&path, "old").unwrap();
+        check(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_finished_outweighs_a_clean_end_only() {
+        let failed = || Err(Error::failed("disk full"));
+        assert!(matches!(outcome(Err(Error::Stopped), Ok(())), Err(Error::Stopped)));
+        assert!(matches!(outcome(Err(Error::Stopped), failed()), Err(Error::Failed(_))));
+        assert!(matches!(outcome(Ok(()), failed()), Err(Error::Failed(_))));
+        let first = outcome(Err(Error::failed("first")), failed()).unwrap_err();
+        assert_eq!(first.to_string(), "first");
+    }
+}

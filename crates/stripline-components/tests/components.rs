@@ -1,0 +1,35 @@
+//! The stock components as their users meet them: in waveforms that run, over the real links.
+//!
+//! The launcher starts this program again for the components, so it brings its own `main`. A word on the command line
+//! selects the tests whose names contain it.
+
+#![allow(clippy::unwrap_used)]
+
+mod waveforms;
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = stripline::component::host_if_launched(&stripline_components::registry()) {
+        return code;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        waveforms::TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let wanted = |name: &str| {
+        let mut words = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
+        words.peek().is_none() || words.any(|word| name.contains(word.as_str()))
+    };
+    let mut failed = Vec::new();
+    for (name, test) in waveforms::TESTS.iter().filter(|(name, _)| wanted(name)) {
+        let passed = catch_unwind(test).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        if !passed {
+            failed.push(name);
+        }
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,60 @@
+//! What the stock components say of themselves, and the example waveforms: everything that can be known without running.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use stripline::component::{Direction, PropertyKind};
+use stripline::transport;
+use stripline::waveform::{Catalog, Overrides, Placement, check_spec, load};
+use stripline_components::registry;
+
+#[test]
+fn every_description_is_sound_and_says_something() {
+    let registry = registry();
+    assert_eq!(registry.specs().len(), 18);
+    for spec in registry.specs().values() {
+        assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
+        assert!(spec.summary.ends_with('.'), "{}: {}", spec.name, spec.summary);
+        for (name, summary) in spec
+            .ports
+            .iter()
+            .map(|p| (&p.name, &p.summary))
+            .chain(spec.properties.iter().map(|p| (&p.name, &p.summary)))
+        {
+            assert!(!summary.is_empty() && !summary.ends_with('.'), "{}.{name}: {summary}", spec.name);
+        }
+        assert!(spec.name.ends_with("-sink") || spec.ports.iter().any(|p| p.direction == Direction::Output));
+        for property in &spec.properties {
+            let is_open = matches!(property.kind, PropertyKind::Float { min, .. } if min == f64::MIN);
+            assert!(
+                !is_open || ["amplitude", "offset"].contains(&&*property.name),
+                "{}.{}",
+                spec.name,
+                property.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_example_waveforms_are_right_over_every_transport() {
+    let registry = registry();
+    let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
+    let catalog = Catalog::new(registry.specs(), &transports);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms");
+    for name in ["adsb.toml", "fm.toml"] {
+        let path = folder.join(name);
+        let ways = transports.iter().map(|name| (Some(*name), Placement::Thread));
+        for (transport, placement) in ways.chain([(None, Placement::Thread), (None, Placement::Process)]) {
+            let overrides = Overrides {
+                set: Vec::new(),
+                transport: transport.map(str::to_owned),
+                placement: Some(placement),
+            };
+            let (waveform, warnings) = load(&path, &overrides, &catalog).unwrap_or_else(|e| panic!("{e}"));
+            assert!(!waveform.description.is_empty());
+            assert_eq!(warnings.iter().count(), 0, "{}: {warnings}", path.display());
+        }
+    }
+}
