@@ -19,6 +19,9 @@
 
 pub mod component;
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod link;
 pub mod node;
 pub mod packet;

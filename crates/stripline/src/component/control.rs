@@ -150,7 +150,9 @@ impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
             words.push_back(serde_json::from_slice(text)?);
             rest = &after[length..];
         }
-        self.incoming = rest.to_vec();
+        // Moves nothing while a long message is on its way.
+        let heard = self.incoming.len() - rest.len();
+        self.incoming.drain(..heard);
         Ok(true)
     }
 

@@ -48,10 +48,13 @@ pub(crate) struct Incoming {
 struct Origin {
     name: String,
     inlet: Option<Box<dyn Inlet>>,
-    /// Made while the one before was still being read.
-    successors: VecDeque<Box<dyn Inlet>>,
+    /// What was found wrong while only looking; to be told by the next `receive`.
+    failed: Option<Error>,
+    /// Made while the one before was still being read, with their names.
+    successors: VecDeque<(String, Box<dyn Inlet>)>,
     stats: Arc<ConnectionStats>,
     overflow: Overflow,
+    stats_for: StatsFor,
     streams: BTreeMap<u16, Arc<StreamInfo>>,
     /// The sequence number and sample that come next, once known.
     expected: Option<u64>,
@@ -163,6 +166,12 @@ impl Incoming {
         &self.origins[taken.origin].name
     }
 
+    /// Gives a packet back and closes its connection, which broke the protocol with it.
+    pub(crate) fn reject(&mut self, taken: &Taken) {
+        self.release(taken);
+        self.origins[taken.origin].lose();
+    }
+
     /// Gives a packet back.
     pub(crate) fn release(&mut self, taken: &Taken) {
         self.lent = None;
@@ -218,20 +227,14 @@ impl Incoming {
             self.open_mail();
         }
         for origin in &mut self.origins {
-            loop {
-                let Some(inlet) = &mut origin.inlet else { break };
-                match inlet.try_next()? {
-                    Next::Empty => break,
-                    Next::Gone => return Ok(true),
-                    Next::Frame(frame) => {
-                        let description = Header::read(frame).filter(|h| h.kind == Kind::Stream as u8);
-                        let Some(Header { stream, .. }) = description else { return Ok(true) };
-                        let text = frame[HEADER_BYTES..].to_vec();
-                        origin.describe(stream, &text)?;
-                        if let Some(inlet) = &mut origin.inlet {
-                            inlet.release();
-                        }
-                    }
+            match origin.peek() {
+                Ok(false) => {}
+                Ok(true) => return Ok(true),
+                Err(error) => {
+                    // Whoever receives next is told; to wait is not to receive.
+                    origin.inlet = None;
+                    origin.failed = Some(error);
+                    return Ok(true);
                 }
             }
         }
@@ -259,11 +262,11 @@ impl Incoming {
     fn take_from(&mut self, index: usize) -> Result<Option<Taken>> {
         let (origin, sample_bytes) = (&mut self.origins[index], self.sample_bytes);
         loop {
-            let Some(inlet) = &mut origin.inlet else { return Ok(None) };
+            let Some(inlet) = &mut origin.inlet else { return origin.failure().map_or(Ok(None), Err) };
             let (header, payload) = match inlet.try_next() {
                 Ok(Next::Empty) => return Ok(None),
                 Ok(Next::Gone) => {
-                    origin.lose();
+                    origin.die();
                     continue;
                 }
                 Ok(Next::Frame(frame)) => match parse(frame) {
@@ -275,33 +278,20 @@ impl Incoming {
                     }
                 },
                 Err(error) => {
-                    origin.lose();
+                    origin.fail(&error);
                     return Err(error);
                 }
             };
-            let received = inlet.received_ns();
-            match Kind::parse(header.kind) {
-                Some(Kind::Data) => {
-                    let samples = sample_bytes.map_or(1, |bytes| payload.bytes() / bytes);
-                    return Ok(Some(origin.take(index, header, payload, samples, received)));
-                }
-                Some(Kind::Stream) => {
-                    // SAFETY: just lent, and nothing has been asked of the transport since.
-                    let text = unsafe { payload.get::<u8>() }.to_vec();
-                    if let Err(error) = origin.describe(header.stream, &text) {
-                        origin.lose();
-                        return Err(error);
-                    }
-                    if let Some(inlet) = &mut origin.inlet {
-                        inlet.release();
-                    }
-                }
-                Some(Kind::End) | None => {
-                    origin.notice(&header);
-                    origin.ended = true;
-                    origin.inlet = None;
-                    return Ok(None);
-                }
+            if header.kind == Kind::Data as u8 {
+                let received = inlet.received_ns();
+                let samples = sample_bytes.map_or(1, |bytes| payload.bytes() / bytes);
+                return Ok(Some(origin.take(index, header, payload, samples, received)));
+            }
+            // SAFETY: just lent, and nothing has been asked of the transport since.
+            let text = unsafe { payload.get::<u8>() }.to_vec();
+            if let Err(error) = origin.obey(&header, &text) {
+                origin.lose();
+                return Err(error);
             }
         }
     }
@@ -311,16 +301,29 @@ impl Incoming {
             match delivery {
                 Delivery::Expect(name) => drop(self.origin(name)),
                 Delivery::Connected(name, inlet) => {
-                    let origin = self.origin(name);
+                    let origin = match self.predecessor(&name) {
+                        Some(index) => &mut self.origins[index],
+                        None => self.origin(name.clone()),
+                    };
                     origin.ended = false;
-                    if origin.inlet.is_none() {
-                        origin.connect(inlet);
+                    if origin.inlet.is_none() && origin.failed.is_none() {
+                        origin.connect(name, inlet);
                     } else {
-                        origin.successors.push_back(inlet);
+                        origin.successors.push_back((name, inlet));
                     }
                 }
             }
         }
+    }
+
+    /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
+    /// sender is gone. Of two senders that died, the one that came first has its place taken first.
+    fn predecessor(&mut self, name: &str) -> Option<usize> {
+        if !self.open || self.origins.iter().any(|origin| origin.name == name) {
+            return None;
+        }
+        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_orphaned());
+        dead.or_else(|| self.origins.iter().position(|origin| origin.ended && origin.gap.is_none()))
     }
 
     fn origin(&mut self, name: String) -> &mut Origin {
@@ -329,9 +332,11 @@ impl Incoming {
             self.origins.push(Origin {
                 name,
                 inlet: None,
+                failed: None,
                 successors: VecDeque::new(),
                 stats,
                 overflow,
+                stats_for: Arc::clone(&self.stats_for),
                 streams: BTreeMap::new(),
                 expected: None,
                 expected_sample: None,
@@ -371,32 +376,119 @@ impl Origin {
         self.inlet.as_ref().is_none_or(|inlet| inlet.is_cheap())
     }
 
-    fn connect(&mut self, inlet: Box<dyn Inlet>) {
-        if let Some(next) = inlet.resume_from()
-            && self.expected.is_none()
-        {
-            // This side was started again: what its predecessor had not taken is missing.
-            self.expected = Some(next);
-            self.resuming = true;
+    /// Whether its sender is gone, and nobody has come in its place.
+    fn is_orphaned(&mut self) -> bool {
+        self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_orphaned())
+    }
+
+    fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
+        if name != self.name {
+            (self.stats, self.overflow) = (self.stats_for)(&name);
+            self.name = name;
         }
+        // A sender that comes anew counts anew.
+        self.expected = None;
+        self.expected_sample = None;
+        self.streams.clear();
         self.inlet = Some(inlet);
     }
 
-    /// The sender is gone without an end of stream; the next one, if there is one, starts anew.
+    /// The sender is gone without an end of stream.
+    fn die(&mut self) {
+        self.stats.peer_died();
+        self.lose();
+    }
+
+    /// The connection is over without an end of stream; the next one, if there is one, starts anew.
     fn lose(&mut self) {
         self.inlet = None;
-        self.stats.peer_died();
-        self.streams.clear();
         self.gap = Some(Gap {
             first: self.expected.unwrap_or(0),
             packets: 0,
             samples: 0,
             reason: GapReason::PeerRestart,
         });
-        self.expected = None;
-        self.expected_sample = None;
-        if let Some(next) = self.successors.pop_front() {
-            self.connect(next);
+        self.succeed();
+    }
+
+    fn succeed(&mut self) {
+        if let Some((name, next)) = self.successors.pop_front() {
+            self.ended = false;
+            self.connect(name, next);
+        }
+    }
+
+    /// What was found wrong by looking, once.
+    fn failure(&mut self) -> Option<Error> {
+        let error = self.failed.take()?;
+        self.fail(&error);
+        Some(error)
+    }
+
+    /// The transport has given the connection up. One that was ejected is not waited for.
+    fn fail(&mut self, error: &Error) {
+        if matches!(error, Error::Ejected { .. }) {
+            self.inlet = None;
+            self.ended = true;
+            self.succeed();
+        } else {
+            self.lose();
+        }
+    }
+
+    /// Whether `receive` would find a packet or an error here; deals with what is neither.
+    fn peek(&mut self) -> Result<bool> {
+        loop {
+            let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
+            let (header, text) = match inlet.try_next()? {
+                Next::Empty => return Ok(false),
+                Next::Gone => {
+                    self.die();
+                    continue;
+                }
+                Next::Frame(frame) => match parse(frame) {
+                    Ok((header, _)) if header.kind == Kind::Data as u8 => return Ok(true),
+                    Ok((header, text)) => (header, text.to_vec()),
+                    Err(deed) => return Err(Error::misbehaved(&self.name, deed)),
+                },
+            };
+            self.obey(&header, &text)?;
+        }
+    }
+
+    /// Deals with a frame that is no packet, and releases it.
+    fn obey(&mut self, header: &Header, text: &[u8]) -> Result<()> {
+        if header.kind == Kind::Stream as u8 {
+            self.begin(header);
+            self.describe(header.stream, text)?;
+            if let Some(inlet) = &mut self.inlet {
+                inlet.release();
+            }
+        } else {
+            self.begin(header);
+            self.notice(header);
+            self.ended = true;
+            self.inlet = None;
+            self.succeed();
+        }
+        Ok(())
+    }
+
+    /// At the first frame of a connection: where its numbers start.
+    fn begin(&mut self, header: &Header) {
+        if self.expected.is_some() {
+            return;
+        }
+        let inlet = self.inlet.as_ref();
+        let resumed = inlet.and_then(|inlet| inlet.resume_from());
+        let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
+        match resumed.filter(|next| *next < header.sequence) {
+            // This side was started again: what its predecessor had not taken is missing.
+            Some(next) => (self.expected, self.resuming) = (Some(next), true),
+            None => {
+                let (sequence, sample) = first_sent.unwrap_or((header.sequence, header.sample_index));
+                (self.expected, self.expected_sample) = (Some(sequence), Some(sample));
+            }
         }
     }
 
@@ -408,6 +500,7 @@ impl Origin {
         samples: usize,
         received: Option<u64>,
     ) -> Taken {
+        self.begin(&header);
         self.notice(&header);
         self.expected = Some(header.sequence.wrapping_add(1));
         self.expected_sample = Some(header.sample_index.wrapping_add(samples as u64));
@@ -423,19 +516,18 @@ impl Origin {
     /// Compares a sequence number with the one expected and notes what is missing.
     fn notice(&mut self, header: &Header) {
         let resuming = std::mem::take(&mut self.resuming);
-        let Some(expected) = self.expected else {
-            if self.gap.is_some_and(|gap| gap.packets == 0) {
-                self.stats.gap(0, 0);
-            }
-            return;
-        };
+        let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
+        if restarted {
+            self.stats.gap(0, 0);
+        }
+        let Some(expected) = self.expected else { return };
         if header.sequence < expected {
             self.stats.reordered();
         } else if header.sequence > expected {
             let packets = header.sequence - expected;
             let samples = self.expected_sample.map_or(0, |next| header.sample_index.saturating_sub(next));
             let reason = match self.overflow {
-                _ if resuming => GapReason::PeerRestart,
+                _ if resuming || restarted => GapReason::PeerRestart,
                 Overflow::Block => GapReason::Transport,
                 _ => GapReason::Overflow,
             };

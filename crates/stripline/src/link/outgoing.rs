@@ -9,7 +9,8 @@ use crate::transport::{Outlet, Wait};
 
 use super::sampler::{Sampler, Sampling};
 
-/// Packets between repeated stream descriptions, for receivers that may have lost one.
+/// Packets between repeated stream descriptions, for receivers that may have lost one. It is also repeated after
+/// every quarter of a ring: whatever a receiver that was overtaken still finds there, a description is near.
 const DESCRIBE_EVERY: u64 = 1024;
 
 /// What a packet says of itself besides its samples.
@@ -29,6 +30,8 @@ pub(crate) struct Outgoing {
     stream: u16,
     info: Arc<StreamInfo>,
     described: bool,
+    /// Bytes of packets since the last description.
+    undescribed: usize,
     sampler: Sampler,
     finished: bool,
     /// Taken back when the port is gone.
@@ -49,6 +52,7 @@ impl Outgoing {
             stream: 0,
             info,
             described: false,
+            undescribed: 0,
             sampler: Sampler::new(sampling),
             finished: false,
             offer: None,
@@ -120,12 +124,12 @@ impl Outgoing {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
         self.admit();
-        let repeat =
-            self.sequence.is_multiple_of(DESCRIBE_EVERY) && self.outlets.iter().any(|o| o.is_lossy());
+        let max = self.payload_max();
+        let due = self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > max / 2;
+        let repeat = due && self.outlets.iter().any(|o| o.is_lossy());
         if !self.described || repeat {
             self.describe(wait)?;
         }
-        let max = self.payload_max();
         if payload > max {
             return Err(Error::TooLarge { bytes: payload, bytes_max: max });
         }
@@ -149,6 +153,7 @@ impl Outgoing {
         };
         self.put(&header, payload, wait)?;
         self.sequence += 1;
+        self.undescribed = self.undescribed.saturating_add(payload);
         self.sample_index = sample_index + samples;
         Ok(())
     }
@@ -184,6 +189,7 @@ impl Outgoing {
         let header = self.bare(Kind::Stream, text.len());
         self.put(&header, text.len(), wait)?;
         self.described = true;
+        self.undescribed = 0;
         Ok(())
     }
 

@@ -109,9 +109,9 @@ impl Times {
     }
 }
 
-/// Adds without a locked instruction: only one thread writes.
+/// Adds without a locked instruction: only one thread writes. A sender may claim any gap: full stays full.
 fn bump(counter: &AtomicU64, by: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed).saturating_add(by), Ordering::Relaxed);
 }
 
 /// The counters of one connection, exact at all times.
@@ -151,13 +151,13 @@ impl ReportWithTimes {
     /// Adds what a later incarnation of the receiver counted.
     pub(crate) fn add(&mut self, other: &Self) {
         let (mine, its) = (&mut self.counters, &other.counters);
-        mine.packets += its.packets;
-        mine.bytes += its.bytes;
-        mine.lost += its.lost;
-        mine.lost_samples += its.lost_samples;
-        mine.gaps += its.gaps;
-        mine.reordered += its.reordered;
-        mine.peer_deaths += its.peer_deaths;
+        mine.packets = mine.packets.saturating_add(its.packets);
+        mine.bytes = mine.bytes.saturating_add(its.bytes);
+        mine.lost = mine.lost.saturating_add(its.lost);
+        mine.lost_samples = mine.lost_samples.saturating_add(its.lost_samples);
+        mine.gaps = mine.gaps.saturating_add(its.gaps);
+        mine.reordered = mine.reordered.saturating_add(its.reordered);
+        mine.peer_deaths = mine.peer_deaths.saturating_add(its.peer_deaths);
         self.latency.0.extend_from_slice(&other.latency.0);
         self.queued.0.extend_from_slice(&other.queued.0);
         self.service.0.extend_from_slice(&other.service.0);
@@ -178,17 +178,17 @@ impl Recorded {
     pub fn percentiles(&self) -> LatencyReport {
         let mut pairs = self.0.clone();
         pairs.sort_unstable();
-        let samples: u64 = pairs.iter().map(|pair| pair.1).sum();
+        let samples = pairs.iter().fold(0u64, |sum, pair| sum.saturating_add(pair.1));
         let at = |quantile: f64| {
             if samples as f64 * (1.0 - quantile) < SAMPLES_BEYOND * (1.0 - 1e-9) {
                 return None;
             }
             let wanted = (samples as f64 * quantile).ceil() as u64;
-            let mut seen = 0;
+            let mut seen = 0u64;
             pairs
                 .iter()
                 .find(|pair| {
-                    seen += pair.1;
+                    seen = seen.saturating_add(pair.1);
                     seen >= wanted
                 })
                 .map(|pair| pair.0)
@@ -234,6 +234,18 @@ mod tests {
         assert_eq!((few.p50, few.max, few.samples), (None, Some(100), 199));
         let enough = Recorded(vec![(100, 9_900), (200, 100)]).percentiles();
         assert_eq!((enough.p50, enough.p99, enough.p999), (Some(100), Some(100), None));
+    }
+
+    #[test]
+    fn what_a_hostile_sender_claims_to_have_lost_does_not_overflow() {
+        let stats = ConnectionStats::default();
+        stats.gap(u64::MAX, 1);
+        stats.gap(2, u64::MAX);
+        let mut sum = stats.report("a -> b");
+        assert_eq!((sum.counters.lost, sum.counters.lost_samples), (u64::MAX, u64::MAX));
+        sum.add(&stats.report("a -> b"));
+        assert_eq!((sum.counters.lost, sum.counters.gaps), (u64::MAX, 4));
+        assert_eq!(Recorded(vec![(1, u64::MAX), (2, 1)]).percentiles().samples, u64::MAX);
     }
 
     #[test]

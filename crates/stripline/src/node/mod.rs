@@ -2,9 +2,10 @@
 //! without a waveform a [`Node`] connects them by topic.
 
 mod message;
+#[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
 mod publisher;
-mod rendezvous;
+pub(crate) mod rendezvous;
 mod subscriber;
 mod topics;
 mod wait;

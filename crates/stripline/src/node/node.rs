@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::link::{ConnectionReport, ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
-use crate::transport::{self, Bind, Connect, Stop};
+use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::rendezvous::{self, Household, Offer};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
@@ -60,7 +60,7 @@ struct Seeker {
     topic: String,
     payload: TypeName,
     mailbox: std::sync::Weak<Mailbox>,
-    connected: HashSet<String>,
+    connected: HashSet<Endpoint>,
 }
 
 impl Node {
@@ -223,7 +223,7 @@ impl Shared {
             let mut wanted = Vec::new();
             for seeker in state.seekers.iter_mut().filter(|seeker| seeker.topic == offer.topic) {
                 if let Some(mailbox) = seeker.mailbox.upgrade()
-                    && seeker.connected.insert(offer.endpoint.address.clone())
+                    && seeker.connected.insert(offer.endpoint.clone())
                 {
                     wanted.push((mailbox, seeker.payload.clone()));
                 }
@@ -279,7 +279,12 @@ impl Household for Keeper {
     }
 
     fn forget(&mut self, address: &str) {
-        self.0.state().known.retain(|known| known.endpoint.address != address);
+        let mut state = self.0.state();
+        state.known.retain(|known| known.endpoint.address != address);
+        for seeker in &mut state.seekers {
+            // A TCP port may come back as another publisher's.
+            seeker.connected.retain(|endpoint| endpoint.address != address);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ const RETRY: Duration = Duration::from_millis(5);
 
 /// One publisher that subscribers may connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Offer {
+pub(crate) struct Offer {
     pub topic: String,
     pub payload: TypeName,
     pub endpoint: Endpoint,
@@ -42,7 +42,7 @@ enum Word {
 }
 
 /// What the node's thread does with the news.
-pub(super) trait Household: Send {
+pub(crate) trait Household: Send {
     /// This node's own publishers, all of them, and whether the node is over.
     fn offers(&mut self) -> (Vec<Offer>, bool);
     /// Somebody's publisher, perhaps told before.
@@ -111,10 +111,10 @@ fn visit(mut host: Guest, bell: &Doorbell, household: &mut impl Household) -> Re
     }
 }
 
-struct Host {
-    listener: Listener,
-    guests: Vec<Guest>,
-    own: Vec<Offer>,
+pub(crate) struct Host {
+    pub(crate) listener: Listener,
+    pub(crate) guests: Vec<Guest>,
+    pub(crate) own: Vec<Offer>,
 }
 
 impl Host {
@@ -147,7 +147,7 @@ impl Host {
         }
     }
 
-    fn welcome(&mut self, mut guest: Guest) {
+    pub(crate) fn welcome(&mut self, mut guest: Guest) {
         let known: Vec<Offer> =
             self.own.iter().chain(self.guests.iter().flat_map(|guest| &guest.offers)).cloned().collect();
         if guest.tell_changes(&mut Vec::new(), &known) {
@@ -155,7 +155,7 @@ impl Host {
         }
     }
 
-    fn hear_all(&mut self, household: &mut impl Household) {
+    pub(crate) fn hear_all(&mut self, household: &mut impl Household) {
         let mut index = 0;
         while index < self.guests.len() {
             let heard = self.guests[index].hear();
@@ -169,7 +169,9 @@ impl Host {
             }
             for word in words {
                 let speaker = (!gone).then(|| index - 1);
-                self.pass_on(speaker, &word);
+                if !self.pass_on(speaker, &word) {
+                    continue;
+                }
                 match word {
                     Word::Offer(offer) => household.learn(offer),
                     Word::Withdraw(address) => household.forget(&address),
@@ -178,12 +180,14 @@ impl Host {
         }
     }
 
-    fn pass_on(&mut self, speaker: Option<usize>, word: &Word) {
+    /// Tells the others; false when the word is nothing new, or one offer too many.
+    fn pass_on(&mut self, speaker: Option<usize>, word: &Word) -> bool {
         if let Some(speaker) = speaker {
             let offers = &mut self.guests[speaker].offers;
             match word {
-                Word::Offer(offer) if offers.len() < OFFERS_MAX => offers.push(offer.clone()),
-                Word::Offer(_) => {}
+                // What is not remembered could not be withdrawn when its owner dies.
+                Word::Offer(offer) if offers.len() >= OFFERS_MAX || offers.contains(offer) => return false,
+                Word::Offer(offer) => offers.push(offer.clone()),
                 Word::Withdraw(address) => offers.retain(|offer| offer.endpoint.address != *address),
             }
         }
@@ -193,18 +197,19 @@ impl Host {
                 let _ = guest.tell(word);
             }
         }
+        true
     }
 }
 
 /// The other end of a conversation.
-struct Guest {
+pub(crate) struct Guest {
     stream: UnixStream,
     heard: Vec<u8>,
     offers: Vec<Offer>,
 }
 
 impl Guest {
-    fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: UnixStream) -> Self {
         // A stream that cannot be made non-blocking fails at its first use.
         let _ = stream.set_nonblocking(true);
         Self { stream, heard: Vec::new(), offers: Vec::new() }

@@ -115,7 +115,7 @@ impl<T: Sample> Subscriber<T> {
                     let bytes = taken.payload.bytes();
                     if !bytes.is_multiple_of(size_of::<T>()) {
                         let connection = self.incoming.connection(&taken).to_string();
-                        self.incoming.release(&taken);
+                        self.incoming.reject(&taken);
                         let deed = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
                         return Err(Error::misbehaved(connection, deed));
                     }

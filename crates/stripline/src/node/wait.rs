@@ -69,7 +69,8 @@ pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>
             return Err(Error::Stopped);
         }
         // All of them, even after one that has something: each must be cancelled again below.
-        let quiet = links.iter_mut().fold(true, |quiet, link| link.prepare_sleep() && quiet);
+        let mut quiet = true;
+        links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
         let mut in_time = true;
         if quiet {
             let mut sleep = Sleep::default();

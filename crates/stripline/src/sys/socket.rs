@@ -8,6 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -45,6 +46,15 @@ impl Socket {
             Self::Unix(s) => s.shutdown(std::net::Shutdown::Both),
             Self::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
         };
+    }
+
+    /// Whether the other end has closed, although bytes of it may be left to read.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
+        match poll(&mut fds, Some(&Timespec::default())) {
+            Ok(_) => fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR),
+            Err(_) => false,
+        }
     }
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {

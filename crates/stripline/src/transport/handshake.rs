@@ -69,7 +69,8 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
     pub key: u64,
-    /// Sequence number after the last packet that this connection's previous receiver had taken.
+    /// Sequence number after the last packet that this connection's previous receiver had taken, as far as the
+    /// sender knows. (A ring says so in the cursor page.)
     pub resume_from: Option<u64>,
     /// Bytes of the ring; 0 where there is none.
     pub ring: u32,

@@ -68,7 +68,7 @@ impl Transport for Inproc {
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: door.lobby, token: ticket.token }));
         let cursor = CursorPage(ticket.cursor.map()?);
-        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, ticket.resume_from, request)?;
+        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 }

@@ -3,14 +3,14 @@
 //! A sending port owns one [`Outlet`] for each transport its connections use; a receiving port owns one
 //! [`Inlet`] for each connection. Frames are opaque here: the link layer wrote them.
 
-mod handshake;
+pub(crate) mod handshake;
 mod inproc;
-mod pump;
+pub(crate) mod pump;
 mod queued;
 mod reception;
 mod ring;
 mod shm;
-mod stream;
+pub(crate) mod stream;
 mod tcp;
 mod uds;
 
@@ -300,8 +300,20 @@ pub(crate) trait Inlet: Send {
         false
     }
 
+    /// Whether the other end has hung up, although frames of it may be left to take.
+    fn is_orphaned(&mut self) -> bool {
+        false
+    }
+
     /// After a restart of this side: the sequence number after the last packet that its predecessor had taken.
+    /// Known with the first frame.
     fn resume_from(&self) -> Option<u64>;
+
+    /// Sequence number and sample index of the first frame that was sent to this receiver, where that frame may
+    /// have been lost. Known with the first frame that was not.
+    fn first_sent(&self) -> Option<(u64, u64)> {
+        None
+    }
 }
 
 /// What an inlet has.

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use super::{Connect, Inlet, Next};
@@ -13,11 +14,8 @@ use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
 
-/// Stream descriptions that may wait besides the packets; a sender that floods is cut off.
-const DESCRIPTIONS_MAX: usize = 1024;
-
 /// The inlet itself under `block`, otherwise behind a pump.
-pub(super) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
+pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
     match request.options.overflow {
         Overflow::Block => Ok(inlet),
         _ => Ok(Box::new(Pump::start(inlet, request)?)),
@@ -29,7 +27,6 @@ struct Pump {
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<Waiting>,
-    resume_from: Option<u64>,
 }
 
 /// A frame in the queue.
@@ -37,15 +34,33 @@ struct Waiting {
     bytes: Vec<u8>,
     /// When it came, if it is one that is measured.
     received_ns: Option<u64>,
-    packet: bool,
+    kind: Option<Kind>,
 }
 
 struct Shared {
     queue: Mutex<Queue>,
+    /// Set before the first frame is queued.
+    beginning: OnceLock<Beginning>,
     bell: Doorbell,
+    over: AtomicBool,
     connection: String,
     overflow: Overflow,
     depth: usize,
+}
+
+/// What the inlet knows once it has a frame.
+struct Beginning {
+    resume_from: Option<u64>,
+    first_sent: Option<(u64, u64)>,
+}
+
+/// What the thread remembers of the frames before.
+#[derive(Default)]
+struct Progress {
+    /// The stream that was described last.
+    stream: Option<u16>,
+    /// The sequence number that comes next, once known.
+    next: Option<u64>,
 }
 
 #[derive(Default)]
@@ -60,19 +75,20 @@ impl Pump {
     fn start(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
+            beginning: OnceLock::new(),
             bell: Doorbell::new()?,
+            over: AtomicBool::new(false),
             connection: request.connection.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth as usize,
         });
         let shutdown = Doorbell::new()?;
-        let resume_from = inlet.resume_from();
         let (its, bell) = (Arc::clone(&shared), shutdown.clone());
         let thread = std::thread::Builder::new()
             .name("stripline-pump".into())
             .spawn(move || its.run(inlet, &bell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, shutdown, thread: Some(thread), current: None, resume_from })
+        Ok(Self { shared, shutdown, thread: Some(thread), current: None })
     }
 }
 
@@ -82,7 +98,7 @@ impl Inlet for Pump {
             let mut queue = self.shared.queue();
             match queue.frames.pop_front() {
                 Some(frame) => {
-                    queue.packets -= usize::from(frame.packet);
+                    queue.packets -= usize::from(frame.kind == Some(Kind::Data));
                     self.current = Some(frame);
                 }
                 None => {
@@ -127,13 +143,22 @@ impl Inlet for Pump {
         self.current.as_ref().and_then(|frame| frame.received_ns)
     }
 
+    fn is_orphaned(&mut self) -> bool {
+        self.shared.queue().end.is_some()
+    }
+
     fn resume_from(&self) -> Option<u64> {
-        self.resume_from
+        self.shared.beginning.get().and_then(|beginning| beginning.resume_from)
+    }
+
+    fn first_sent(&self) -> Option<(u64, u64)> {
+        self.shared.beginning.get().and_then(|beginning| beginning.first_sent)
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
         self.shutdown.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -143,10 +168,24 @@ impl Drop for Pump {
 
 impl Shared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
+        let mut progress = Progress::default();
         let end = loop {
+            // Relaxed: a late look costs one more frame. The bell wakes whoever sleeps.
+            if self.over.load(Ordering::Relaxed) {
+                break Ok(());
+            }
             match inlet.try_next() {
                 Ok(Next::Frame(frame)) => {
-                    let outcome = self.accept(frame);
+                    if self.beginning.get().is_none() {
+                        let first = Header::read(frame).map(|header| (header.sequence, header.sample_index));
+                        let first_sent = inlet.first_sent().or(first);
+                        progress.next = first_sent.map(|first| first.0);
+                        let beginning = Beginning { resume_from: inlet.resume_from(), first_sent };
+                        // Only this thread sets it, once. The same frame comes again.
+                        let _ = self.beginning.set(beginning);
+                        continue;
+                    }
+                    let outcome = self.accept(frame, &mut progress);
                     inlet.release();
                     if let Err(error) = outcome {
                         break Err(error);
@@ -177,34 +216,41 @@ impl Shared {
     }
 
     /// Queues a copy of the frame, or drops what the policy says.
-    fn accept(&self, frame: &[u8]) -> Result<()> {
+    fn accept(&self, frame: &[u8], progress: &mut Progress) -> Result<()> {
         let header = Header::read(frame);
-        let packet = header.is_some_and(|header| header.kind == Kind::Data as u8);
+        let kind = header.and_then(|header| Kind::parse(header.kind));
         let measured = header.is_some_and(|header| header.sent_ns != 0);
         let received_ns = measured.then(now_ns);
         let mut queue = self.queue();
-        if packet && queue.packets >= self.depth {
-            match self.overflow {
-                Overflow::DropNewest => return Ok(()),
-                Overflow::DropOldest => {
-                    if let Some(oldest) = queue.frames.iter().position(|frame| frame.packet) {
-                        queue.frames.remove(oldest);
-                        queue.packets -= 1;
-                    }
-                }
-                Overflow::Eject | Overflow::Block => {
+        match (header, kind) {
+            (Some(header), Some(Kind::Data)) => {
+                let missed = progress.next.is_some_and(|next| header.sequence > next);
+                progress.next = Some(header.sequence.wrapping_add(1));
+                if self.overflow == Overflow::Eject && (missed || queue.packets >= self.depth) {
                     let depth = u32::try_from(self.depth).unwrap_or(u32::MAX);
                     return Err(Error::Ejected { connection: self.connection.clone(), depth });
                 }
+                if progress.stream != Some(header.stream) {
+                    // Its description was missed; it comes again soon.
+                    return Ok(());
+                }
+                if queue.packets >= self.depth {
+                    if self.overflow == Overflow::DropNewest {
+                        return Ok(());
+                    }
+                    queue.drop_oldest();
+                }
             }
-        }
-        if !packet && queue.frames.len() >= queue.packets + DESCRIPTIONS_MAX {
-            return Err(Error::misbehaved(&self.connection, "floods the link with stream descriptions"));
+            (Some(header), Some(Kind::Stream)) => {
+                progress.stream = Some(header.stream);
+                queue.supersede();
+            }
+            _ => {}
         }
         let mut bytes = queue.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(frame);
-        queue.frames.push_back(Waiting { bytes, received_ns, packet });
-        queue.packets += usize::from(packet);
+        queue.packets += usize::from(kind == Some(Kind::Data));
+        queue.frames.push_back(Waiting { bytes, received_ns, kind });
         drop(queue);
         self.bell.ring();
         Ok(())
@@ -212,5 +258,34 @@ impl Shared {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Removes the oldest packet, and a description that has none left to describe.
+    fn drop_oldest(&mut self) {
+        let Some(oldest) = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data)) else {
+            return;
+        };
+        self.remove(oldest);
+        self.packets -= 1;
+        let describes = |frame: Option<&Waiting>| frame.is_some_and(|f| f.kind == Some(Kind::Stream));
+        if oldest > 0 && describes(self.frames.get(oldest - 1)) && describes(self.frames.get(oldest)) {
+            self.remove(oldest - 1);
+        }
+    }
+
+    /// A description is coming: one that it follows at once describes nothing.
+    fn supersede(&mut self) {
+        if self.frames.back().is_some_and(|frame| frame.kind == Some(Kind::Stream)) {
+            self.remove(self.frames.len() - 1);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(Waiting { mut bytes, .. }) = self.frames.remove(index) {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Scope `none` over a transport whose own send may wait: a queue in the sender's process and a thread that
 //! empties it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,8 +25,9 @@ pub(super) fn for_scope(
     }
     let (depth, stop) = (request.depth as usize, request.stop.clone());
     // The queue's thread goes on when the component is asked to stop: what was queued is still sent.
-    let inner = make(Bind { stop: Stop::new()?, ..request })?;
-    Ok(Box::new(Queued::start(inner, depth, stop)?))
+    let give_up = Stop::new()?;
+    let inner = make(Bind { stop: give_up.clone(), ..request })?;
+    Ok(Box::new(Queued::start(inner, depth, stop, give_up)?))
 }
 
 struct Queued {
@@ -35,6 +36,8 @@ struct Queued {
     frame: AlignedBuffer,
     frame_max: usize,
     stop: Stop,
+    /// Frees the thread from a receiver that takes nothing.
+    give_up: Stop,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,12 +54,14 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     sending: bool,
     receivers: usize,
+    /// Somebody asks how many receivers there are.
+    asked: bool,
     over: bool,
     failed: Option<Error>,
 }
 
 impl Queued {
-    fn start(inner: Box<dyn Outlet>, depth: usize, stop: Stop) -> Result<Self> {
+    fn start(inner: Box<dyn Outlet>, depth: usize, stop: Stop, give_up: Stop) -> Result<Self> {
         let endpoint = inner.endpoint();
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -70,7 +75,8 @@ impl Queued {
             .name("stripline-queue".into())
             .spawn(move || its.run(inner))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, endpoint, frame: AlignedBuffer::default(), frame_max, stop, thread: Some(thread) })
+        let (frame, thread) = (AlignedBuffer::default(), Some(thread));
+        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, thread })
     }
 
     /// Waits until `done`, in the wait's own way.
@@ -106,7 +112,11 @@ impl Outlet for Queued {
     }
 
     fn receivers(&self) -> usize {
-        self.shared.queue().receivers
+        // The thread knows, and is asked to look; whoever waits for receivers asks again.
+        let mut queue = self.shared.queue();
+        queue.asked = true;
+        self.shared.changed.notify_all();
+        queue.receivers
     }
 
     fn is_lossy(&self) -> bool {
@@ -124,7 +134,8 @@ impl Outlet for Queued {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
         let depth = self.shared.depth;
-        drop(self.wait_for(wait, |queue| queue.frames.len() < depth)?);
+        // One more than packets: the description of the stream may wait before them.
+        drop(self.wait_for(wait, |queue| queue.frames.len() <= depth)?);
         self.frame.grow(bytes);
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
@@ -154,6 +165,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         self.shared.queue().over = true;
         self.shared.changed.notify_all();
+        self.give_up.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -162,8 +174,9 @@ impl Drop for Queued {
 
 impl Shared {
     fn run(&self, mut outlet: Box<dyn Outlet>) {
-        // The last description of every stream, for those who come later.
-        let mut streams: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
+        // The description of the current stream, for those who come later.
+        let mut described: Option<Vec<u8>> = None;
+        let mut newcomers = false;
         loop {
             let mut frame = {
                 let mut queue = self.queue();
@@ -177,10 +190,14 @@ impl Shared {
                         queue.sending = true;
                         break frame;
                     }
+                    if std::mem::take(&mut queue.asked) {
+                        newcomers |= outlet.admit();
+                        queue.receivers = outlet.receivers();
+                    }
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
             };
-            if let Err(error) = send(&mut *outlet, &mut streams, &frame) {
+            if let Err(error) = send(&mut *outlet, &mut described, &frame, &mut newcomers) {
                 let mut queue = self.queue();
                 queue.failed = Some(error);
             }
@@ -196,20 +213,23 @@ impl Shared {
     }
 }
 
-fn send(outlet: &mut dyn Outlet, streams: &mut BTreeMap<u16, Vec<u8>>, frame: &[u8]) -> Result<()> {
-    let header = Header::read(frame);
-    if outlet.admit()
-        && let Some(next) = header
-    {
-        for description in streams.values_mut() {
-            description[..8].copy_from_slice(&next.sequence.to_ne_bytes());
-            put(outlet, description)?;
-        }
+fn send(
+    outlet: &mut dyn Outlet,
+    described: &mut Option<Vec<u8>>,
+    frame: &[u8],
+    newcomers: &mut bool,
+) -> Result<()> {
+    *newcomers |= outlet.admit();
+    if Header::read(frame).is_some_and(|header| header.kind == Kind::Stream as u8) {
+        *described = Some(frame.to_vec());
+        *newcomers = false;
     }
-    if let Some(header) = header
-        && header.kind == Kind::Stream as u8
+    if std::mem::take(newcomers)
+        && let Some(description) = described
     {
-        streams.insert(header.stream, frame.to_vec());
+        // As if it had been sent just now: sequence and sample index of the frame that follows.
+        description[..16].copy_from_slice(&frame[..16]);
+        put(outlet, description)?;
     }
     put(outlet, frame)
 }

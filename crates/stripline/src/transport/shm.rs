@@ -67,7 +67,7 @@ impl Transport for Shm {
         let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
         let tie = Tie::Socket(Socket::Unix(stream));
-        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, welcome.resume_from, request)?;
+        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 }
@@ -108,8 +108,7 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        let welcome =
-            Welcome { key: self.keys[1], resume_from: ticket.resume_from, ring: self.lobby.capacity as u32 };
+        let welcome = Welcome { key: self.keys[1], resume_from: None, ring: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))

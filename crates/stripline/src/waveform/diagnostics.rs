@@ -339,7 +339,9 @@ impl Diagnostic {
             if !self.label.is_empty() {
                 annotation = annotation.label(&self.label);
             }
-            let mut snippet = Snippet::source(&source.text[first..last])
+            // The renderer shows other control characters, but not these; `·` has as many bytes.
+            let lines = source.text[first..last].replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
+            let mut snippet = Snippet::source(lines)
                 .line_start(line)
                 .path(&source.name)
                 .annotation(annotation);

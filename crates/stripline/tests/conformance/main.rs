@@ -2,6 +2,10 @@
 //!
 //! A new transport is one word in the list below. A new rule is a function in its section's file and its name in
 //! the table. A rule that a transport cannot keep is asserted to be refused by name, and the refusal is printed.
+//!
+//! Of section 3 only `queue` exists, which every rule here runs on.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 mod model;
 mod order;
@@ -21,7 +25,7 @@ mod trust_network;
 macro_rules! rules_of {
     ($transport:expr) => {
         rules_of! { $transport;
-            order: [
+            order here: [
                 order_is_kept,
                 every_sample_type_travels,
                 the_largest_packet_fits_and_one_sample_more_is_refused,
@@ -37,7 +41,7 @@ macro_rules! rules_of {
                 messages_round_trip,
                 a_message_of_another_type_is_a_decode_error,
             ]
-            scope: [
+            scope here: [
                 none_returns_while_the_receiver_does_not_read,
                 none_delivers_everything,
                 none_describes_streams_to_late_joiners,
@@ -46,7 +50,7 @@ macro_rules! rules_of {
                 server_is_refused_by_name,
                 target_is_refused_by_name,
             ]
-            overflow: [
+            overflow here: [
                 block_loses_nothing,
                 try_send_says_full_and_names_the_connection,
                 try_send_is_all_or_nothing,
@@ -61,7 +65,7 @@ macro_rules! rules_of {
                 a_flood_of_large_packets_is_counted_to_the_last,
                 wait_any_does_not_swallow_an_ejection,
             ]
-            topology: [
+            topology here: [
                 one_to_many,
                 many_to_one,
                 many_to_many,
@@ -74,7 +78,7 @@ macro_rules! rules_of {
                 wait_any_is_not_fooled_by_one_end_of_two,
                 stop_wakes_everything_that_blocks,
             ]
-            peers: [
+            peers here: [
                 a_killed_sender_loses_nothing_that_was_sent,
                 a_killed_sender_wakes_whoever_waits,
                 a_killed_receiver_frees_a_blocked_sender,
@@ -83,7 +87,7 @@ macro_rules! rules_of {
                 links_outlive_the_host_of_the_rendezvous,
                 nothing_is_left_behind,
             ]
-            peers_restart: [
+            peers_restart here: [
                 a_restarted_sender_comes_back_with_a_gap,
                 a_sender_restarted_before_its_last_packets_are_read_comes_after_them,
                 the_end_comes_after_a_restarted_sender_finishes,
@@ -94,11 +98,11 @@ macro_rules! rules_of {
             peers_restart apart: [
                 no_descriptor_or_thread_is_left_behind,
             ]
-            trust: [
+            trust here: [
                 another_payload_type_is_refused_naming_both,
                 garbage_at_the_rendezvous_disturbs_nobody,
             ]
-            trust_network: [
+            trust_network here: [
                 garbage_at_an_endpoint_disturbs_nobody,
                 an_oversized_handshake_disturbs_nobody,
                 silence_disturbs_nobody,
@@ -106,26 +110,26 @@ macro_rules! rules_of {
                 a_lying_sender_is_cut_off_and_named,
                 a_sender_that_lies_in_its_answer_disturbs_nobody,
             ]
-            statistics: [
+            statistics here: [
                 packets_and_bytes_are_exact,
                 losses_add_up,
                 every_connection_is_counted_by_itself,
             ]
-            model: [
+            model here: [
                 any_sequence_of_operations_matches_the_model,
             ]
         }
     };
-    ($transport:expr; $($section:ident $($apart:ident)?: [$($rule:ident,)*])*) => {
+    ($transport:expr; $($section:ident $place:ident: [$($rule:ident,)*])*) => {
         $($(
             #[test]
             fn $rule() {
-                let name = concat!(stringify!($rule));
-                $crate::support::run($transport, name, rules_of!(@$($apart)?), $crate::$section::$rule);
+                let name = stringify!($rule);
+                $crate::support::run($transport, name, rules_of!(@$place), $crate::$section::$rule);
             }
         )*)*
     };
-    (@) => { $crate::support::Place::Here };
+    (@here) => { $crate::support::Place::Here };
     (@apart) => { $crate::support::Place::Apart };
 }
 

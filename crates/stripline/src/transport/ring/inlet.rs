@@ -19,11 +19,10 @@ pub(in crate::transport) struct RingInlet {
     tie: Tie,
     bells: Bells,
     connection: String,
-    resume_from: Option<u64>,
     lossy: Option<Lossy>,
     gone: bool,
     slept: bool,
-    _cursor: CursorPage,
+    cursor: CursorPage,
     _memory: std::sync::Arc<RingMemory>,
 }
 
@@ -56,7 +55,6 @@ impl RingInlet {
         cursor: CursorPage,
         bells: Bells,
         tie: Tie,
-        resume_from: Option<u64>,
         request: &Connect,
     ) -> Result<Self> {
         let options = request.options;
@@ -75,11 +73,10 @@ impl RingInlet {
             tie,
             bells,
             connection: request.connection.clone(),
-            resume_from,
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
             gone: false,
             slept: false,
-            _cursor: cursor,
+            cursor,
             _memory: memory,
         })
     }
@@ -159,7 +156,16 @@ impl Inlet for RingInlet {
         true
     }
 
+    fn is_orphaned(&mut self) -> bool {
+        self.check_peer();
+        self.gone || self.reader.is_closed()
+    }
+
     fn resume_from(&self) -> Option<u64> {
-        self.resume_from
+        self.cursor.resume_from()
+    }
+
+    fn first_sent(&self) -> Option<(u64, u64)> {
+        self.cursor.first_sent()
     }
 }

@@ -6,13 +6,15 @@
 //! cursor memfd: | Cursor page (4096) |                      written by both, believed by neither
 //! ```
 //!
+//! The second half of the cursor page holds what the sender says to this receiver alone, before its first frame:
+//! where it goes on if it came back, and the number and sample of that first frame.
+//!
 //! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with the last
 //! process that uses it.
 
 mod inlet;
 mod outlet;
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,7 @@ pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
 use crate::link::Overflow;
+use crate::packet::Header;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 
@@ -31,6 +34,18 @@ use super::handshake::Hello;
 
 /// The most connections whose position is remembered after their receiver left.
 const DEPARTED_MAX: usize = 1024;
+
+/// Where in the cursor page the sender's words lie.
+const WORDS_OFFSET: usize = PAGE / 2;
+const _: () = assert!(size_of::<Cursor>() <= WORDS_OFFSET);
+
+/// What the sender says to one receiver. Zeroed: nothing yet. Numbers are stored plus 1, so that 0 is none.
+#[repr(C)]
+struct Words {
+    resume_from: AtomicU64,
+    first_sequence: AtomicU64,
+    first_sample: AtomicU64,
+}
 
 /// The mapped ring; whoever uses its addresses holds it.
 pub(super) struct RingMemory {
@@ -59,6 +74,34 @@ impl CursorPage {
     fn cursor(&self) -> NonNull<Cursor> {
         self.0.start().cast()
     }
+
+    // Relaxed throughout: the sender stores the words before it publishes the receiver's first frame, and the
+    // receiver loads them after it has seen a frame.
+
+    /// The sequence number after the last packet that the connection's previous receiver had taken.
+    fn resume_from(&self) -> Option<u64> {
+        self.words().resume_from.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn set_resume_from(&self, sequence: u64) {
+        self.words().resume_from.store(sequence.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Sequence number and sample index of the first frame that was published for this receiver.
+    fn first_sent(&self) -> Option<(u64, u64)> {
+        let first = self.words().first_sequence.load(Ordering::Relaxed).checked_sub(1)?;
+        Some((first, self.words().first_sample.load(Ordering::Relaxed)))
+    }
+
+    fn set_first_sent(&self, header: &Header) {
+        self.words().first_sample.store(header.sample_index, Ordering::Relaxed);
+        self.words().first_sequence.store(header.sequence.saturating_add(1), Ordering::Relaxed);
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both sides.
+        unsafe { self.0.at(WORDS_OFFSET).cast::<Words>().as_ref() }
+    }
 }
 
 /// A receiver on its way in.
@@ -74,8 +117,6 @@ struct Arrival {
 struct Changes {
     arrivals: Vec<Arrival>,
     departures: Vec<u64>,
-    /// By connection: the sequence number after the last packet its receiver had taken.
-    departed: HashMap<String, u64>,
 }
 
 /// What the sending port's thread shares with those who bring receivers.
@@ -94,7 +135,6 @@ pub(super) struct Ticket {
     pub token: u64,
     pub cursor: SharedMemory,
     pub bell: Doorbell,
-    pub resume_from: Option<u64>,
 }
 
 impl Lobby {
@@ -117,17 +157,17 @@ impl Lobby {
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
-            Overflow::Block => Mode::Blocking { depth: hello.depth },
+            // One frame more than packets: the description of the stream may lie unread before them.
+            Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let page = CursorPage(cursor.map()?);
         let arrival =
             Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
         let mut changes = self.changes();
-        let resume_from = changes.departed.get(&hello.connection).copied();
         changes.arrivals.push(arrival);
         self.announce(changes);
-        Ok(Ticket { token, cursor, bell, resume_from })
+        Ok(Ticket { token, cursor, bell })
     }
 
     /// A receiver is gone.

@@ -1,5 +1,6 @@
 //! The sending side of the ring transports.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +9,7 @@ use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory};
 use crate::error::{Error, Result};
-use crate::packet::Header;
+use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
@@ -18,7 +19,13 @@ pub(in crate::transport) struct RingOutlet {
     // Dropped in this order: the writer before the memory it writes; the door before the lobby it fills.
     writer: Writer,
     readers: Vec<Attached>,
-    _door: Box<dyn Send>,
+    /// By connection: the sequence number after the last packet that its receiver had taken before it left.
+    departed: HashMap<String, u64>,
+    /// Where the newest frame starts.
+    newest: Option<u64>,
+    /// Whether there are readers for which nothing has been published yet.
+    fresh: bool,
+    door: Option<Box<dyn Send>>,
     lobby: Arc<Lobby>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
@@ -32,8 +39,10 @@ struct Attached {
     connection: String,
     bell: Doorbell,
     lossy: bool,
-    // Keeps the page mapped while the writer holds its address.
-    _cursor: CursorPage,
+    /// Nothing has been published for it yet.
+    fresh: bool,
+    // Also keeps the page mapped while the writer holds its address.
+    cursor: CursorPage,
 }
 
 impl RingOutlet {
@@ -56,7 +65,10 @@ impl RingOutlet {
         Ok(Self {
             writer,
             readers: Vec::new(),
-            _door: door,
+            departed: HashMap::new(),
+            newest: None,
+            fresh: false,
+            door: Some(door),
             lobby,
             memory,
             endpoint,
@@ -67,31 +79,62 @@ impl RingOutlet {
 
     fn detach(&mut self, index: usize) {
         let reader = self.readers.swap_remove(index);
-        if let Some(sequence) = self.next_unread(reader.id) {
-            let mut changes = self.lobby.changes();
-            if changes.departed.len() < DEPARTED_MAX || changes.departed.contains_key(&reader.connection) {
-                changes.departed.insert(reader.connection, sequence);
-            }
+        if let Some(sequence) = self.next_unread(reader.id)
+            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&reader.connection))
+        {
+            self.departed.insert(reader.connection, sequence);
         }
         self.writer.detach(reader.id);
     }
 
-    /// The sequence number of the first packet that a reader has not released.
+    /// The sequence number of the first packet that a reader has not released, sent or yet to be sent. Of one that
+    /// has been overtaken, which loses packets by its own policy, that of the next.
     fn next_unread(&self, reader: ReaderId) -> Option<u64> {
         let (position, _) = self.writer.released(reader)?;
         let head = self.writer.position();
-        if position >= head {
-            return None;
+        if position < head && head - position <= self.memory.capacity as u64 {
+            return self.header_at(position).map(|header| header.sequence);
         }
+        let newest = self.header_at(self.newest?)?;
+        Some(newest.sequence + u64::from(newest.kind == Kind::Data as u8))
+    }
+
+    /// The header of the frame that starts there and has not been overwritten.
+    fn header_at(&self, position: u64) -> Option<Header> {
         let offset = position as usize % self.memory.capacity;
-        // SAFETY: the frame at `position` is published and, being unread by a blocking reader, not overwritten
-        // (for a lossy one the number may be garbage-free but newer: this thread is the only writer, so the
-        // bytes are stable now). A frame has a 16-byte ring header and then ours, all within the mirror.
+        // SAFETY: a frame has a 16-byte ring header and then ours, all within the mirror; it is published and not
+        // overwritten, and this thread is the only writer, so the bytes are stable.
         let header = unsafe {
             let at = self.memory.data().as_ptr().add(offset + 16);
-            std::slice::from_raw_parts(at, crate::packet::HEADER_BYTES)
+            std::slice::from_raw_parts(at, HEADER_BYTES)
         };
-        Header::read(header).map(|header| header.sequence)
+        Header::read(header)
+    }
+
+    /// Tells the fresh readers what their first frame is: a lossy one may never get to see it.
+    #[cold]
+    fn greet(&mut self) {
+        self.fresh = false;
+        let Some(header) = Header::read(self.writer.reserved()) else { return };
+        for reader in self.readers.iter_mut().filter(|reader| reader.fresh) {
+            reader.fresh = false;
+            reader.cursor.set_first_sent(&header);
+        }
+    }
+
+    /// Lets those go who left. Their places are free then; newcomers wait until they can be told of the stream.
+    fn see_out(&mut self) {
+        let departures = std::mem::take(&mut self.lobby.changes().departures);
+        let mut early = Vec::new();
+        for token in departures {
+            match self.readers.iter().position(|reader| reader.token == token) {
+                Some(index) => self.detach(index),
+                None => early.push(token),
+            }
+        }
+        // Whoever left before it was let in must not be let in.
+        let mut changes = self.lobby.changes();
+        changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
     }
 
     /// Throws out a reader that broke the rules.
@@ -132,7 +175,7 @@ impl RingOutlet {
     fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<()> {
         let mut waiting = false;
         let outcome = loop {
-            self.admit();
+            self.see_out();
             if wait.heeds_stop() && self.stop.is_stopped() {
                 break Err(Error::Stopped);
             }
@@ -186,13 +229,15 @@ impl Outlet for RingOutlet {
             return false;
         }
         self.lobby.changed.swap(false, Ordering::Acquire);
-        let (arrivals, departures) = {
-            let mut changes = self.lobby.changes();
-            (std::mem::take(&mut changes.arrivals), std::mem::take(&mut changes.departures))
-        };
+        // First those who left: a newcomer may come in the place of one of them.
+        self.see_out();
+        let arrivals = std::mem::take(&mut self.lobby.changes().arrivals);
         let arrived = !arrivals.is_empty();
         for arrival in arrivals {
-            // SAFETY: the page is fresh, of a Cursor's size, and stays mapped in `_cursor` until detached.
+            if let Some(sequence) = self.departed.remove(&arrival.connection) {
+                arrival.cursor.set_resume_from(sequence);
+            }
+            // SAFETY: the page is fresh, of a Cursor's size, and stays mapped in `cursor` until detached.
             let id = unsafe { self.writer.attach(arrival.cursor.cursor(), arrival.mode) };
             self.readers.push(Attached {
                 id,
@@ -200,13 +245,10 @@ impl Outlet for RingOutlet {
                 connection: arrival.connection,
                 bell: arrival.bell,
                 lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
-                _cursor: arrival.cursor,
+                fresh: true,
+                cursor: arrival.cursor,
             });
-        }
-        for token in departures {
-            if let Some(index) = self.readers.iter().position(|reader| reader.token == token) {
-                self.detach(index);
-            }
+            self.fresh = true;
         }
         arrived
     }
@@ -225,6 +267,10 @@ impl Outlet for RingOutlet {
     }
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
+        if self.fresh {
+            self.greet();
+        }
+        self.newest = Some(self.writer.position());
         self.writer.publish(bytes);
         let readers = &self.readers;
         self.writer.for_each_sleeper(|id| {
@@ -247,7 +293,16 @@ impl Outlet for RingOutlet {
 
 impl Drop for RingOutlet {
     fn drop(&mut self) {
-        self.admit();
+        self.door = None;
+        let newest = self.newest.and_then(|position| self.header_at(position));
+        if self.admit()
+            && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
+            && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
+        {
+            // Who came after the end must still hear of it; whoever has heard it does not listen any more.
+            place.copy_from_slice(bytemuck::bytes_of(&end));
+            self.writer.publish(HEADER_BYTES);
+        }
         self.writer.close();
         self.readers.iter().for_each(|reader| reader.bell.ring());
     }

@@ -38,7 +38,7 @@ struct Shared {
 }
 
 struct Job {
-    socket: Socket,
+    socket: Arc<Socket>,
     bytes: Vec<u8>,
     sent: usize,
     tail: Arc<Tail>,
@@ -57,7 +57,7 @@ impl Flusher {
         Ok(Self { shared, thread })
     }
 
-    pub(super) fn finish(&self, socket: Socket, bytes: &[u8]) -> Arc<Tail> {
+    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<Tail> {
         let tail = Arc::new(Tail { done: AtomicBool::new(false) });
         let job = Job { socket, bytes: bytes.to_vec(), sent: 0, tail: Arc::clone(&tail) };
         self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
@@ -98,7 +98,7 @@ impl Job {
     /// Writes what the socket takes; true when there is nothing left to do, also when the peer is gone.
     fn advance(&mut self) -> bool {
         while self.sent < self.bytes.len() {
-            match (&self.socket).write(&self.bytes[self.sent..]) {
+            match (&mut &*self.socket).write(&self.bytes[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return false,

@@ -19,7 +19,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 256 * 1024;
 
 /// One connection's frames, read in large pieces and used in place.
-pub(in crate::transport) struct StreamInlet {
+pub(crate) struct StreamInlet {
     socket: Socket,
     connection: String,
     buffer: AlignedBuffer,
@@ -32,11 +32,7 @@ pub(in crate::transport) struct StreamInlet {
 
 impl StreamInlet {
     /// Shakes hands on a fresh connection.
-    pub(in crate::transport) fn connect(
-        socket: Socket,
-        endpoint: &Endpoint,
-        request: &Connect,
-    ) -> Result<Self> {
+    pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &Connect) -> Result<Self> {
         let peer = &request.connection;
         let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
         socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
@@ -154,6 +150,10 @@ impl Inlet for StreamInlet {
 
     fn check_peer(&mut self) {
         // Reading tells.
+    }
+
+    fn is_orphaned(&mut self) -> bool {
+        self.gone || self.socket.has_hung_up()
     }
 
     fn resume_from(&self) -> Option<u64> {

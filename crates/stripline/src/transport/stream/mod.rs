@@ -12,7 +12,7 @@ mod inlet;
 mod outlet;
 
 pub(crate) use buffer::AlignedBuffer;
-pub(super) use inlet::StreamInlet;
+pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;

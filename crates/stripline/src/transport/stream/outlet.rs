@@ -1,16 +1,15 @@
 //! The sending side of a byte stream.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::flusher::{Flusher, Tail};
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::Overflow;
-use crate::packet::Header;
+use crate::packet::{Header, Kind};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::{Listener, Socket};
@@ -18,8 +17,8 @@ use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::reception::{Greeter, Reception};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
-/// The most connections whose position is remembered after their receiver left.
-const DEPARTED_MAX: usize = 1024;
+/// Connections above which those whose receivers left are forgotten.
+const SEATS_MAX: usize = 1024;
 
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
@@ -29,26 +28,45 @@ pub(in crate::transport) struct StreamOutlet {
     frame: AlignedBuffer,
     frame_max: usize,
     flusher: Option<Flusher>,
+    /// The number of the next packet.
+    next_sequence: u64,
     stop: Stop,
-    _reception: Reception,
+    reception: Option<Reception>,
 }
 
 struct Receiver {
-    socket: Socket,
+    socket: Arc<Socket>,
     connection: String,
     blocks: bool,
     /// A frame that the socket took only in part.
     tail: Option<Arc<Tail>>,
-    /// Number after the last packet that the socket took whole or in part.
-    next_sequence: u64,
+    /// What one that does not block could not be told yet, but must be: the stream and the end.
+    postponed: Vec<u8>,
+    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
+    next_sequence: Arc<AtomicU64>,
     dead: bool,
+}
+
+const NOTHING_YET: u64 = u64::MAX;
+
+/// What is remembered of a connection, also when its receiver is gone.
+struct Seat {
+    connection: String,
+    socket: Weak<Socket>,
+    next_sequence: Arc<AtomicU64>,
+}
+
+impl Seat {
+    fn is_free(&self) -> bool {
+        self.socket.upgrade().is_none_or(|socket| socket.has_hung_up())
+    }
 }
 
 struct Lobby {
     changed: AtomicBool,
     bell: Doorbell,
     arrivals: Mutex<Vec<Receiver>>,
-    departed: Mutex<HashMap<String, u64>>,
+    seats: Mutex<Vec<Seat>>,
 }
 
 impl StreamOutlet {
@@ -57,7 +75,7 @@ impl StreamOutlet {
             changed: AtomicBool::new(false),
             bell: Doorbell::new()?,
             arrivals: Mutex::default(),
-            departed: Mutex::default(),
+            seats: Mutex::default(),
         });
         let greeter = StreamGreeter {
             lobby: Arc::clone(&lobby),
@@ -72,30 +90,41 @@ impl StreamOutlet {
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
             flusher: None,
+            next_sequence: 0,
             stop: request.stop,
-            _reception: Reception::open(listener, greeter)?,
+            reception: Some(Reception::open(listener, greeter)?),
         })
     }
 
     fn bury(&mut self) {
-        let departed = &self.lobby.departed;
         self.receivers.retain(|receiver| {
             if receiver.dead {
-                let mut departed = lock(departed);
-                if departed.len() < DEPARTED_MAX || departed.contains_key(&receiver.connection) {
-                    departed.insert(receiver.connection.clone(), receiver.next_sequence);
-                }
                 receiver.socket.close();
             }
             !receiver.dead
         });
     }
 
-    /// Waits until no blocking receiver has a frame on its way.
-    fn await_tails(&mut self, wait: Wait) -> Result<()> {
+    /// Whether the receiver's socket is free for another frame; what was postponed goes first.
+    fn settle(&mut self, index: usize) -> bool {
+        if !self.receivers[index].settle() {
+            return false;
+        }
+        let postponed = std::mem::take(&mut self.receivers[index].postponed);
+        if postponed.is_empty() {
+            return true;
+        }
+        if self.hand_over(index, &postponed).is_err() {
+            self.receivers[index].dead = true;
+        }
+        false
+    }
+
+    /// Waits until no receiver that counts has a frame on its way.
+    fn await_tails(&mut self, wait: Wait, counts: fn(&Receiver) -> bool) -> Result<()> {
         loop {
-            self.admit();
-            let busy = self.receivers.iter_mut().position(|receiver| receiver.blocks && !receiver.settle());
+            let busy = (0..self.receivers.len())
+                .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
             let Some(busy) = busy else { return Ok(()) };
             let full = Error::Full { connection: self.receivers[busy].connection.clone() };
             if matches!(wait, Wait::Never) {
@@ -116,17 +145,20 @@ impl StreamOutlet {
         }
     }
 
-    fn hand_over(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
-        if self.flusher.is_none() {
-            self.flusher = Some(Flusher::start(self.lobby.bell.clone())?);
-        }
+    fn hand_over(&mut self, index: usize, rest: &[u8]) -> Result<()> {
+        let flusher = match &self.flusher {
+            Some(flusher) => flusher,
+            None => self.flusher.insert(Flusher::start(self.lobby.bell.clone())?),
+        };
         let receiver = &mut self.receivers[index];
-        if let Some(flusher) = &self.flusher {
-            let socket =
-                receiver.socket.try_clone().map_err(|e| Error::system("cannot duplicate a socket", e))?;
-            receiver.tail = Some(flusher.finish(socket, &self.frame.bytes()[sent..bytes]));
-        }
+        receiver.tail = Some(flusher.finish(Arc::clone(&receiver.socket), rest));
         Ok(())
+    }
+
+    /// Hands over the rest of the frame being sent.
+    fn hand_over_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
+        let rest = self.frame.bytes()[sent..bytes].to_vec();
+        self.hand_over(index, &rest)
     }
 
     /// Writes the frame to one receiver as the wait allows.
@@ -134,17 +166,22 @@ impl StreamOutlet {
         let mut sent = 0;
         while sent < bytes {
             let receiver = &mut self.receivers[index];
-            match (&receiver.socket).write(&self.frame.bytes()[sent..bytes]) {
+            match (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]) {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if !receiver.blocks {
                         // All or nothing: its loss is counted by the receiver from the sequence numbers.
-                        return if sent == 0 { Ok(()) } else { self.hand_over(index, sent, bytes) };
+                        return if sent == 0 {
+                            receiver.postpone(&self.frame.bytes()[..bytes]);
+                            Ok(())
+                        } else {
+                            self.hand_over_from(index, sent, bytes)
+                        };
                     }
                     let stopped = wait.heeds_stop() && self.stop.is_stopped();
                     if stopped || matches!(wait, Wait::Never) {
-                        return self.hand_over(index, sent, bytes);
+                        return self.hand_over_from(index, sent, bytes);
                     }
                     let mut sleep = Sleep::default();
                     sleep.writable(receiver.socket.as_fd());
@@ -152,7 +189,7 @@ impl StreamOutlet {
                         sleep.readable(self.stop.bell().as_fd());
                     }
                     if !sleep.until(wait.deadline())? {
-                        return self.hand_over(index, sent, bytes);
+                        return self.hand_over_from(index, sent, bytes);
                     }
                 }
                 // Broken pipe or reset: the receiver died; what it had is its own loss.
@@ -174,6 +211,16 @@ impl Receiver {
         }
         self.tail.is_none()
     }
+
+    /// Remembers a frame that had no room, if it is one that must not be lost.
+    fn postpone(&mut self, frame: &[u8]) {
+        match Header::read(frame).and_then(|header| Kind::parse(header.kind)) {
+            // No packet goes before what is postponed: of two descriptions, the older describes nothing.
+            Some(Kind::Stream) => self.postponed = frame.to_vec(),
+            Some(Kind::End) => self.postponed.extend_from_slice(frame),
+            Some(Kind::Data) | None => {}
+        }
+    }
 }
 
 impl Outlet for StreamOutlet {
@@ -186,7 +233,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn receivers(&self) -> usize {
-        self.receivers.len()
+        self.receivers.iter().filter(|receiver| !receiver.socket.has_hung_up()).count()
     }
 
     fn is_lossy(&self) -> bool {
@@ -201,7 +248,11 @@ impl Outlet for StreamOutlet {
         self.lobby.changed.swap(false, Ordering::Acquire);
         let arrivals = std::mem::take(&mut *lock(&self.lobby.arrivals));
         let arrived = !arrivals.is_empty();
-        self.receivers.extend(arrivals);
+        for receiver in arrivals {
+            // Relaxed: a hint for the one who comes after it.
+            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            self.receivers.push(receiver);
+        }
         arrived
     }
 
@@ -210,7 +261,7 @@ impl Outlet for StreamOutlet {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
-            self.await_tails(wait)?;
+            self.await_tails(wait, |receiver| receiver.blocks)?;
         }
         self.frame.grow(bytes.next_multiple_of(16));
         Ok(&mut self.frame.bytes_mut()[..bytes])
@@ -223,13 +274,16 @@ impl Outlet for StreamOutlet {
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()> {
         let whole = bytes.next_multiple_of(16);
         self.frame.bytes_mut()[bytes..whole].fill(0);
-        let sequence = Header::read(self.frame.bytes()).map_or(0, |header| header.sequence);
+        if let Some(header) = Header::read(self.frame.bytes()) {
+            self.next_sequence = header.sequence + u64::from(header.kind == Kind::Data as u8);
+        }
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
-            if !self.receivers[index].settle() {
+            if !self.settle(index) {
+                self.receivers[index].postpone(&self.frame.bytes()[..whole]);
                 continue;
             }
-            self.receivers[index].next_sequence = sequence.wrapping_add(1);
+            self.receivers[index].next_sequence.store(self.next_sequence, Ordering::Relaxed);
             if let Err(error) = self.send_to(index, whole, wait) {
                 outcome = Err(error);
             }
@@ -243,12 +297,23 @@ impl Outlet for StreamOutlet {
     fn cancel(&mut self) {}
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
-        self.await_tails(wait)
+        self.await_tails(wait, |_| true)
     }
 }
 
 impl Drop for StreamOutlet {
     fn drop(&mut self) {
+        self.reception = None;
+        let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
+        let before = self.receivers.len();
+        if self.admit()
+            && let Some(end) = end
+        {
+            // Who came after the end must still hear of it. A fresh socket has room for it.
+            for receiver in &self.receivers[before..] {
+                let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
+            }
+        }
         if let Some(flusher) = self.flusher.take() {
             flusher.stop();
         }
@@ -265,25 +330,48 @@ struct StreamGreeter {
 impl Greeter for StreamGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
-        let resume_from = lock(&self.lobby.departed).get(&hello.connection).copied();
+        let resume_from = self.take_seat(&hello.connection);
         let answer = Answer::Welcome(Welcome { key: self.keys[1], resume_from, ring: self.buffer });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
+        let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
+        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
+        // Flag and lock first: once the receiver has its answer, it gets the very next packet.
+        let mut arrivals = lock(&self.lobby.arrivals);
+        // Release: pairs with the writer's look, which then takes the lock.
+        self.lobby.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        lock(&self.lobby.arrivals).push(Receiver {
-            socket: socket.try_clone().map_err(|e| e.to_string())?,
+        let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
+        lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
+        arrivals.push(Receiver {
+            socket: kept,
             connection: hello.connection,
             blocks: hello.overflow == Overflow::Block,
             tail: None,
-            next_sequence: 0,
+            postponed: Vec::new(),
+            next_sequence,
             dead: false,
         });
-        // Release: pairs with the writer's look, which then takes the lock.
-        self.lobby.changed.store(true, Ordering::Release);
+        drop(arrivals);
         self.lobby.bell.ring();
         Ok(None)
     }
 
     fn gone(&mut self, _: u64) {}
+}
+
+impl StreamGreeter {
+    /// If a receiver of that connection is gone: where the one who comes in its place goes on.
+    fn take_seat(&self, connection: &str) -> Option<u64> {
+        let mut seats = lock(&self.lobby.seats);
+        let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
+        let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
+        if seats.len() >= SEATS_MAX
+            && let Some(oldest) = seats.iter().position(Seat::is_free)
+        {
+            seats.remove(oldest);
+        }
+        next.filter(|next| *next != NOTHING_YET)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,276 @@
+//! Doors for the fuzz targets to what is private: compiled under `cfg(fuzzing)` only, and no part of the
+//! interface. Each takes what a peer may have sent and answers with what the target can check.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::component::control::{Channel, Order, Report};
+use crate::link::{
+    ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
+};
+use crate::node::rendezvous::{Guest, Host, Household, Offer};
+use crate::node::{MessageSubscriber, Subscriber};
+use crate::payload::TypeName;
+use crate::sys::socket::{Listener, Socket};
+use crate::transport::handshake::{self, Answer, Collector, Hello, Welcome};
+use crate::transport::stream::StreamInlet;
+use crate::transport::{Connect, Endpoint, Inlet, Next, Stop, pump, random};
+use crate::{Error, Result, Sample};
+
+/// The keys of every endpoint here.
+pub const KEYS: [u64; 2] = [1, 2];
+
+fn endpoint() -> Endpoint {
+    Endpoint { transport: "uds".into(), address: "fuzz".into(), keys: KEYS }
+}
+
+fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<Box<dyn Inlet>> {
+    let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
+    let request = Connect { connection: connection.into(), payload: TypeName::of::<u8>(), options };
+    let inlet = StreamInlet::connect(Socket::Unix(socket), &endpoint(), &request)?;
+    pump::for_policy(Box::new(inlet), &request)
+}
+
+/// The answer that lets a receiver in.
+pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
+    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, ring })).unwrap_or_default()
+}
+
+/// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered
+/// already, or hung up.
+pub struct Frames(Box<dyn Inlet>);
+
+/// What [`Frames`] has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A frame.
+    Frame(Vec<u8>),
+    /// Nothing yet.
+    Empty,
+    /// Nothing will come.
+    Gone,
+}
+
+impl Frames {
+    /// Shakes hands.
+    ///
+    /// # Errors
+    /// As any transport's.
+    pub fn connect(socket: UnixStream) -> Result<Self> {
+        connect(socket, "a -> b", Overflow::Block).map(Self)
+    }
+
+    /// The next frame, already released.
+    ///
+    /// # Errors
+    /// As any transport's.
+    pub fn take(&mut self) -> Result<Seen> {
+        let seen = match self.0.try_next()? {
+            Next::Frame(frame) => Seen::Frame(frame.to_vec()),
+            Next::Empty => return Ok(Seen::Empty),
+            Next::Gone => return Ok(Seen::Gone),
+        };
+        self.0.release();
+        Ok(seen)
+    }
+}
+
+/// What connects senders to a port.
+pub struct Switchboard {
+    mailbox: Arc<Mailbox>,
+    stats: Arc<ConnectionStats>,
+}
+
+impl Switchboard {
+    /// A port that nobody sends to yet; all its connections count together.
+    ///
+    /// # Errors
+    /// When descriptors are lacking.
+    pub fn subscriber<T: Sample>(overflow: Overflow) -> Result<(Self, Subscriber<T>)> {
+        let (switchboard, incoming) = Self::incoming(overflow, Some(size_of::<T>()))?;
+        Ok((switchboard, Subscriber::new(incoming)?))
+    }
+
+    /// The same for messages.
+    ///
+    /// # Errors
+    /// When descriptors are lacking.
+    pub fn messages<M: DeserializeOwned>() -> Result<(Self, MessageSubscriber<M>)> {
+        let (switchboard, incoming) = Self::incoming(Overflow::Block, None)?;
+        Ok((switchboard, MessageSubscriber::new(Subscriber::new(incoming)?)))
+    }
+
+    fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {
+        let (mailbox, stats) = (Arc::new(Mailbox::new()?), Arc::new(ConnectionStats::default()));
+        let its = Arc::clone(&stats);
+        let stats_for = Arc::new(move |_: &str| (Arc::clone(&its), overflow));
+        let incoming =
+            Incoming::new("in".into(), Arc::clone(&mailbox), stats_for, Stop::new()?, true, sample_bytes);
+        Ok((Self { mailbox, stats }, incoming))
+    }
+
+    /// Connects a sender, whose end of the socket is returned: what is written there are frames.
+    ///
+    /// # Errors
+    /// When descriptors or threads are lacking.
+    pub fn connect(
+        &self,
+        connection: &str,
+        overflow: Overflow,
+        resume_from: Option<u64>,
+    ) -> Result<UnixStream> {
+        let (mut ours, theirs) = UnixStream::pair().map_err(|e| Error::system("socketpair", e))?;
+        let answer = welcome(LinkOptions::BUFFER_MIN, resume_from);
+        ours.write_all(&answer).map_err(|e| Error::system("write", e))?;
+        let inlet = connect(theirs, connection, overflow)?;
+        self.mailbox.deliver(Delivery::Connected(connection.into(), inlet));
+        Ok(ours)
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> ConnectionReport {
+        self.stats.counters("all")
+    }
+}
+
+/// Reads one handshake message, each piece after one that was not there yet; with what is left of the piece
+/// in which it ended.
+///
+/// # Errors
+/// What the other side did wrong.
+pub fn collect<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> std::result::Result<Option<(Vec<u8>, &'a [u8])>, String> {
+    /// A non-blocking reader whose end is "would block".
+    struct Trickle<'a>(&'a [u8]);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                read => Ok(read),
+            }
+        }
+    }
+
+    let mut collector = Collector::default();
+    for piece in pieces {
+        let mut from = Trickle(piece);
+        if let Some(body) = collector.read(&mut from)? {
+            return Ok(Some((body, from.0)));
+        }
+    }
+    Ok(None)
+}
+
+/// The length that a handshake's prefix announces.
+///
+/// # Errors
+/// What the other side did wrong.
+pub fn body_length(prefix: &[u8; handshake::PREFIX_BYTES]) -> std::result::Result<usize, String> {
+    handshake::body_length(prefix)
+}
+
+/// A handshake's body as both messages, each said again; whether the sending side would let it in.
+pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
+    let hello = handshake::decode::<Hello>(body).ok();
+    let answer = handshake::decode::<Answer>(body).ok();
+    let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>()).is_ok());
+    // Its errors are texts for people.
+    let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());
+    let said = |message: Option<Result<Vec<u8>>>| message.and_then(Result::ok);
+    (said(hello.map(|h| handshake::encode(&h))), said(answer.map(|a| handshake::encode(&a))), passes)
+}
+
+/// What a component process hears from these pieces: each word as JSON; and whether all was sound.
+pub fn orders<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+    let (orders, sound) = listen::<Report, Order>(pieces);
+    (orders.iter().map(json).collect(), sound)
+}
+
+/// What the launcher hears from these pieces, likewise; it adds up what the components measured.
+pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+    let (words, sound) = listen::<Order, Report>(pieces);
+    let mut sum = ReportWithTimes::default();
+    for word in &words {
+        if let Report::Ended { reports, .. } = word {
+            reports.iter().for_each(|report| sum.add(report));
+        }
+    }
+    let _ = (sum.latency.percentiles(), sum.queued.percentiles(), sum.service.percentiles());
+    (words.iter().map(json).collect(), sound)
+}
+
+fn listen<'a, S: Serialize, R: DeserializeOwned>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<R>, bool) {
+    let mut words = VecDeque::new();
+    let Ok((mut ours, theirs)) = UnixStream::pair() else { return (Vec::new(), true) };
+    let mut channel = Channel::<S, R>::new(theirs);
+    for piece in pieces.filter(|piece| !piece.is_empty()) {
+        if ours.write_all(piece).is_err() || channel.receive(&mut words).is_err() {
+            return (words.into(), false);
+        }
+    }
+    (words.into(), true)
+}
+
+fn json(word: &impl Serialize) -> String {
+    serde_json::to_string(word).unwrap_or_default()
+}
+
+/// A host of a domain, without its thread, and what it has heard of.
+pub struct Domain {
+    host: Host,
+    news: News,
+}
+
+/// What a [`Domain`] has heard.
+#[derive(Default)]
+struct News {
+    learned: Vec<String>,
+    forgotten: usize,
+}
+
+impl Household for News {
+    fn offers(&mut self) -> (Vec<Offer>, bool) {
+        (Vec::new(), false)
+    }
+
+    fn learn(&mut self, offer: Offer) {
+        self.learned.push(json(&offer));
+    }
+
+    fn forget(&mut self, _: &str) {
+        self.forgotten += 1;
+    }
+}
+
+impl Domain {
+    /// One without guests.
+    ///
+    /// # Errors
+    /// When descriptors are lacking.
+    pub fn new() -> Result<Self> {
+        let listener = Listener::unix(&format!("stripline-fuzz-{:016x}", random()?))?;
+        Ok(Self { host: Host { listener, guests: Vec::new(), own: Vec::new() }, news: News::default() })
+    }
+
+    /// Lets a guest in.
+    pub fn welcome(&mut self, guest: UnixStream) {
+        self.host.welcome(Guest::new(guest));
+    }
+
+    /// Hears what the guests have said.
+    pub fn hear(&mut self) {
+        self.host.hear_all(&mut self.news);
+    }
+
+    /// Guests that are there, offers heard of (as JSON), and how many were taken back.
+    pub fn state(&self) -> (usize, &[String], usize) {
+        (self.host.guests.len(), &self.news.learned, self.news.forgotten)
+    }
+}

@@ -1,0 +1,227 @@
+//! Any sequence of operations, on one thread, against the plainest model there is: a queue for each receiver.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use stripline::node::{Node, Publisher, Subscriber};
+use stripline::{Error, GapReason, Received};
+
+use crate::support::{await_that, expect_end, node, take};
+
+/// Packets that may wait on every transport; `send` is only called where it cannot block.
+const DEPTH: usize = 8;
+const TOPIC: &str = "modelled";
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Send(usize),
+    TrySend(usize),
+    SendTooMuch,
+    Loan {
+        samples: usize,
+        sent: bool,
+    },
+    Describe(u8),
+    /// By one of the receivers there are.
+    Receive(usize),
+    TryReceive(usize),
+    Join,
+    Leave(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::{Describe, Join, Leave, Loan, Receive, Send, SendTooMuch, TryReceive, TrySend};
+    prop_oneof![
+        6 => (0..500_usize).prop_map(Send),
+        6 => (0..500_usize).prop_map(TrySend),
+        1 => Just(SendTooMuch),
+        2 => (0..500_usize, any::<bool>()).prop_map(|(samples, sent)| Loan { samples, sent }),
+        1 => (0..3_u8).prop_map(Describe),
+        10 => any::<usize>().prop_map(Receive),
+        3 => any::<usize>().prop_map(TryReceive),
+        1 => Just(Join),
+        1 => any::<usize>().prop_map(Leave),
+    ]
+}
+
+pub fn any_sequence_of_operations_matches_the_model(transport: &'static str) {
+    let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
+    let operations = proptest::collection::vec(operation(), 1..120);
+    let outcome = TestRunner::new(config).run(&operations, |operations| {
+        let node = node(transport, &format!("depth = {DEPTH}\nbuffer = 65536"));
+        let mut model = Model::new(&node);
+        operations.iter().for_each(|operation| model.perform(&node, operation));
+        model.end();
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Expected {
+    sequence: u64,
+    samples: Vec<u16>,
+    stream: String,
+}
+
+struct Seat {
+    subscriber: Subscriber<u16>,
+    queue: VecDeque<Expected>,
+    /// Descriptions of streams that may lie unread among the packets, at most.
+    descriptions: usize,
+    /// It took the place of one that left, and is told what that one missed.
+    may_resume: bool,
+}
+
+struct Model {
+    publisher: Publisher<u16>,
+    seats: Vec<Seat>,
+    sequence: u64,
+    stream: String,
+    /// Whether everybody has been told of the stream.
+    described: bool,
+    somebody_left: bool,
+}
+
+impl Model {
+    fn new(node: &Node) -> Self {
+        let publisher = node.publisher(TOPIC).unwrap();
+        let stream = TOPIC.into();
+        Self { publisher, seats: Vec::new(), sequence: 0, stream, described: false, somebody_left: false }
+    }
+
+    /// Whether every receiver takes another packet for certain: one description may wait besides the packets.
+    fn has_room(&self) -> bool {
+        let needed = usize::from(!self.described);
+        self.seats.iter().all(|seat| seat.queue.len() + seat.descriptions + needed <= DEPTH)
+    }
+
+    /// A packet is tried to be sent: the description that is due goes first, and stays sent.
+    fn describe(&mut self) {
+        if !std::mem::replace(&mut self.described, true) {
+            self.seats.iter_mut().for_each(|seat| seat.descriptions += 1);
+        }
+    }
+
+    fn await_seats(&mut self) {
+        let count = self.seats.len();
+        await_that("those who are there are known", || self.publisher.receivers() == count);
+    }
+
+    fn accepted(&mut self, samples: Vec<u16>) {
+        let expected = Expected { sequence: self.sequence, samples, stream: self.stream.clone() };
+        self.seats.iter_mut().for_each(|seat| seat.queue.push_back(expected.clone()));
+        self.sequence += 1;
+    }
+
+    fn perform(&mut self, node: &Node, operation: &Operation) {
+        use Operation::{Loan, Send, SendTooMuch, TrySend};
+        let samples = |count: usize, sequence: u64| vec![sequence as u16; count];
+        let had_room = self.has_room();
+        if matches!(operation, Send(_) | TrySend(_) | SendTooMuch | Loan { .. }) {
+            self.describe();
+        }
+        match *operation {
+            Operation::Send(count) if had_room => {
+                let samples = samples(count, self.sequence);
+                self.publisher.send(&samples).unwrap();
+                self.accepted(samples);
+            }
+            Operation::Send(count) | Operation::TrySend(count) => {
+                let samples = samples(count, self.sequence);
+                match self.publisher.try_send(&samples) {
+                    Ok(()) => self.accepted(samples),
+                    Err(Error::Full { .. }) => {
+                        assert!(!had_room, "full with room for everybody");
+                        // The description may have been what had no room, and is then still due.
+                        self.described = false;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Operation::SendTooMuch => {
+                let samples = vec![0; self.publisher.samples_max() + 1];
+                let outcome = self.publisher.try_send(&samples);
+                // A description that is due goes first, and may find no room.
+                assert!(matches!(outcome, Err(Error::TooLarge { .. } | Error::Full { .. })));
+                self.described &= had_room;
+            }
+            Operation::Loan { samples: count, sent } => {
+                let samples = samples(count, self.sequence);
+                let loaned = self.publisher.try_loan(count).map(|mut loan| {
+                    loan.copy_from_slice(&samples);
+                    if sent { loan.send() } else { Ok(()) }
+                });
+                self.described &= loaned.is_ok();
+                if let (Ok(outcome), true) = (loaned, sent) {
+                    outcome.unwrap();
+                    self.accepted(samples);
+                }
+            }
+            Operation::Describe(number) => {
+                let stream = format!("stream {number}");
+                self.described &= stream == self.stream;
+                self.stream = stream;
+                self.publisher.set_stream(stripline::StreamInfo::new(&self.stream));
+            }
+            Operation::Receive(index) | Operation::TryReceive(index) if !self.seats.is_empty() => {
+                let index = index % self.seats.len();
+                let waits = matches!(operation, Operation::Receive(_));
+                self.seats[index].receive(waits);
+            }
+            Operation::Join if self.seats.len() < 4 => {
+                let subscriber = node.subscriber(TOPIC).unwrap();
+                let may_resume = self.somebody_left;
+                self.seats.push(Seat { subscriber, queue: VecDeque::new(), descriptions: 0, may_resume });
+                self.described = false;
+                self.await_seats();
+            }
+            Operation::Leave(index) if !self.seats.is_empty() => {
+                self.seats.swap_remove(index % self.seats.len());
+                self.somebody_left = true;
+                self.await_seats();
+            }
+            Operation::Receive(_) | Operation::TryReceive(_) | Operation::Join | Operation::Leave(_) => {}
+        }
+        assert_eq!(self.publisher.sequence(), self.sequence);
+    }
+
+    fn end(self) {
+        let Self { publisher, mut seats, .. } = self;
+        // The end needs room, too.
+        for seat in &mut seats {
+            while !seat.queue.is_empty() {
+                seat.receive(true);
+            }
+        }
+        publisher.finish().unwrap();
+        seats.iter_mut().for_each(|seat| expect_end(&mut seat.subscriber));
+    }
+}
+
+impl Seat {
+    fn receive(&mut self, waits: bool) {
+        let Some(expected) = self.queue.pop_front() else {
+            assert!(matches!(self.subscriber.try_receive().unwrap(), Received::Empty));
+            self.descriptions = 0;
+            return;
+        };
+        if !waits && let Received::Packet(packet) = self.subscriber.try_receive().unwrap() {
+            assert_eq!((packet.sequence(), packet.to_vec()), (expected.sequence, expected.samples));
+            self.may_resume = false;
+            return;
+        }
+        // A try may come too early where the kernel is on the way; then it is the same as waiting.
+        let parcel = take(&mut self.subscriber);
+        let got = Expected { sequence: parcel.sequence, samples: parcel.samples, stream: parcel.stream };
+        assert_eq!(got, expected);
+        if let Some(gap) = parcel.gap {
+            assert!(self.may_resume, "{gap:?}");
+            assert_eq!((gap.reason, gap.first + gap.packets), (GapReason::PeerRestart, expected.sequence));
+        }
+        self.may_resume = false;
+    }
+}

@@ -1,0 +1,189 @@
+//! Section 5: peers that come back.
+
+use stripline::{Gap, GapReason};
+
+use crate::puppet::{Puppet, SAMPLES, refuses_other_processes};
+use crate::support::{
+    abstract_names, await_receivers, await_that, domain, expect_end, expect_nothing, join, node, pair,
+    refused, take, take_number, thread_names,
+};
+
+pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
+    if refuses_other_processes(transport, "a sender in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    for life in 0..3_u64 {
+        let mut sender = Puppet::start(&domain, transport, "");
+        sender.order("publish numbers");
+        sender.order("receivers 1");
+        sender.order("send 5");
+        let first = take(&mut subscriber);
+        assert_eq!(first.sequence, 0, "a sender counts from 0 again");
+        match first.gap {
+            None => assert_eq!(life, 0, "a restart is told"),
+            Some(gap) => {
+                // After the last packet of the life before; how many were never sent nobody knows.
+                assert_eq!((gap.first, gap.packets, gap.reason), (5, 0, GapReason::PeerRestart));
+                assert!(life > 0);
+            }
+        }
+        (1..5).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+        sender.kill();
+        await_that("the death is noticed", || {
+            expect_nothing(&mut subscriber);
+            subscriber.senders() == 0
+        });
+    }
+    let reports = node.connections();
+    assert_eq!(reports.iter().map(|report| report.peer_deaths).sum::<u64>(), 3);
+    assert_eq!(reports.iter().map(|report| report.gaps).sum::<u64>(), 2);
+    assert_eq!(reports.iter().map(|report| report.packets).sum::<u64>(), 15);
+}
+
+pub fn a_sender_restarted_before_its_last_packets_are_read_comes_after_them(transport: &'static str) {
+    if refuses_other_processes(transport, "a sender in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    for _ in 0..2 {
+        let mut sender = Puppet::start(&domain, transport, "");
+        sender.order("publish numbers");
+        sender.order("receivers 1");
+        sender.order("send 5");
+        sender.kill();
+    }
+    (0..5).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+    let next = take(&mut subscriber);
+    assert_eq!((next.sequence, next.gap.map(|gap| gap.reason)), (0, Some(GapReason::PeerRestart)));
+    (1..5).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+}
+
+pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) {
+    if refuses_other_processes(transport, "a sender in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    sender.order("receivers 1");
+    sender.order("send 1");
+    sender.kill();
+    take_number(&mut subscriber, 0);
+    // Dead is not ended: it is waited for.
+    await_that("the death is noticed", || {
+        expect_nothing(&mut subscriber);
+        subscriber.senders() == 0
+    });
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    sender.order("receivers 1");
+    sender.order("send 1");
+    sender.order("finish");
+    assert_eq!(take(&mut subscriber).sequence, 0);
+    expect_end(&mut subscriber);
+}
+
+/// A receiver takes some of 10 packets and is killed, more are sent, and it is started again: the number of the first
+/// packet that it gets then, and the gap before it.
+fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, Option<Gap>)> {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return None;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut publisher = node.publisher::<u64>("numbers").unwrap();
+    let mut receiver = Puppet::start(&domain, transport, "");
+    receiver.order("subscribe numbers");
+    await_receivers(&mut publisher, 1);
+    let mut send = |count: u64| {
+        for _ in 0..count {
+            publisher.send(&[publisher.sequence(); SAMPLES]).unwrap();
+        }
+        publisher.receivers()
+    };
+    send(10);
+    receiver.take(taken);
+    receiver.kill();
+    if between > 0 {
+        await_that("the sender goes on alone", || send(between) == 0);
+    }
+    let mut receiver = Puppet::start(&domain, transport, "");
+    receiver.order("subscribe numbers");
+    receiver.order("senders 1");
+    if between > 0 {
+        await_that("it is back", || send(0) == 1);
+    }
+    send(5);
+    let (first, gap) = receiver.take(1);
+    if let Some(gap) = gap {
+        assert_eq!(gap.reason, GapReason::PeerRestart);
+        assert_eq!(gap.first + gap.packets, first, "up to the first packet that it gets again");
+    }
+    Some((first, gap))
+}
+
+pub fn a_restarted_receiver_is_told_what_it_missed(transport: &'static str) {
+    if let Some((first, gap)) = restart(transport, 3, 5) {
+        assert!(first >= 15);
+        exactly_from(transport, gap, 3);
+    }
+}
+
+pub fn a_receiver_restarted_before_anybody_noticed_is_told_too(transport: &'static str) {
+    if let Some((first, gap)) = restart(transport, 3, 0) {
+        assert_eq!(first, 10);
+        match transport {
+            "shm" => exactly_from(transport, gap, 3),
+            // All ten had been accepted for it.
+            _ => assert_eq!(gap, None),
+        }
+    }
+}
+
+pub fn a_restarted_receiver_that_was_up_to_date_is_told_too(transport: &'static str) {
+    if let Some((first, gap)) = restart(transport, 10, 5) {
+        assert!(first >= 15);
+        exactly_from(transport, gap, 10);
+    }
+}
+
+/// The gap starts with the first packet that the dead receiver had not taken. Over a byte stream the sender does not
+/// know which of those that the kernel had accepted for it that is: then with the first that was not accepted.
+fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {
+    let gap = gap.expect("it is told what it missed");
+    if transport == "shm" {
+        assert_eq!(gap.first, taken);
+    } else {
+        assert!((10..15).contains(&gap.first), "{gap:?}");
+        let instead = "the gap starts with the first packet that the kernel had not accepted for it";
+        refused(transport, "a gap from the last packet that a dead receiver had taken", instead);
+    }
+}
+
+pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (descriptors, threads) = (open(), thread_names().len());
+    for rules in ["", "scope = \"none\"", "overflow = \"drop-oldest\"", "overflow = \"eject\"\ndepth = 1"] {
+        let node = node(transport, rules);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "used");
+        let gone = node.subscriber::<u64>("used").unwrap();
+        await_receivers(&mut publisher, 2);
+        drop(gone);
+        publisher.send(&[1]).unwrap();
+        take(&mut subscriber);
+        publisher.finish().unwrap();
+        expect_end(&mut subscriber);
+    }
+    await_that("the threads are gone", || thread_names().len() == threads);
+    assert_eq!(open(), descriptors);
+    let prefix = format!("conformance-{}-", std::process::id());
+    let ours = abstract_names().into_iter().find(|name| name.contains(&prefix));
+    assert_eq!(ours, None);
+}

@@ -1,0 +1,282 @@
+//! Other processes to play with: this test binary, started again, doing what it is told line by line.
+//!
+//! A puppet joins one domain and has one publisher and one subscriber of `u64` at most. Every packet it sends holds
+//! nothing but its own number, and it checks the same of those that it receives.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::transport::Reach;
+use stripline::{Gap, GapReason, Received};
+
+use crate::support::{
+    DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, state, take,
+    topics_text,
+};
+
+const DOMAIN: &str = "STRIPLINE_CONFORMANCE_DOMAIN";
+const TOPICS: &str = "STRIPLINE_CONFORMANCE_TOPICS";
+/// Before every answer, because the test harness writes to the same pipe.
+const MARK: &str = "@@";
+/// Samples of a puppet's packet: 8000 bytes.
+pub const SAMPLES: usize = 1000;
+
+/// A process that does what it is told. Killed and waited for when dropped.
+pub struct Puppet {
+    child: Child,
+    orders: ChildStdin,
+    answers: Receiver<String>,
+    complaints: Arc<Mutex<String>>,
+}
+
+impl Puppet {
+    /// Starts one, in a domain, with the rules of all topics.
+    pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
+            .env(DOMAIN, domain)
+            .env(TOPICS, topics_text(transport, rules))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, answers) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, answer)) = line.split_once(MARK) {
+                    let _ = tell.send(answer.trim().to_string());
+                }
+            }
+        });
+        let complaints = Arc::new(Mutex::new(String::new()));
+        let (lines, its) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&complaints));
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                its.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        let orders = child.stdin.take().unwrap();
+        let mut puppet = Self { child, orders, answers, complaints };
+        assert_eq!(puppet.answer(), "ready");
+        puppet
+    }
+
+    /// Gives an order and waits until it is carried out; the answer.
+    pub fn order(&mut self, order: &str) -> String {
+        self.begin(order);
+        self.answer()
+    }
+
+    /// Gives an order that may not end before something else happens.
+    pub fn begin(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    /// What the order before led to.
+    pub fn answer(&mut self) -> String {
+        match self.answers.recv_timeout(DEADLINE) {
+            Ok(answer) => answer,
+            Err(error) => {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                panic!("a puppet does not answer ({error}); it said: {}", self.complaints.lock().unwrap());
+            }
+        }
+    }
+
+    /// Makes it take so many packets, in order, with nothing missing but before the first: its number, and what is.
+    pub fn take(&mut self, count: usize) -> (u64, Option<Gap>) {
+        let answer = self.order(&format!("take {count}"));
+        let mut words = answer.split(' ');
+        let mut number = || words.next().unwrap().parse::<u64>();
+        let first = number().unwrap();
+        let Ok(from) = number() else { return (first, None) };
+        let (packets, samples) = (number().unwrap(), number().unwrap());
+        let reason = match words.next().unwrap() {
+            "PeerRestart" => GapReason::PeerRestart,
+            "Overflow" => GapReason::Overflow,
+            other => panic!("a gap because of {other}"),
+        };
+        (first, Some(Gap { first: from, packets, samples, reason }))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it without warning, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Lets it end by itself.
+    pub fn end(mut self) {
+        assert_eq!(self.order("quit"), "bye");
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Waits until it has said this on standard error; the line.
+    pub fn await_complaint(&self, part: &str) -> String {
+        let said = || {
+            let all = self.complaints.lock().unwrap();
+            all.lines().find(|line| line.contains(part)).map(String::from)
+        };
+        await_that(&format!("a complaint with `{part}`"), || said().is_some());
+        said().unwrap()
+    }
+
+    /// Stops it, and waits until it stands still.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.id());
+        await_that("the process is stopped", || state(stat.as_ref()) == Some('T'));
+    }
+
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Puppet {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The puppet's side.
+pub fn play_if_asked() {
+    let (Ok(domain), Ok(topics)) = (std::env::var(DOMAIN), std::env::var(TOPICS)) else { return };
+    let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
+    let mut stage = Stage { node, publisher: None, subscriber: None, last: String::new() };
+    // A line of its own: the harness has begun one.
+    println!("\n{MARK} ready");
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        if line == "quit" {
+            drop(stage);
+            println!("{MARK} bye");
+            return;
+        }
+        let answer = stage.perform(&line);
+        println!("{MARK} {answer}");
+    }
+}
+
+struct Stage {
+    node: Node,
+    publisher: Option<Publisher<u64>>,
+    subscriber: Option<Subscriber<u64>>,
+    /// The connection of the packet taken last.
+    last: String,
+}
+
+impl Stage {
+    fn perform(&mut self, order: &str) -> String {
+        let (verb, object) = order.split_once(' ').unwrap_or((order, ""));
+        let number = || object.parse::<usize>().unwrap();
+        match verb {
+            "publish" => self.publisher = Some(self.node.publisher(object).unwrap()),
+            "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
+            // A subscriber of another type than every puppet's packets.
+            "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),
+            "receivers" => {
+                let publisher = self.publisher.as_mut().unwrap();
+                assert!(publisher.wait_for_receivers(number(), DEADLINE).unwrap());
+            }
+            "senders" => {
+                let subscriber = self.subscriber.as_mut().unwrap();
+                await_that("senders", || subscriber.senders() == number());
+            }
+            "send" => {
+                let publisher = self.publisher.as_mut().unwrap();
+                for _ in 0..number() {
+                    publisher.send(&[publisher.sequence(); SAMPLES]).unwrap();
+                }
+                return publisher.sequence().to_string();
+            }
+            "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
+            "take" => return self.take(number()),
+            "drain" => return self.drain(),
+            "connection" => return self.last.clone(),
+            "finish" => self.publisher.take().unwrap().finish().unwrap(),
+            "unsubscribe" => drop(self.subscriber.take()),
+            "end" => crate::support::expect_end(self.subscriber.as_mut().unwrap()),
+            _ => panic!("unknown order `{order}`"),
+        }
+        "ok".into()
+    }
+
+    /// Takes everything up to the end of stream: how many packets it got or knows to be lost.
+    fn drain(&mut self) -> String {
+        let subscriber = self.subscriber.as_mut().unwrap();
+        let mut next = 0;
+        loop {
+            match subscriber.receive_timeout(DEADLINE).unwrap() {
+                Received::Packet(packet) => {
+                    next += packet.gap().map_or(0, |gap| gap.packets);
+                    assert_eq!((packet.sequence(), packet[0]), (next, next));
+                    assert_eq!(packet.stream().id, format!("part-{}", next / 500 * 500));
+                    next += 1;
+                }
+                Received::Ended => break,
+                Received::Empty => panic!("no end of stream"),
+            }
+        }
+        (next + subscriber.gap_at_end().map_or(0, |gap| gap.packets)).to_string()
+    }
+
+    fn take(&mut self, count: usize) -> String {
+        let subscriber = self.subscriber.as_mut().unwrap();
+        let mut first = None;
+        for _ in 0..count {
+            let parcel = take(subscriber);
+            assert_eq!(parcel.samples, vec![parcel.sequence; SAMPLES]);
+            if let Some((sequence, _)) = first {
+                assert_eq!(parcel.gap, None, "packet {}", parcel.sequence);
+                assert!(parcel.sequence > sequence);
+            } else {
+                first = Some((parcel.sequence, parcel.gap));
+            }
+            self.last = parcel.connection;
+        }
+        match first {
+            Some((sequence, Some(Gap { first, packets, samples, reason }))) => {
+                format!("{sequence} {first} {packets} {samples} {reason:?}")
+            }
+            Some((sequence, None)) => format!("{sequence} -"),
+            None => String::new(),
+        }
+    }
+}
+
+/// For a transport that joins threads of one process only: that another process is refused in words. True: it is.
+pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
+    let reach = stripline::transport::all().find(|t| t.name == transport).unwrap().reach;
+    if reach != Reach::Process {
+        return false;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut publisher = node.publisher::<u64>("elsewhere").unwrap();
+    await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+    let mut puppet = Puppet::start(&domain, transport, "");
+    puppet.order("subscribe elsewhere");
+    let said = puppet.await_complaint("one process only");
+    assert!(said.contains("elsewhere") && said.contains(transport), "{said}");
+    assert_eq!(publisher.receivers(), 0);
+    refused(transport, rule, said.trim());
+    puppet.end();
+    true
+}

@@ -1,0 +1,81 @@
+//! Section 7: every connection counts.
+
+use stripline::Received;
+
+use crate::support::{
+    DEADLINE, Dice, await_receivers, await_senders, expect_end, node, pair, take, take_number,
+};
+
+pub fn packets_and_bytes_are_exact(transport: &'static str) {
+    let node = node(transport, "");
+    let (mut publisher, mut subscriber) = pair::<u32>(&node, "counted");
+    let (mut dice, mut bytes) = (Dice::new(3), 0);
+    for sequence in 0..300 {
+        let samples = dice.below(2000);
+        publisher.send(&vec![0; samples]).unwrap();
+        bytes += 4 * samples as u64;
+        take_number(&mut subscriber, sequence);
+        let report = &node.connections()[0];
+        assert_eq!((report.packets, report.bytes), (sequence + 1, bytes));
+    }
+    publisher.finish().unwrap();
+    expect_end(&mut subscriber);
+    let report = &node.connections()[0];
+    assert_eq!((report.packets, report.bytes), (300, bytes));
+    assert_eq!((report.lost, report.lost_samples, report.gaps), (0, 0, 0));
+    assert_eq!((report.reordered, report.peer_deaths), (0, 0));
+}
+
+pub fn losses_add_up(transport: &'static str) {
+    const PACKETS: u64 = 1000;
+    for policy in ["drop-oldest", "drop-newest"] {
+        let node = node(transport, &format!("overflow = \"{policy}\"\ndepth = 3"));
+        let (mut publisher, mut subscriber) = pair::<u16>(&node, "counted");
+        let (mut dice, mut all_samples) = (Dice::new(5), 0);
+        let sizes: Vec<usize> = (0..PACKETS).map(|_| dice.below(50)).collect();
+        for samples in &sizes {
+            publisher.send(&vec![1; *samples]).unwrap();
+            all_samples += *samples as u64;
+        }
+        publisher.finish().unwrap();
+        let (mut packets, mut samples, mut gaps, mut lost) = (0, 0, 0, 0);
+        let mut count_gap = |gap: Option<stripline::Gap>| {
+            gaps += u64::from(gap.is_some());
+            lost += gap.map_or(0, |gap| gap.packets);
+        };
+        while let Received::Packet(packet) = subscriber.receive_timeout(DEADLINE).unwrap() {
+            assert_eq!(packet.len(), sizes[packet.sequence() as usize]);
+            packets += 1;
+            samples += packet.len() as u64;
+            count_gap(packet.gap().copied());
+        }
+        expect_end(&mut subscriber);
+        count_gap(subscriber.gap_at_end());
+        let report = &node.connections()[0];
+        assert_eq!((report.packets, report.bytes, report.gaps), (packets, 2 * samples, gaps));
+        assert_eq!((report.lost, report.lost_samples), (PACKETS - packets, all_samples - samples));
+        assert_eq!(report.lost, lost);
+    }
+}
+
+pub fn every_connection_is_counted_by_itself(transport: &'static str) {
+    let node = node(transport, "");
+    let (mut first, mut subscriber) = pair::<u8>(&node, "counted");
+    let mut second = node.publisher::<u8>("counted").unwrap();
+    await_receivers(&mut second, 1);
+    await_senders(&mut subscriber, 2);
+    (0..10).for_each(|_| first.send(&[1]).unwrap());
+    (0..3).for_each(|_| second.send(&[2, 2]).unwrap());
+    let mut of_second = String::new();
+    for _ in 0..13 {
+        let parcel = take(&mut subscriber);
+        if parcel.samples[0] == 2 {
+            of_second = parcel.connection;
+        }
+    }
+    for report in node.connections() {
+        let expected = if report.connection == of_second { (3, 6) } else { (10, 10) };
+        assert_eq!((report.packets, report.bytes), expected, "{}", report.connection);
+    }
+    assert_eq!(node.connections().len(), 2);
+}

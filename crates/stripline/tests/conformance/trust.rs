@@ -1,0 +1,64 @@
+//! Section 6: peers of another type, and strangers where the nodes meet.
+
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use crate::puppet::Puppet;
+use crate::support::{
+    DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, join, meeting_point, take_number,
+};
+
+pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
+    // Both in a process whose standard error can be read, because that is where a node says it.
+    let mut puppet = Puppet::start(&domain(), transport, "");
+    puppet.order("publish numbers");
+    puppet.order("mistake numbers");
+    puppet.order("subscribe numbers");
+    let said = puppet.await_complaint("refused");
+    for part in ["numbers", "u64", "s16"] {
+        assert!(said.contains(part), "{said}");
+    }
+    // Nobody else is any the worse.
+    puppet.order("receivers 1");
+    puppet.order("send 3");
+    assert_eq!(puppet.take(3), (0, None));
+    puppet.end();
+}
+
+/// Connects to an abstract Unix name.
+pub fn connect(name: &str) -> UnixStream {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
+}
+
+pub fn garbage_at_the_rendezvous_disturbs_nobody(transport: &'static str) {
+    let domain = domain();
+    let host = join(&domain, transport, "");
+    await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+    let mut publisher = host.publisher::<u64>("numbers").unwrap();
+    let mut subscriber = host.subscriber::<u64>("numbers").unwrap();
+    let (mut dice, mut silent) = (Dice::new(7), Vec::new());
+    let huge = u32::MAX.to_le_bytes().to_vec();
+    let words = [b"\x05\0\0\0hello".to_vec(), b"\x02\0\0\0{}".to_vec()];
+    let noise = (0..5000).map(|_| dice.below(256) as u8).collect();
+    for bytes in [vec![], vec![9], huge, noise].into_iter().chain(words) {
+        let mut stranger = connect(&meeting_point(&domain));
+        // The host may have hung up before all is written.
+        let _ = stranger.write_all(&bytes);
+        if bytes.len() > 4 {
+            // What cannot be the beginning of anything ends the conversation.
+            let mut rest = Vec::new();
+            let _ = stranger.read_to_end(&mut rest);
+        } else {
+            silent.push(stranger);
+        }
+    }
+    let other = join(&domain, transport, "");
+    let mut late = other.subscriber::<u64>("numbers").unwrap();
+    await_receivers(&mut publisher, 2);
+    publisher.send(&[1]).unwrap();
+    take_number(&mut subscriber, 0);
+    take_number(&mut late, 0);
+}

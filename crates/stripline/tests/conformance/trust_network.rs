@@ -1,0 +1,286 @@
+//! Section 6: whoever connects to an endpoint and does not keep to the protocol, and senders that lie. The
+//! protocol is spoken here by hand, so that what it says on the wire is tested, too.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use serde_json::{Value, json};
+use stripline::Error;
+use stripline::node::{Node, Publisher, Subscriber};
+
+use crate::puppet::Puppet;
+use crate::support::{
+    DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, endpoint_of, join, meeting_point,
+    refused, take, take_number,
+};
+use crate::trust::connect;
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A publisher with a subscriber, and where strangers find it.
+struct Scene {
+    node: Node,
+    domain: String,
+    publisher: Publisher<u64>,
+    subscriber: Subscriber<u64>,
+    endpoint: String,
+}
+
+impl Scene {
+    /// Nothing when the transport has no endpoint that a stranger could reach.
+    fn set(transport: &'static str) -> Option<Self> {
+        let domain = domain();
+        let node = join(&domain, transport, "");
+        await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+        let mut publisher = node.publisher("numbers").unwrap();
+        let mut subscriber = node.subscriber("numbers").unwrap();
+        await_receivers(&mut publisher, 1);
+        publisher.send(&[0]).unwrap();
+        let endpoint = endpoint_of(&take(&mut subscriber).connection);
+        if transport == "inproc" {
+            assert!(!abstract_names().contains(&endpoint) && endpoint.parse::<SocketAddr>().is_err());
+            refused(transport, "strangers", "nothing outside the process can reach it");
+            return None;
+        }
+        Some(Self { node, domain, publisher, subscriber, endpoint })
+    }
+
+    fn stranger(&self) -> Box<dyn Stream> {
+        match self.endpoint.parse::<SocketAddr>() {
+            Ok(address) => {
+                let stream = TcpStream::connect(address).unwrap();
+                stream.set_read_timeout(Some(DEADLINE)).unwrap();
+                Box::new(stream)
+            }
+            Err(_) => Box::new(connect(&self.endpoint)),
+        }
+    }
+
+    /// The connection there is goes on, and others can still be made.
+    fn goes_on(mut self) {
+        let before = self.publisher.receivers();
+        let mut late = self.node.subscriber::<u64>("numbers").unwrap();
+        await_receivers(&mut self.publisher, before + 1);
+        self.publisher.send(&[1]).unwrap();
+        take_number(&mut self.subscriber, 1);
+        take_number(&mut late, 1);
+    }
+
+    /// What the rendezvous tells of the publisher.
+    fn keys(&self) -> Vec<u64> {
+        let mut guest = connect(&meeting_point(&self.domain));
+        let mut length = [0; 4];
+        guest.read_exact(&mut length).unwrap();
+        let mut text = vec![0; u32::from_le_bytes(length) as usize];
+        guest.read_exact(&mut text).unwrap();
+        let word: Value = serde_json::from_slice(&text).unwrap();
+        let keys = word["Offer"]["endpoint"]["keys"].as_array().unwrap();
+        keys.iter().map(|key| key.as_u64().unwrap()).collect()
+    }
+}
+
+/// A message of the handshake.
+fn message(body: &Value) -> Vec<u8> {
+    let body = body.to_string();
+    let mut bytes = b"SLNK\x01\0\0\0".to_vec();
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(body.as_bytes());
+    bytes
+}
+
+fn hello(key: u64, payload: &str) -> Vec<u8> {
+    let name = "stranger -> numbers";
+    message(&json!({"key": key, "connection": name, "payload": payload, "overflow": "block", "depth": 4}))
+}
+
+/// What the other end says before it hangs up.
+fn last_words(mut stream: Box<dyn Stream>) -> String {
+    let mut bytes = Vec::new();
+    // A reset instead of an end is as good.
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub fn garbage_at_an_endpoint_disturbs_nobody(transport: &'static str) {
+    let Some(scene) = Scene::set(transport) else { return };
+    let mut dice = Dice::new(1090);
+    for length in [12, 100, 10_000] {
+        let mut stranger = scene.stranger();
+        let noise: Vec<u8> = (0..length).map(|_| dice.below(256) as u8).collect();
+        let _ = stranger.write_all(&noise);
+        last_words(stranger);
+    }
+    let mut stranger = scene.stranger();
+    stranger.write_all(&message(&json!(["no", "hello"]))).unwrap();
+    assert!(last_words(stranger).contains("does not parse"));
+    // Hanging up at once, or in the middle of a word.
+    drop(scene.stranger());
+    scene.stranger().write_all(b"SLN").unwrap();
+    scene.goes_on();
+}
+
+pub fn an_oversized_handshake_disturbs_nobody(transport: &'static str) {
+    let Some(scene) = Scene::set(transport) else { return };
+    for length in [4097, u32::MAX] {
+        let mut stranger = scene.stranger();
+        let mut bytes = b"SLNK\x01\0\0\0".to_vec();
+        bytes.extend_from_slice(&length.to_le_bytes());
+        stranger.write_all(&bytes).unwrap();
+        let words = last_words(stranger);
+        assert!(words.contains(&length.to_string()), "{words}");
+    }
+    scene.goes_on();
+}
+
+pub fn silence_disturbs_nobody(transport: &'static str) {
+    let Some(scene) = Scene::set(transport) else { return };
+    let mut silent: Vec<_> = (0..10).map(|_| scene.stranger()).collect();
+    silent[0].write_all(b"SLNK").unwrap();
+    let other = scene.stranger();
+    scene.goes_on();
+    drop(other);
+}
+
+pub fn a_wrong_key_is_refused(transport: &'static str) {
+    let Some(scene) = Scene::set(transport) else { return };
+    let keys = scene.keys();
+    let mut stranger = scene.stranger();
+    stranger.write_all(&hello(keys[0] ^ 1, "u64")).unwrap();
+    let words = last_words(stranger);
+    // Refused, and the answer does not give the sender's own key away.
+    assert!(words.contains("refused") && words.contains("key"), "{words}");
+    assert!(!words.contains(&keys[1].to_string()), "{words}");
+    let mut stranger = scene.stranger();
+    stranger.write_all(&hello(keys[0], "cf32")).unwrap();
+    let words = last_words(stranger);
+    assert!(words.contains("u64") && words.contains("cf32"), "{words}");
+    scene.goes_on();
+}
+
+/// The endpoint of a sender that does not exist.
+enum Fake {
+    Unix(UnixListener, String),
+    Tcp(TcpListener),
+}
+
+impl Fake {
+    fn open(transport: &str) -> Self {
+        if transport == "tcp" {
+            return Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap());
+        }
+        let name = format!("fake-{}", domain());
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+        Self::Unix(UnixListener::bind_addr(&address).unwrap(), name)
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Self::Unix(_, name) => name.clone(),
+            Self::Tcp(listener) => listener.local_addr().unwrap().to_string(),
+        }
+    }
+
+    /// Offers itself in a domain; it is on offer as long as what is returned lives.
+    fn offer(&self, domain: &str, transport: &str) -> UnixStream {
+        let endpoint = json!({"transport": transport, "address": self.address(), "keys": [11, 22]});
+        let word = json!({"Offer": {"topic": "numbers", "payload": "u64", "endpoint": endpoint}}).to_string();
+        let mut guest = connect(&meeting_point(domain));
+        guest.write_all(&(word.len() as u32).to_le_bytes()).unwrap();
+        guest.write_all(word.as_bytes()).unwrap();
+        guest
+    }
+
+    /// The receiver that comes, once it has said hello.
+    fn accept(&self) -> Box<dyn Stream> {
+        let mut stream: Box<dyn Stream> = match self {
+            Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),
+            Self::Tcp(listener) => Box::new(listener.accept().unwrap().0),
+        };
+        let mut prefix = [0; 12];
+        stream.read_exact(&mut prefix).unwrap();
+        let mut body = vec![0; u32::from_le_bytes(prefix[8..].try_into().unwrap()) as usize];
+        stream.read_exact(&mut body).unwrap();
+        let hello: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&hello["key"], &hello["payload"]), (&json!(11), &json!("u64")));
+        stream
+    }
+}
+
+fn welcome(ring: u64, key: u64) -> Vec<u8> {
+    message(&json!({"welcome": {"key": key, "resume_from": null, "ring": ring}}))
+}
+
+pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str) {
+    let Some(mut scene) = Scene::set(transport) else { return };
+    let mut oversized = b"SLNK\x01\0\0\0".to_vec();
+    oversized.extend_from_slice(&u32::MAX.to_le_bytes());
+    let mut lies = vec![
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak this protocol"),
+        (b"SLNK\x63\0\0\0\0\0\0\0".to_vec(), "version 99"),
+        (oversized, "4294967295"),
+        (welcome(1 << 21, 23), "key"),
+        (welcome(1 << 40, 22), "does not parse"),
+        (welcome(u64::from(u32::MAX), 22), "4294967295"),
+    ];
+    if transport == "shm" {
+        lies.push((welcome(1 << 21, 22), "0 descriptors"));
+    }
+    let mut victim = Puppet::start(&scene.domain, transport, "");
+    victim.order("subscribe numbers");
+    await_receivers(&mut scene.publisher, 2);
+    for (answer, complaint) in lies {
+        let fake = Fake::open(transport);
+        let _offer = fake.offer(&scene.domain, transport);
+        // Our own node is a receiver, too: both come, in any order.
+        for _ in 0..2 {
+            let _ = fake.accept().write_all(&answer);
+        }
+        victim.await_complaint(complaint);
+    }
+    scene.publisher.send(&[1; crate::puppet::SAMPLES]).unwrap();
+    take_number(&mut scene.subscriber, 1);
+    assert_eq!(victim.take(1), (1, None));
+}
+
+pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
+    if !matches!(transport, "uds" | "tcp") {
+        let covered =
+            "its frames do not cross a socket: the ring's own tests cover what a sender can write there";
+        refused(transport, "forged frames", covered);
+        return;
+    }
+    let Some(mut scene) = Scene::set(transport) else { return };
+    let frame = |length: u32, kind: u8, payload: &[u8]| {
+        let mut bytes = vec![0; 48];
+        bytes[40..44].copy_from_slice(&length.to_le_bytes());
+        bytes[46] = kind;
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(16), 0);
+        bytes
+    };
+    let lies = [
+        (frame(u32::MAX, 1, &[]), "announced a frame of 4294967295 bytes"),
+        (frame(0, 9, &[]), "kind 9"),
+        (frame(4, 2, b"{no}"), "does not parse"),
+        (frame(7, 1, &[0; 7]), "7 bytes"),
+    ];
+    for (lie, deed) in lies {
+        let fake = Fake::open(transport);
+        let offer = fake.offer(&scene.domain, transport);
+        let mut liar = fake.accept();
+        liar.write_all(&welcome(1 << 21, 22)).unwrap();
+        liar.write_all(&lie).unwrap();
+        let error = scene.subscriber.receive_timeout(DEADLINE).map(drop).unwrap_err();
+        let text = error.to_string();
+        let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
+        assert!(peer.contains(&fake.address()) && text.contains(deed), "{text}");
+        // Its connection is closed.
+        assert_eq!(last_words(liar), "");
+        drop(offer);
+    }
+    scene.publisher.send(&[1]).unwrap();
+    take_number(&mut scene.subscriber, 1);
+}

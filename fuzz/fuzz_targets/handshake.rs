@@ -1,0 +1,67 @@
+//! The first words of a connection, on both sides of it.
+#![no_main]
+#![allow(missing_docs)] // made by the macro
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+use libfuzzer_sys::fuzz_target;
+use stripline::fuzzing::{Frames, body_length, collect, shake};
+use stripline_fuzz::{Choices, pieces};
+
+const PREFIX: usize = 12;
+
+fuzz_target!(|data: &[u8]| {
+    let mut choices = Choices(data);
+    let way = choices.byte();
+    let pattern_length = usize::from(way >> 4);
+    let pattern = choices.bytes(pattern_length);
+    let bytes = choices.rest();
+    match way & 3 {
+        0 => listening(bytes, pattern),
+        1 => connecting(bytes),
+        _ => check_body(bytes),
+    }
+});
+
+/// The sending side collects what the receiving side says first.
+fn listening(bytes: &[u8], pattern: &[u8]) {
+    // All at once.
+    let announced = bytes.first_chunk::<PREFIX>().map(body_length);
+    match (collect(pieces(bytes, pattern)), announced) {
+        (Ok(None), None) => assert!(bytes.len() < PREFIX),
+        (Ok(None), Some(Ok(length))) => assert!(bytes.len() < PREFIX + length),
+        (Ok(Some((body, _))), Some(Ok(length))) => {
+            assert_eq!(body, &bytes[PREFIX..PREFIX + length]);
+            check_body(&body);
+        }
+        (Err(_), Some(Err(_))) => {}
+        other => panic!("cut and whole differ: {other:?}"),
+    }
+    // Not a byte of what follows is taken.
+    if let Ok(Some((body, rest))) = collect(std::iter::once(bytes)) {
+        assert_eq!(rest, &bytes[PREFIX + body.len()..]);
+    }
+}
+
+/// The receiving side reads the answer.
+fn connecting(bytes: &[u8]) {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.write_all(bytes).unwrap();
+    ours.shutdown(Shutdown::Write).unwrap();
+    match Frames::connect(theirs) {
+        Ok(mut frames) => while matches!(frames.take(), Ok(stripline::fuzzing::Seen::Frame(_))) {},
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+fn check_body(body: &[u8]) {
+    let (hello, answer, _) = shake(body);
+    for said in [hello, answer].into_iter().flatten() {
+        let (again, rest) = collect(std::iter::once(&said[..])).unwrap().unwrap();
+        assert!(rest.is_empty());
+        let (hello, answer, _) = shake(&again);
+        assert!(hello.as_deref() == Some(&said) || answer.as_deref() == Some(&said), "a message changes");
+    }
+}

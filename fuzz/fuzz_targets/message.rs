@@ -1,0 +1,94 @@
+//! CBOR messages as a subscriber decodes them: hostile nesting and announced lengths.
+#![no_main]
+#![allow(missing_docs)] // made by the macro
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use libfuzzer_sys::fuzz_target;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use stripline::Error;
+use stripline::fuzzing::Switchboard;
+use stripline::link::Overflow;
+use stripline::node::Received;
+use stripline::packet::{Header, Kind};
+use stripline_fuzz::Choices;
+
+/// Every kind of thing that serde knows.
+#[derive(Debug, Serialize, Deserialize)]
+struct Everything {
+    number: Option<i64>,
+    #[serde(default)]
+    floats: Vec<f64>,
+    #[serde(default)]
+    bytes: Vec<u8>,
+    #[serde(default)]
+    map: BTreeMap<String, u128>,
+    #[serde(default)]
+    pair: (char, bool),
+    next: Option<Box<Everything>>,
+    #[serde(default)]
+    tree: Tree,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+enum Tree {
+    #[default]
+    Nothing,
+    Leaf(String),
+    List(Vec<Tree>),
+    Named {
+        left: Box<Tree>,
+        right: Box<Tree>,
+    },
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut choices = Choices(data);
+    match choices.byte() & 3 {
+        0 => drop(decode::<Everything>(choices.rest())),
+        1 => drop(decode::<Tree>(choices.rest())),
+        2 => drop(decode::<serde_json::Value>(choices.rest())),
+        _ => {
+            let bytes = choices.rest();
+            if let Some(value) = decode::<ciborium::Value>(bytes) {
+                let mut again = Vec::new();
+                ciborium::into_writer(&value, &mut again).unwrap();
+                decode::<ciborium::Value>(&again).expect("what was decoded decodes again");
+            }
+        }
+    }
+});
+
+/// Sends the bytes as one message, and receives it.
+fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
+    let (switchboard, mut subscriber) = Switchboard::messages::<M>().unwrap();
+    let mut socket = switchboard.connect("a -> in", Overflow::Block, None).unwrap();
+    let header = Header {
+        sequence: 0,
+        sample_index: 0,
+        time_ns: 0,
+        intended_ns: 0,
+        sent_ns: 0,
+        length: bytes.len() as u32,
+        stream: 0,
+        kind: Kind::Data as u8,
+        flags: 0,
+    };
+    let mut frame = bytemuck::bytes_of(&header).to_vec();
+    frame.extend_from_slice(bytes);
+    frame.resize(frame.len().next_multiple_of(16), 0);
+    socket.write_all(&frame).unwrap();
+    match subscriber.try_receive() {
+        Ok(Received::Packet(message)) => Some(message.value),
+        Err(Error::Decode { what, reason }) => {
+            assert!(what == "a -> in" && !reason.is_empty());
+            None
+        }
+        // Too long for the connection's buffer.
+        Err(Error::PeerMisbehaved { .. }) => None,
+        Ok(_) => panic!("the message is not there"),
+        Err(error) => panic!("{error}"),
+    }
+}

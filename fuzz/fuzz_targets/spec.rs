@@ -1,0 +1,58 @@
+//! What an executable says of itself: JSON, its check, and what is made of it.
+#![no_main]
+#![allow(missing_docs)] // made by the macro
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use stripline::component::{ComponentSpec, Properties};
+use stripline::waveform::{
+    Catalog, DescribeError, Overrides, check_spec, parse_bytes, render_component, render_component_list,
+};
+use stripline_fuzz as _; // its allocator
+
+fuzz_target!(|data: &[u8]| {
+    // Behind a zero byte stands the value of a property.
+    let mut parts = data.splitn(2, |byte| *byte == 0);
+    let (json, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(spec) = serde_json::from_slice::<ComponentSpec>(json) else { return };
+    let value = String::from_utf8_lossy(value);
+    if !check_spec(&spec).is_empty() {
+        return;
+    }
+    let text = serde_json::to_vec(&spec).unwrap();
+    assert_eq!(serde_json::from_slice::<ComponentSpec>(&text).unwrap(), spec);
+    let is_text = |c: char| c == '\n' || !c.is_control();
+    let _ = render_component_list([&spec]);
+    // Values that a property allows may have control characters; its ports and summary may not.
+    let rendered = render_component(&spec);
+    assert!(!rendered.is_empty());
+    assert!(spec.summary.chars().all(is_text));
+    let _ = Properties::defaults(&spec).map_err(|errors| errors.join("\n"));
+    let mut values = BTreeMap::new();
+    for property in &spec.properties {
+        let _ = (property.kind.noun(), property.kind.range_text());
+        if let Ok(value) = property.parse(&value) {
+            assert_eq!(property.check(&value).as_ref(), Ok(&value), "checked twice, it changes");
+            values.insert(property.name.clone(), value);
+        } else if let Some(default) = &property.default {
+            values.insert(property.name.clone(), default.clone());
+        }
+    }
+    if values.len() == spec.properties.len() {
+        Properties::new(&spec, values).unwrap();
+    }
+    // As the one component of a waveform.
+    let file = format!("[component.c]\ntype = \"{}\"\n", spec.name);
+    let set = spec.properties.iter().map(|property| format!("c.{}={value}", property.name)).collect();
+    let components = BTreeMap::from([(spec.name.clone(), spec)]);
+    let describe = |path: &Path| Err(DescribeError::Missing(path.into()));
+    let catalog = Catalog { components: &components, transports: &["shm"], describe };
+    let overrides = Overrides { set, ..Overrides::default() };
+    for overrides in [Overrides::default(), overrides] {
+        if let Err(found) = parse_bytes(file.as_bytes(), Path::new("w.toml"), &overrides, &catalog) {
+            assert!(found.to_string().chars().all(is_text), "{found}");
+        }
+    }
+});

@@ -1,0 +1,92 @@
+//! Waveform files and `--set` options; executables describe themselves as a stub says.
+#![no_main]
+#![allow(missing_docs)] // made by the macro
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use num_complex::Complex;
+use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec};
+use stripline::payload::TypeName;
+use stripline::waveform::{Catalog, DescribeError, Overrides, Placement, parse_bytes};
+use stripline_fuzz as _; // its allocator
+
+fn cf32_or_f32() -> PortTypes {
+    PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
+}
+
+static SPECS: LazyLock<BTreeMap<String, ComponentSpec>> = LazyLock::new(|| {
+    let specs = [
+        ComponentSpec::new("clock", "Has no ports."),
+        ComponentSpec::new("tone", "A tone.")
+            .output("out", cf32_or_f32(), "the tone")
+            .property(PropertySpec::float("frequency", 1e3, "its frequency").range(0.0, 1e9).unit("Hz"))
+            .property(PropertySpec::integer("order", 8, 1, 64, "filter order"))
+            .property(PropertySpec::boolean("real", false, "without imaginary part"))
+            .property(PropertySpec::text("label", "", "a label")),
+        ComponentSpec::new("source", "Samples from a file.")
+            .output("out", PortTypes::Property("format".into()), "samples")
+            .property(PropertySpec::path("path", "the file").required())
+            .property(PropertySpec::choice("format", &["cf32", "f32"], "cf32", "what is in it")),
+        ComponentSpec::new("mixer", "Multiplies two streams.")
+            .input("left", cf32_or_f32(), "samples")
+            .input("right", PortTypes::SameAs("left".into()), "samples")
+            .output("out", PortTypes::SameAs("left".into()), "the product"),
+        ComponentSpec::new("sink", "Takes anything.").port(
+            PortSpec::new("in", Direction::Input, PortTypes::Any, "anything").many_writers().optional(),
+        ),
+    ];
+    specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
+});
+
+fn describe(path: &Path) -> Result<ComponentSpec, DescribeError> {
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("fails") => Err(DescribeError::Failed(path.into(), 1, "no\u{1b}[2J words".into())),
+        Some("nonsense") => Err(DescribeError::Nonsense(path.into(), "`".into())),
+        Some(name) => SPECS.get(name).cloned().ok_or_else(|| DescribeError::Missing(path.into())),
+        None => Err(DescribeError::TooMuch(path.into())),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    // Behind a zero byte stand options, one a line.
+    let mut parts = data.splitn(2, |byte| *byte == 0);
+    let (file, options) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let options = String::from_utf8_lossy(options);
+    let mut overrides = Overrides::default();
+    for line in options.lines() {
+        match line.split_once(' ') {
+            Some(("transport", name)) => overrides.transport = Some(name.into()),
+            Some(("placement", "threads")) => overrides.placement = Some(Placement::Thread),
+            Some(("placement", _)) => overrides.placement = Some(Placement::Process),
+            _ => overrides.set.push(line.into()),
+        }
+    }
+    let catalog = Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe };
+    let path = Path::new("folder/waveform.toml");
+    let outcome = parse_bytes(file, path, &overrides, &catalog);
+    let (waveform, found) = match outcome {
+        Ok((waveform, found)) => {
+            assert!(!found.has_errors());
+            (Some(waveform), found)
+        }
+        Err(found) => {
+            assert!(found.has_errors(), "refused without a reason");
+            (None, found)
+        }
+    };
+    let text = found.to_string();
+    let is_text = |c: char| c == '\n' || !c.is_control();
+    assert!(text.chars().all(is_text), "what is printed moves the cursor: {text:?}");
+    if let Some(waveform) = waveform {
+        assert!(!waveform.components.is_empty());
+        for connection in &waveform.connections {
+            for port in [&connection.from, &connection.to] {
+                assert!(waveform.components.iter().any(|component| component.name == port.component));
+            }
+            connection.options.check().unwrap();
+        }
+    }
+});
