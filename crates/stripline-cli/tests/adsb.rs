@@ -1,5 +1,7 @@
 //! The ADS-B receiver end to end: the same output whatever carries its packets.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
 mod common;
 
 use std::collections::BTreeMap;

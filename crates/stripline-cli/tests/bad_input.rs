@@ -1,5 +1,7 @@
 //! Wrong files, wrong words, wrong programs: each with its exit code and a message that says what to do.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
 mod common;
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,7 @@
 //! Components and launchers that die, and what is left of them: nothing.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
 mod common;
 
 use common::{Running, is_alive, repository, run, send, wait_until};
@@ -25,7 +27,10 @@ fn a_killed_component_ends_the_waveform_and_is_named() {
             let (code, text) = running.end();
             assert_eq!(code, Some(1), "{transport} {name}: {text}");
             assert!(text.contains(&format!("component {name} was killed (SIGKILL)")), "{name}: {text}");
-            assert!(!pids.iter().any(|pid| is_alive(*pid)), "{transport} {name}: a component outlives the run");
+            assert!(
+                !pids.iter().any(|pid| is_alive(*pid)),
+                "{transport} {name}: a component outlives the run"
+            );
         }
     }
 }
@@ -36,8 +41,7 @@ fn no_component_outlives_a_killed_launcher() {
         let waveform = repository("waveforms/adsb.toml");
         let count = if placement == "threads" { 1 } else { 4 };
         let arguments = ["run", waveform.to_str().unwrap(), "--placement", placement];
-        let running =
-            Running::start(&[&arguments[..], &["--set", "source.duration_s=3600"]].concat(), count);
+        let running = Running::start(&[&arguments[..], &["--set", "source.duration_s=3600"]].concat(), count);
         let pids: Vec<u32> = running.components().iter().map(|(_, pid)| *pid).collect();
         send(running.pid(), Signal::KILL);
         wait_until("all components are gone", || !pids.iter().any(|pid| is_alive(*pid)));
@@ -66,7 +70,8 @@ fn a_run_stops_in_order_after_its_duration() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("result.json");
     let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--duration", "0.5", "--json"];
-    run(&[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat()).says(0, &[]);
+    run(&[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat())
+        .says(0, &[]);
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert!(result["connections"][0]["packets"].as_u64().unwrap() > 0);
     // Everything that was sent has arrived: what the demodulator sent, the decoder took.
@@ -78,7 +83,8 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(repository("waveforms/adsb.toml")).unwrap();
     let waveform = folder.path().join("restart.toml");
-    let with_restart = text.replace("[component.demodulator]", "[component.demodulator]\nrestart = \"on-failure\"");
+    let with_restart =
+        text.replace("[component.demodulator]", "[component.demodulator]\nrestart = \"on-failure\"");
     assert_ne!(text, with_restart);
     std::fs::write(&waveform, with_restart).unwrap();
     for transport in ["shm", "uds", "tcp"] {

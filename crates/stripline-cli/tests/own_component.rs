@@ -1,5 +1,7 @@
 //! A user's own executable beside stock components.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
 mod common;
 
 use common::{gain_example, run};
@@ -40,5 +42,6 @@ fn an_executable_cannot_be_a_thread_of_another() {
         gain_example().display(),
     );
     std::fs::write(&path, text).unwrap();
-    run(&["run", path.to_str().unwrap(), "--placement", "threads"]).says(2, &["gain", "an executable cannot be a thread"]);
+    run(&["run", path.to_str().unwrap(), "--placement", "threads"])
+        .says(2, &["gain", "an executable cannot be a thread"]);
 }

@@ -1,6 +1,7 @@
 //! Running the `stripline` command as its users do.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -62,12 +63,8 @@ pub struct Running {
 impl Running {
     /// Starts and waits until all components run.
     pub fn start(arguments: &[&str], components: usize) -> Self {
-        let mut child = stripline()
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            stripline().args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = std::sync::mpsc::channel();
         let stderr = child.stderr.take().unwrap();
         std::thread::spawn(move || {
@@ -94,7 +91,8 @@ impl Running {
             .filter_map(|pid| {
                 let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
                 let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-                (words.get(1)? == b"component").then(|| String::from_utf8_lossy(words[2]).into_owned())
+                (words.get(1)? == b"component")
+                    .then(|| String::from_utf8_lossy(words[2]).into_owned())
                     .map(|name| (name, pid))
             })
             .collect()

@@ -191,8 +191,11 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let message =
-        rustix::net::recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    // A process that is stopped and continued finds its waiting interrupted, even without a signal handler.
+    let message = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(bytes)];
+        rustix::net::recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
     let fds: Vec<OwnedFd> = control
         .drain()
         .filter_map(|part| match part {

@@ -1,7 +1,7 @@
 //! Transports: one file (or folder) each, behind two small traits and a registry by name.
 //!
-//! A sending port owns one [`Outlet`] for each transport its connections use; a receiving port owns one
-//! [`Inlet`] for each connection. Frames are opaque here: the link layer wrote them.
+//! A sending port owns one outlet for each transport its connections use; a receiving port owns one
+//! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 pub(crate) mod handshake;
 mod inproc;

@@ -341,10 +341,8 @@ impl Diagnostic {
             }
             // The renderer shows other control characters, but not these; `·` has as many bytes.
             let lines = source.text[first..last].replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
-            let mut snippet = Snippet::source(lines)
-                .line_start(line)
-                .path(&source.name)
-                .annotation(annotation);
+            let mut snippet =
+                Snippet::source(lines).line_start(line).path(&source.name).annotation(annotation);
             if let Some((place, label)) = also {
                 snippet = snippet.annotation(AnnotationKind::Context.span(within(place)).label(label));
             }

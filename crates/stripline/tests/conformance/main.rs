@@ -83,6 +83,7 @@ macro_rules! rules_of {
                 a_killed_sender_wakes_whoever_waits,
                 a_killed_receiver_frees_a_blocked_sender,
                 a_stopped_receiver_is_late_not_dead,
+                a_stopped_sender_is_late_not_dead,
                 a_stopped_lossy_receiver_does_not_slow_its_sibling,
                 links_outlive_the_host_of_the_rendezvous,
                 nothing_is_left_behind,

@@ -124,6 +124,26 @@ pub fn a_stopped_receiver_is_late_not_dead(transport: &'static str) {
     sender.join().unwrap();
 }
 
+pub fn a_stopped_sender_is_late_not_dead(transport: &'static str) {
+    if refuses_other_processes(transport, "a sender in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    sender.order("receivers 1");
+    sender.order("send 2");
+    sender.freeze();
+    (0..2).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+    expect_nothing(&mut subscriber);
+    assert_eq!((subscriber.senders(), node.connections()[0].peer_deaths), (1, 0));
+    sender.thaw();
+    sender.order("send 2");
+    (2..4).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+}
+
 pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) {
     if refuses_other_processes(transport, "a receiver in another process") {
         return;
