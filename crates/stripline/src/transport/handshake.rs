@@ -9,7 +9,9 @@
 //! 12     ...   body, JSON: Hello from the receiving side, then Answer from the sending side
 //! ```
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,12 +19,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::Overflow;
 use crate::payload::TypeName;
+use crate::sys::socket::{Socket, receive_with_fds};
 
-use super::Endpoint;
+use super::{Connect, Endpoint};
 
 pub(crate) const VERSION: u16 = 1;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
+/// How long a connecting receiver waits for the sender's answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 4] = b"SLNK";
 
 /// What the receiving side says first.
@@ -38,6 +43,16 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
+    pub(crate) fn new(endpoint: &Endpoint, request: &Connect) -> Self {
+        Self {
+            key: endpoint.keys[0],
+            connection: request.connection.clone(),
+            payload: request.payload.clone(),
+            overflow: request.options.overflow,
+            depth: request.options.depth,
+        }
+    }
+
     pub(crate) const CONNECTION_MAX: usize = 512;
 
     /// What is wrong with it for a port of this type and key, in words for the other side.
@@ -72,8 +87,8 @@ pub(crate) struct Welcome {
     /// Sequence number after the last packet that this connection's previous receiver had taken, as far as the
     /// sender knows. (A ring says so in the cursor page.)
     pub resume_from: Option<u64>,
-    /// Bytes of the ring; 0 where there is none.
-    pub ring: u32,
+    /// Bytes of the sending port's buffer, which bounds its frames; on `shm`, of its ring.
+    pub buffer: u32,
 }
 
 /// One message as bytes.
@@ -119,10 +134,35 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("sent a handshake that does not parse: {e}"))
 }
 
-/// The answer's welcome.
+/// The receiving side's part on a fresh connection: says hello and hears the answer, with the descriptors that
+/// came with it. Blocks for [`ANSWER_TIME`] at most; the socket blocks afterwards.
 ///
 /// # Errors
 /// When the other side refused, broke the protocol, or does not hold the endpoint's second key.
+pub(super) fn introduce(
+    mut socket: &Socket,
+    endpoint: &Endpoint,
+    request: &Connect,
+) -> Result<(Welcome, Vec<OwnedFd>)> {
+    let peer = &request.connection;
+    let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
+    let misbehaved = |deed| Error::misbehaved(peer, deed);
+    socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
+    socket.write_all(&encode(&Hello::new(endpoint, request))?).map_err(broke)?;
+    // The prefix first, never a byte more than the answer: what follows are frames. Descriptors come with the
+    // first byte.
+    let mut prefix = [0; PREFIX_BYTES];
+    let (read, fds) = match socket {
+        Socket::Unix(stream) => receive_with_fds(stream, &mut prefix).map_err(broke)?,
+        Socket::Tcp(_) => (0, Vec::new()),
+    };
+    socket.read_exact(&mut prefix[read..]).map_err(broke)?;
+    let mut body = vec![0; body_length(&prefix).map_err(misbehaved)?];
+    socket.read_exact(&mut body).map_err(broke)?;
+    Ok((welcomed(&body, endpoint, peer)?, fds))
+}
+
+/// The answer's welcome.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|deed| Error::misbehaved(peer, deed))? {
         Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),

@@ -53,13 +53,7 @@ impl Transport for Inproc {
             peer: request.connection.clone(),
             reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
         })?;
-        let hello = Hello {
-            key: endpoint.keys[0],
-            connection: request.connection.clone(),
-            payload: request.payload.clone(),
-            overflow: request.options.overflow,
-            depth: request.options.depth,
-        };
+        let hello = Hello::new(endpoint, request);
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;

@@ -62,6 +62,12 @@ struct Stranger {
     patience: Instant,
 }
 
+/// Who had something when the desk woke up.
+struct Stirred {
+    guests: Vec<bool>,
+    door: bool,
+}
+
 struct Desk<G> {
     listener: Listener,
     greeter: G,
@@ -72,39 +78,46 @@ struct Desk<G> {
 impl<G: Greeter> Desk<G> {
     fn serve(mut self, shutdown: &Doorbell) {
         loop {
-            let (over, fired) = self.sleep(shutdown);
-            if over {
-                return;
-            }
-            self.see_out(&fired);
+            let stirred = match self.sleep(shutdown) {
+                Ok(Some(stirred)) => stirred,
+                Ok(None) => return,
+                Err(error) => {
+                    eprintln!("stripline: {error}");
+                    return;
+                }
+            };
+            self.see_out(&stirred.guests);
             self.listen_to_strangers();
-            if self.strangers.len() < STRANGERS_MAX
-                && let Some(socket) = self.listener.accept()
-            {
-                let patience = Instant::now() + HELLO_TIME;
-                self.strangers.push(Stranger { socket, collector: Collector::default(), patience });
-                self.listen_to_strangers();
+            if stirred.door {
+                match self.listener.accept() {
+                    Some(socket) => {
+                        let patience = Instant::now() + HELLO_TIME;
+                        self.strangers.push(Stranger { socket, collector: Collector::default(), patience });
+                        self.listen_to_strangers();
+                    }
+                    // Out of descriptors, perhaps: the door goes on ringing, but need not be answered at once.
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
             }
         }
     }
 
-    /// Sleeps until something happens; whether it is over, and which guests stirred.
-    fn sleep(&self, shutdown: &Doorbell) -> (bool, Vec<bool>) {
+    /// Sleeps until something happens; `None`: it is over.
+    fn sleep(&self, shutdown: &Doorbell) -> Result<Option<Stirred>> {
+        let (guests, strangers) = (self.guests.len(), self.strangers.len());
         let mut sleep = Sleep::default();
         sleep.readable(shutdown.as_fd());
         self.guests.iter().for_each(|(_, socket)| sleep.readable(socket.as_fd()));
         self.strangers.iter().for_each(|stranger| sleep.readable(stranger.socket.as_fd()));
-        if self.strangers.len() < STRANGERS_MAX {
+        if strangers < STRANGERS_MAX {
             sleep.readable(self.listener.as_fd());
         }
-        let patience = self.strangers.iter().map(|s| s.patience).min();
-        match sleep.until(patience) {
-            Ok(_) => (sleep.fired(0), (0..self.guests.len()).map(|i| sleep.fired(1 + i)).collect()),
-            Err(error) => {
-                eprintln!("stripline: {error}");
-                (true, Vec::new())
-            }
-        }
+        sleep.until(self.strangers.iter().map(|s| s.patience).min())?;
+        let stirred = Stirred {
+            guests: (0..guests).map(|index| sleep.fired(1 + index)).collect(),
+            door: sleep.fired(1 + guests + strangers),
+        };
+        Ok((!sleep.fired(0)).then_some(stirred))
     }
 
     /// Guests have nothing to say after the handshake: whoever stirs has hung up or misbehaves.

@@ -2,9 +2,7 @@
 //! stays open so that each side learns of the other's death.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::reception::{Greeter, Reception};
@@ -19,9 +17,6 @@ use crate::sys::socket::{self, Listener, Socket};
 
 /// The transport.
 pub(super) struct Shm;
-
-/// How long a connecting receiver waits for the sender's answer.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 impl Transport for Shm {
     fn capabilities(&self) -> Capabilities {
@@ -49,9 +44,9 @@ impl Transport for Shm {
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
         let peer = &request.connection;
-        let stream = socket::connect_unix(&endpoint.address)?;
-        let (welcome, fds) = introduce(&stream, endpoint, request)?;
-        let capacity = welcome.ring;
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
+        let capacity = welcome.buffer;
         let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
             && capacity.is_power_of_two();
         if !sound {
@@ -66,35 +61,10 @@ impl Transport for Shm {
         let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
         let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
-        let tie = Tie::Socket(Socket::Unix(stream));
+        let tie = Tie::Socket(socket);
         let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
-}
-
-/// Says hello and hears the answer with its descriptors.
-fn introduce(stream: &UnixStream, endpoint: &Endpoint, request: &Connect) -> Result<(Welcome, Vec<OwnedFd>)> {
-    let peer = &request.connection;
-    let broke = |e: std::io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
-    stream.set_read_timeout(Some(ANSWER_TIME)).map_err(broke)?;
-    stream.set_write_timeout(Some(ANSWER_TIME)).map_err(broke)?;
-    let hello = handshake::encode(&Hello {
-        key: endpoint.keys[0],
-        connection: request.connection.clone(),
-        payload: request.payload.clone(),
-        overflow: request.options.overflow,
-        depth: request.options.depth,
-    })?;
-    std::io::Write::write_all(&mut &*stream, &hello).map_err(broke)?;
-    // The prefix first, never a byte more: the descriptors come with the first byte.
-    let mut prefix = [0; handshake::PREFIX_BYTES];
-    let (read, fds) = socket::receive_with_fds(stream, &mut prefix).map_err(broke)?;
-    std::io::Read::read_exact(&mut &*stream, &mut prefix[read..]).map_err(broke)?;
-    let length = handshake::body_length(&prefix).map_err(|deed| Error::misbehaved(peer, deed))?;
-    let mut body = vec![0; length];
-    std::io::Read::read_exact(&mut &*stream, &mut body).map_err(broke)?;
-    let welcome = handshake::welcomed(&body, endpoint, peer)?;
-    Ok((welcome, fds))
 }
 
 struct ShmGreeter {
@@ -108,7 +78,7 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        let welcome = Welcome { key: self.keys[1], resume_from: None, ring: self.lobby.capacity as u32 };
+        let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))

@@ -210,7 +210,7 @@ impl Fake {
 }
 
 fn welcome(ring: u64, key: u64) -> Vec<u8> {
-    message(&json!({"welcome": {"key": key, "resume_from": null, "ring": ring}}))
+    message(&json!({"welcome": {"key": key, "resume_from": null, "buffer": ring}}))
 }
 
 pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str) {

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use super::{AlignedBuffer, padded};
 use crate::error::{Error, Result};
@@ -10,11 +9,9 @@ use crate::link::LinkOptions;
 use crate::packet::{HEADER_BYTES, Header};
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::Socket;
-use crate::transport::handshake::{self, Hello};
+use crate::transport::handshake;
 use crate::transport::{Connect, Endpoint, Inlet, Next};
 
-/// How long a connecting receiver waits for the sender's answer.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// What is read at once when frames are small.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -33,28 +30,15 @@ pub(crate) struct StreamInlet {
 impl StreamInlet {
     /// Shakes hands on a fresh connection.
     pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &Connect) -> Result<Self> {
-        let peer = &request.connection;
-        let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
-        socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
-        let hello = handshake::encode(&Hello {
-            key: endpoint.keys[0],
-            connection: request.connection.clone(),
-            payload: request.payload.clone(),
-            overflow: request.options.overflow,
-            depth: request.options.depth,
-        })?;
-        io::Write::write_all(&mut &socket, &hello).map_err(broke)?;
-        let mut prefix = [0; handshake::PREFIX_BYTES];
-        (&mut &socket).read_exact(&mut prefix).map_err(broke)?;
-        let length = handshake::body_length(&prefix).map_err(|deed| Error::misbehaved(peer, deed))?;
-        let mut body = vec![0; length];
-        (&mut &socket).read_exact(&mut body).map_err(broke)?;
-        let welcome = handshake::welcomed(&body, endpoint, peer)?;
-        if welcome.ring > LinkOptions::BUFFER_MAX {
-            return Err(Error::misbehaved(peer, format!("announced a buffer of {} bytes", welcome.ring)));
+        let (welcome, _) = handshake::introduce(&socket, endpoint, request)?;
+        let (peer, buffer) = (&request.connection, welcome.buffer);
+        if buffer > LinkOptions::BUFFER_MAX {
+            return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));
         }
-        socket.set_nonblocking(true).map_err(broke)?;
-        Ok(Self::over(socket, request.connection.clone(), welcome.ring, welcome.resume_from))
+        socket
+            .set_nonblocking(true)
+            .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
+        Ok(Self::over(socket, request.connection.clone(), buffer, welcome.resume_from))
     }
 
     fn over(socket: Socket, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
