@@ -4,6 +4,14 @@ use std::fmt;
 use std::io;
 
 /// Shorthand used throughout the crate.
+///
+/// ```
+/// fn level_db(power: f64) -> stripline::Result<f64> {
+///     if power > 0.0 { Ok(10.0 * power.log10()) } else { Err(stripline::Error::failed("no power")) }
+/// }
+/// assert_eq!(level_db(100.0)?, 20.0);
+/// # Ok::<(), stripline::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that an operation of this library may report.
@@ -93,6 +101,15 @@ impl Error {
     }
 
     /// Wraps an operating-system error with what was attempted.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use stripline::Error;
+    ///
+    /// let error = Error::system("cannot open the capture", ErrorKind::NotFound);
+    /// assert_eq!(error.to_string(), "cannot open the capture: entity not found");
+    /// assert!(std::error::Error::source(&error).is_some());
+    /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
         Self::System { doing: doing.to_string(), source: source.into() }
     }

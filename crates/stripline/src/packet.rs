@@ -50,12 +50,29 @@ pub struct Header {
 
 impl Header {
     /// The header at the start of a frame; `None` when the frame is too short.
+    ///
+    /// ```
+    /// use stripline::packet::{HEADER_BYTES, Header, Kind};
+    ///
+    /// let mut frame = [0; HEADER_BYTES];
+    /// frame[46] = Kind::End as u8;
+    /// let header = Header::read(&frame).expect("long enough");
+    /// assert_eq!(Kind::parse(header.kind), Some(Kind::End));
+    /// assert_eq!(Header::read(&frame[1..]), None);
+    /// ```
     pub fn read(frame: &[u8]) -> Option<Self> {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
     }
 }
 
 /// What a frame is.
+///
+/// ```
+/// use stripline::packet::Kind;
+///
+/// assert_eq!(Kind::parse(1), Some(Kind::Data));
+/// assert_eq!(Kind::parse(9), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -121,6 +138,11 @@ impl StreamInfo {
     }
 
     /// With a keyword.
+    ///
+    /// ```
+    /// let stream = stripline::StreamInfo::new("antenna-1").keyword("gain_db", 38.6);
+    /// assert_eq!(stream.keywords["gain_db"], 38.6);
+    /// ```
     #[must_use]
     pub fn keyword(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         self.keywords.insert(name.into(), value.into());
@@ -129,6 +151,20 @@ impl StreamInfo {
 }
 
 /// Packets that a receiver did not get, reported in their place: with the next packet.
+///
+/// ```
+/// use stripline::{Gap, GapReason};
+///
+/// fn loss(gap: Option<&Gap>) -> String {
+///     match gap {
+///         None => "nothing is missing".into(),
+///         Some(Gap { reason: GapReason::PeerRestart, .. }) => "one side was started again".into(),
+///         Some(gap) => format!("{} packets from {} on", gap.packets, gap.first),
+///     }
+/// }
+/// let gap = Gap { first: 7, packets: 2, samples: 512, reason: GapReason::Overflow };
+/// assert_eq!(loss(Some(&gap)), "2 packets from 7 on");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The sequence number of the first packet missed.

@@ -112,6 +112,12 @@ impl TypeName {
     ///
     /// # Errors
     /// As [`TypeName::new`].
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// assert_eq!(TypeName::message("tune").unwrap().as_str(), "message/tune");
+    /// ```
     pub fn message(name: &str) -> Result<Self, BadTypeName> {
         Self::new(format!("message/{name}"))
     }
@@ -142,6 +148,12 @@ impl From<TypeName> for String {
 }
 
 /// A text that is no [`TypeName`].
+///
+/// ```
+/// use stripline::payload::{BadTypeName, TypeName};
+///
+/// assert_eq!(TypeName::new("Cf32"), Err(BadTypeName("Cf32".into())));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadTypeName(pub String);
 

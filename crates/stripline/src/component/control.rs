@@ -33,6 +33,8 @@ pub(crate) enum Order {
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
     Connect(Connection),
+    /// Do not wait for this connection of an input: its sender has ended before it was made.
+    Abandon { component: String, port: String, connection: String },
     /// Run this component.
     Start { component: String },
     /// Ask a component to stop.

@@ -21,6 +21,10 @@ use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit.
+///
+/// ```
+/// assert_eq!(stripline::component::DESCRIBE_OPTION, "--describe");
+/// ```
 pub const DESCRIBE_OPTION: &str = "--describe";
 
 /// The longest that a component's end waits for receivers to take the rest of its packets.
@@ -61,6 +65,26 @@ pub fn main<C: Component>() -> ExitCode {
 
 /// In a process that a launcher started: runs the components that it assigns and returns the exit code. In any
 /// other process: `None`. For programs that contain many component types.
+///
+/// ```no_run
+/// use stripline::component::{Registry, host_if_launched};
+///
+/// # struct Null;
+/// # impl stripline::component::Component for Null {
+/// #     fn describe() -> stripline::component::ComponentSpec {
+/// #         stripline::component::ComponentSpec::new("null", "Does nothing.")
+/// #     }
+/// #     fn new(_: &stripline::component::Properties) -> stripline::Result<Self> { Ok(Self) }
+/// #     fn run(self, _: stripline::component::Ports) -> stripline::Result<()> { Ok(()) }
+/// # }
+/// fn main() -> std::process::ExitCode {
+///     if let Some(code) = host_if_launched(&Registry::new().with::<Null>()) {
+///         return code;
+///     }
+///     println!("not launched: whatever else the program does");
+///     std::process::ExitCode::SUCCESS
+/// }
+/// ```
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
     let code = match inherit(&descriptor) {
@@ -160,6 +184,12 @@ impl Host {
                 match order {
                     Order::Assign(assignments) => self.assign(assignments),
                     Order::Connect(connection) => self.connect(connection),
+                    Order::Abandon { component, port, connection } => {
+                        let member = self.components.get(&component);
+                        if let Some(mailbox) = member.and_then(|member| member.mailboxes.get(&port)) {
+                            mailbox.deliver(Delivery::Abandoned(connection));
+                        }
+                    }
                     Order::Start { component } => self.start(&component)?,
                     Order::Stop { component } => {
                         if let Some(member) = self.components.get(&component) {

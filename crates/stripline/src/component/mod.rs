@@ -61,6 +61,30 @@ use crate::error::Result;
 /// End of stream is the end of `receive`; errors are values: return them with `?`. After a clean return the
 /// outputs' receivers are told the end of stream; after an error they are not, because the component may be
 /// started again. See the [module](self) for a whole one.
+///
+/// ```
+/// use stripline::component::{Component, ComponentSpec, Ports, Properties, PropertySpec};
+/// use stripline::{Error, Result};
+///
+/// struct Idle { seconds: f64 }
+///
+/// impl Component for Idle {
+///     fn describe() -> ComponentSpec {
+///         let seconds = PropertySpec::float("seconds", 1.0, "how long").range(0.0, 3600.0).unit("s");
+///         ComponentSpec::new("idle", "Does nothing for a while.").property(seconds)
+///     }
+///     fn new(properties: &Properties) -> Result<Self> {
+///         Ok(Self { seconds: properties.float("seconds") })
+///     }
+///     fn run(self, ports: Ports) -> Result<()> {
+///         ports.stop_signal().sleep(std::time::Duration::from_secs_f64(self.seconds))
+///     }
+/// }
+///
+/// let properties = Properties::defaults(&Idle::describe()).expect("it has defaults");
+/// assert_eq!(Idle::new(&properties)?.seconds, 1.0);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Component: Sized + Send + 'static {
     /// Says what ports and properties the type has; called before any instance exists.
     fn describe() -> ComponentSpec;

@@ -17,6 +17,23 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::Stop;
 
 /// The ports of one component. Each is taken out once, with its type.
+///
+/// ```no_run
+/// use stripline::component::Ports;
+///
+/// /// What a component's `run` does: forwards the first hundred packets.
+/// fn run(mut ports: Ports) -> stripline::Result<()> {
+///     let mut input = ports.input::<f32>("in")?;
+///     let mut output = ports.output::<f32>("out")?;
+///     for _ in 0..100 {
+///         let Some(packet) = input.receive()? else { break };
+///         let mut loan = output.loan(packet.len())?;
+///         loan.copy_from_slice(&packet);
+///         loan.send_like(&packet)?;
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct Ports {
     component: String,
     spec: ComponentSpec,
@@ -52,6 +69,18 @@ impl Ports {
     }
 
     /// The payload type that a port has in this waveform; `None` when it is not connected.
+    ///
+    /// ```no_run
+    /// # fn example(ports: &mut stripline::component::Ports) -> stripline::Result<()> {
+    /// // A port that takes several types asks which of them it has here.
+    /// match ports.payload("in").map(|payload| payload.as_str()) {
+    ///     Some("cf32") => println!("{}: complex samples", ports.component()),
+    ///     Some(other) => println!("{}: {other}", ports.component()),
+    ///     None => assert!(!ports.is_connected("in")),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn payload(&self, port: &str) -> Option<&TypeName> {
         self.types.get(port)
     }
@@ -98,6 +127,19 @@ impl Ports {
     ///
     /// # Errors
     /// As [`Ports::raw_input`].
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// let mut input = ports.raw_input("in")?;
+    /// let mut output = ports.raw_output("out")?;
+    /// while let Some(packet) = input.receive()? {
+    ///     let mut loan = output.loan(packet.len())?;
+    ///     loan.copy_from_slice(&packet);
+    ///     loan.send_like(&packet)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
         Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
     }
@@ -115,6 +157,18 @@ impl Ports {
     ///
     /// # Errors
     /// As [`Ports::raw_input`].
+    ///
+    /// ```no_run
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Tune { frequency_hz: f64 }
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// let mut commands = ports.message_input::<Tune>("commands")?;
+    /// let mut status = ports.message_output::<String>("status")?;
+    /// while let Some(command) = commands.receive()? {
+    ///     status.send(&format!("tuned to {} Hz", command.value.frequency_hz))?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
         Ok(MessagePublisher::new(self.raw_output(port)?))
     }
@@ -161,6 +215,21 @@ impl Drop for Ports {
 }
 
 /// The request to stop.
+///
+/// ```no_run
+/// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
+/// use std::time::{Duration, Instant};
+///
+/// let stop = ports.stop_signal();
+/// stop.sleep(Duration::from_millis(10))?;
+/// let mut next = Instant::now();
+/// while !stop.is_stopped() {
+///     next += Duration::from_millis(100);
+///     stop.sleep_until(next)?; // Ten times a second, without drift.
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct StopSignal(Stop);
 

@@ -71,6 +71,13 @@ impl ComponentSpec {
     }
 
     /// The property of that name.
+    ///
+    /// ```
+    /// # use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
+    /// let spec = ComponentSpec::new("tee", "Copies.").input("in", PortTypes::Any, "what to copy");
+    /// assert!(spec.find_port("in").is_some_and(|port| port.mandatory));
+    /// assert!(spec.find_property("factor").is_none());
+    /// ```
     pub fn find_property(&self, name: &str) -> Option<&PropertySpec> {
         self.properties.iter().find(|p| p.name == name)
     }
@@ -87,6 +94,13 @@ pub enum Direction {
 }
 
 /// One port of a component type.
+///
+/// ```
+/// use stripline::component::{Direction, PortSpec, PortTypes};
+///
+/// let port = PortSpec::new("in", Direction::Input, PortTypes::Any, "samples").optional().many_writers();
+/// assert!(port.many_writers && !port.mandatory);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSpec {
     /// Its name, unique within the component.
@@ -132,6 +146,14 @@ impl PortSpec {
 }
 
 /// The payload types of a port.
+///
+/// ```
+/// use stripline::component::PortTypes;
+///
+/// assert_eq!(PortTypes::of::<f32>().to_string(), "f32");
+/// assert_eq!(PortTypes::message("tune").to_string(), "message/tune");
+/// assert_eq!(PortTypes::SameAs("in".into()).to_string(), "as `in`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortTypes {
@@ -178,6 +200,19 @@ impl fmt::Display for PortTypes {
 }
 
 /// One property of a component type: kind, default, range, unit.
+///
+/// ```
+/// use stripline::component::{PropertySpec, Value};
+///
+/// let rate = PropertySpec::float("rate", 48e3, "sample rate").range(1.0, 1e9).unit("Hz");
+/// assert_eq!(rate.check(&Value::Integer(8000)), Ok(Value::Float(8000.0)));
+/// assert_eq!(rate.parse("2_000_000"), Ok(Value::Float(2e6)));
+/// assert_eq!(rate.parse("0").unwrap_err(), "`rate` is 0; it must be from 1 to 1e9");
+///
+/// let format = PropertySpec::choice("format", &["cu8", "cs16"], "cu8", "sample format").required();
+/// assert_eq!(format.default, None);
+/// assert!(format.parse("mp3").is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PropertySpec {
     /// Its name, unique within the component.
@@ -355,6 +390,14 @@ impl PropertyKind {
     }
 
     /// The allowed range in words, as `from 0 to 10`; empty where everything of the kind is allowed.
+    ///
+    /// ```
+    /// use stripline::component::PropertyKind;
+    ///
+    /// let kind = PropertyKind::Integer { min: 0, max: i64::MAX };
+    /// assert_eq!((kind.noun(), kind.range_text()), ("a whole number", "0 or more".into()));
+    /// assert_eq!(PropertyKind::Text.range_text(), "");
+    /// ```
     pub fn range_text(&self) -> String {
         match self {
             Self::Integer { min: i64::MIN, max: i64::MAX } => String::new(),
@@ -379,6 +422,13 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 /// A property's value.
+///
+/// ```
+/// use stripline::component::Value;
+///
+/// let value = Value::Float(0.5);
+/// assert_eq!((value.to_string(), value.noun()), ("0.5".into(), "a number"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -432,6 +482,17 @@ impl Properties {
     ///
     /// # Errors
     /// A sentence for each unknown, missing or unfitting property.
+    ///
+    /// ```
+    /// # use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
+    /// let spec = ComponentSpec::new("tone", "…")
+    ///     .property(PropertySpec::integer("channels", 1, 1, 8, "channels"))
+    ///     .property(PropertySpec::path("file", "where to"));
+    /// let properties = Properties::new(&spec, [("channels".into(), Value::Integer(2))].into()).unwrap();
+    /// assert_eq!((properties.count("channels"), properties.path("file")), (2, None));
+    /// let errors = Properties::new(&spec, [("volume".into(), Value::Integer(2))].into()).unwrap_err();
+    /// assert_eq!(errors, ["`tone` has no property `volume`"]);
+    /// ```
     pub fn new(spec: &ComponentSpec, mut values: BTreeMap<String, Value>) -> Result<Self, Vec<String>> {
         let mut checked = BTreeMap::new();
         let mut errors = Vec::new();

@@ -300,6 +300,11 @@ impl Incoming {
         for delivery in self.mailbox.empty() {
             match delivery {
                 Delivery::Expect(name) => drop(self.origin(name)),
+                Delivery::Abandoned(name) => {
+                    let origin = self.origin(name);
+                    // Whatever was connected before says its own end.
+                    origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
+                }
                 Delivery::Connected(name, inlet) => {
                     let origin = match self.predecessor(&name) {
                         Some(index) => &mut self.origins[index],

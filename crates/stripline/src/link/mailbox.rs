@@ -12,6 +12,8 @@ use crate::transport::Inlet;
 pub(crate) enum Delivery {
     /// A connection will be made under this name; the port has not ended before it has.
     Expect(String),
+    /// No connection will be made under this name any more.
+    Abandoned(String),
     /// A connection was made (again) under this name.
     Connected(String, Box<dyn Inlet>),
 }

@@ -38,6 +38,13 @@ impl LinkOptions {
     ///
     /// # Errors
     /// A sentence that names the number and its range.
+    ///
+    /// ```
+    /// use stripline::link::LinkOptions;
+    ///
+    /// let options = LinkOptions { depth: 0, ..LinkOptions::default() };
+    /// assert_eq!(options.check().unwrap_err(), "depth is 0; it must be from 1 to 65536");
+    /// ```
     pub fn check(&self) -> Result<(), String> {
         if self.depth == 0 || self.depth > Self::DEPTH_MAX {
             return Err(format!("depth is {}; it must be from 1 to {}", self.depth, Self::DEPTH_MAX));
@@ -57,6 +64,13 @@ impl Default for LinkOptions {
 }
 
 /// What happens when a receiver is slow; set per receiving port.
+///
+/// ```
+/// use stripline::link::Overflow;
+///
+/// assert_eq!("drop-oldest".parse(), Ok(Overflow::DropOldest));
+/// assert_eq!(Overflow::ALL.map(Overflow::as_str), ["block", "drop-oldest", "drop-newest", "eject"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overflow {
@@ -86,6 +100,14 @@ impl Overflow {
 }
 
 /// When a send returns (the CORBA sync scopes).
+///
+/// ```
+/// use stripline::link::Scope;
+///
+/// assert_eq!("transport".parse(), Ok(Scope::Transport));
+/// assert_eq!(Scope::ALL.map(Scope::as_str), ["none", "transport", "server", "target"]);
+/// assert!(Scope::None < Scope::Target);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {

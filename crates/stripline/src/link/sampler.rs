@@ -8,6 +8,12 @@ use crate::sys::clock::now_ns;
 const EVERY_PACKET_RATE: f64 = 100_000.0;
 
 /// How many packets are measured.
+///
+/// ```
+/// use stripline::link::Sampling;
+///
+/// assert_eq!(Sampling::default(), Sampling::Auto);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {

@@ -115,6 +115,20 @@ fn bump(counter: &AtomicU64, by: u64) {
 }
 
 /// The counters of one connection, exact at all times.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut publisher = node.publisher::<f32>("levels")?;
+/// let mut subscriber = node.subscriber::<f32>("levels")?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[1.0, 2.0])?;
+/// drop(subscriber.receive()?);
+/// let report = &node.connections()[0];
+/// assert_eq!((report.packets, report.bytes, report.lost), (1, 8, 0));
+/// # Ok::<(), stripline::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionReport {
     /// `from -> to`.
@@ -175,6 +189,13 @@ impl Recorded {
     }
 
     /// The usual percentiles.
+    ///
+    /// ```
+    /// // 9,900 packets took 100 ns and 100 took 200 ns; in JSON a histogram is a list of such pairs.
+    /// let recorded: stripline::link::Recorded = serde_json::from_str("[[100,9900],[200,100]]").unwrap();
+    /// let times = recorded.percentiles();
+    /// assert_eq!((times.p50, times.p99, times.p999, times.max), (Some(100), Some(100), None, Some(200)));
+    /// ```
     pub fn percentiles(&self) -> LatencyReport {
         let mut pairs = self.0.clone();
         pairs.sort_unstable();

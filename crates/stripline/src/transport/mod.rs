@@ -58,6 +58,15 @@ pub struct Capabilities {
 }
 
 /// How far a transport reaches.
+///
+/// ```
+/// use stripline::transport::{Reach, all};
+///
+/// let inproc = all().find(|transport| transport.name == "inproc").expect("it is built in");
+/// assert_eq!(inproc.reach, Reach::Process);
+/// assert_eq!(inproc.reach.to_string(), "one process");
+/// assert!(Reach::Process < Reach::Host);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Threads of one process.
@@ -76,6 +85,12 @@ impl fmt::Display for Reach {
 }
 
 /// What every transport gives, in the order of the registry.
+///
+/// ```
+/// for transport in stripline::transport::all() {
+///     println!("{}: {}, {}", transport.name, transport.reach, transport.summary);
+/// }
+/// ```
 pub fn all() -> impl Iterator<Item = Capabilities> {
     TRANSPORTS.iter().map(|t| t.capabilities())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::plan::{ComponentPlan, ConnectionPlan};
-use crate::component::control::{Assignment, Connection, InputAssignment, OutputAssignment};
+use crate::component::control::{Assignment, Connection, InputAssignment, Order, OutputAssignment};
 use crate::link::Sampling;
 use crate::transport::Endpoint;
 
@@ -50,6 +50,15 @@ pub(super) fn assignment(
         priority: plan.priority,
         cpus: plan.cpus.clone(),
         sampling,
+    }
+}
+
+/// The order not to wait for a connection whose sender has ended.
+pub(super) fn abandon(plan: &ConnectionPlan) -> Order {
+    Order::Abandon {
+        component: plan.to.component.clone(),
+        port: plan.to.port.clone(),
+        connection: name(plan),
     }
 }
 

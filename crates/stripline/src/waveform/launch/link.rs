@@ -8,6 +8,8 @@ pub(super) struct Link {
     /// The receiver was told to connect.
     pub ordered: bool,
     pub connected: bool,
+    /// Failures in a row to connect.
+    pub attempts: u32,
     /// What earlier incarnations of the receiver measured.
     before: ReportWithTimes,
     /// What the present one has counted so far.

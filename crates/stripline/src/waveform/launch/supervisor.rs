@@ -262,6 +262,7 @@ impl<'a> Supervisor<'a> {
             self.next_poll = now + POLL_TIME;
             if self.started.is_some() {
                 self.connect_what_can_be();
+                self.start_what_can_be();
                 self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Poll));
                 let progress = self.progress();
                 self.observer.progress(&progress);
@@ -332,7 +333,7 @@ impl<'a> Supervisor<'a> {
                 if self.index_in(group, &component).is_some()
                     && let Some(link) = self.link_mut(&connection)
                 {
-                    link.connected = true;
+                    (link.connected, link.attempts) = (true, 0);
                     self.start_what_can_be();
                 }
             }

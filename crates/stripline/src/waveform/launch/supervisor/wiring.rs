@@ -7,41 +7,53 @@ use crate::component::control::Order;
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
 
+/// A connection that fails so often in a row, a quarter of a second apart, is given up.
+const ATTEMPTS_MAX: u32 = 20;
+
 impl Supervisor<'_> {
     pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
         let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
             return;
         };
-        // A sender that may be started again may just have died: the next look tries again.
+        // A sender that has just died or ended is not known as such yet: the next look tries again, or gives up.
+        let link = &mut self.links[index];
+        link.attempts += 1;
         let from = &self.waveform.connections[index].from.component;
         let restarts = self.member_of(from).map(|i| self.waveform.components[i].restart);
-        if self.phase == Phase::Running && restarts == Some(Restart::OnFailure) {
-            self.observer.warning(from, &format!("connection {connection}: {problem}; it is tried again"));
+        let definite = self.phase == Phase::Starting && restarts != Some(Restart::OnFailure);
+        if !definite && self.links[index].attempts < ATTEMPTS_MAX {
             self.links[index].ordered = false;
-            return;
-        }
-        if matches!(self.phase, Phase::Starting | Phase::Running) {
+        } else if !matches!(self.phase, Phase::Stopping(_)) {
             self.fail(format!("connection {connection}: {problem}"));
         }
     }
 
     /// Orders every connection whose two ends exist.
     pub(super) fn connect_what_can_be(&mut self) {
-        let present = |state| matches!(state, Some(State::Initialized | State::Running));
         for (index, plan) in self.waveform.connections.iter().enumerate() {
-            if self.links[index].ordered || !present(self.state_of(&plan.to.component)) {
+            let (Some(from), Some(to)) =
+                (self.member_of(&plan.from.component), self.member_of(&plan.to.component))
+            else {
+                continue;
+            };
+            let receiver = &self.members[to];
+            if self.links[index].ordered || !matches!(receiver.state, State::Initialized | State::Running) {
                 continue;
             }
-            let Some(from) = self.member_of(&plan.from.component) else { continue };
+            let sender = &self.members[from];
             let key = (plan.from.port.clone(), plan.transport.clone());
-            let Some(endpoint) = self.members[from].endpoints.get(&key).cloned() else { continue };
-            if !present(Some(self.members[from].state)) {
-                continue;
-            }
+            let order = match (sender.state, sender.endpoints.get(&key).cloned()) {
+                (State::Initialized | State::Running, Some(endpoint)) => {
+                    Order::Connect(assign::connection(plan, endpoint))
+                }
+                (State::Ended, _) => {
+                    self.links[index].connected = true;
+                    assign::abandon(plan)
+                }
+                _ => continue,
+            };
             self.links[index].ordered = true;
-            if let Some(to) = self.member_of(&plan.to.component) {
-                self.order(self.members[to].group, &Order::Connect(assign::connection(plan, endpoint)));
-            }
+            self.order(receiver.group, &order);
         }
     }
 
