@@ -79,6 +79,21 @@ fn a_run_stops_in_order_after_its_duration() {
 }
 
 #[test]
+fn components_that_never_have_to_wait_stop_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fast.toml");
+    let text = "[component.source]\ntype = \"null-source\"\n[component.end]\ntype = \"null-sink\"\n\
+                [[connection]]\nfrom = \"source.out\"\nto = \"end.in\"\n";
+    std::fs::write(&path, text).unwrap();
+    for transport in ["shm", "uds", "tcp"] {
+        let running = Running::start(&["run", path.to_str().unwrap(), "--transport", transport], 2);
+        running.signal(Signal::INT);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(0), "{transport}: {text}");
+    }
+}
+
+#[test]
 fn a_component_that_may_restart_comes_back_with_a_gap_report() {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(repository("waveforms/adsb.toml")).unwrap();

@@ -6,6 +6,13 @@ use std::fmt;
 use crate::ReaderId;
 
 /// Why the writer got no space.
+///
+/// ```
+/// use stripline_ring::{HeapRing, ReserveError};
+///
+/// let (_ring, mut writer) = HeapRing::new(4096);
+/// assert_eq!(writer.try_reserve(2000), Err(ReserveError::TooLarge { max: 1968 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReserveError {
@@ -94,6 +101,14 @@ pub enum AttachError {
 }
 
 /// Why a reader cannot go on.
+///
+/// ```
+/// use stripline_ring::{HeapRing, Mode, ReadError};
+///
+/// let (ring, mut writer) = HeapRing::new(4096);
+/// let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+/// assert_eq!(reader.try_next(), Err(ReadError::WrongMode));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -78,6 +78,16 @@ impl HeapRing {
     ///
     /// # Panics
     /// If `writer` or `cursor` is that of another ring.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (mut reader, cursor) = ring.reader(Mode::Lossy); // May go to another thread at once.
+    /// assert!(!reader.is_attached());
+    /// ring.attach_cursor(&mut writer, cursor, Mode::Lossy);
+    /// assert!(reader.is_attached() && writer.readers() == 1);
+    /// ```
     pub fn attach_cursor(&self, writer: &mut Writer, cursor: HeapCursor, mode: Mode) -> ReaderId {
         let control = NonNull::from(&self.memory.0.control);
         assert!(writer.control_pointer() == control, "the writer is that of another ring");

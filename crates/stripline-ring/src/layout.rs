@@ -7,16 +7,29 @@ use crate::mem::{AtomicU32, AtomicU64};
 ///
 /// Half, so that the newest frame always survives the writing of the next one: a lossy reader can always catch up,
 /// and a blocking reader can hold one frame of the largest size while the next is written.
+///
+/// ```
+/// assert_eq!(stripline_ring::max_frame(4096), 1968);
+/// ```
 pub const fn max_frame(capacity: usize) -> usize {
     (capacity / 2).saturating_sub(LINE + HEADER)
 }
 
 /// Whether a ring can have this capacity: a power of two from [`CAPACITY_MIN`] to [`CAPACITY_MAX`].
+///
+/// ```
+/// assert!(stripline_ring::is_valid_capacity(1 << 20));
+/// assert!(!stripline_ring::is_valid_capacity(5000));
+/// ```
 pub const fn is_valid_capacity(capacity: usize) -> bool {
     capacity.is_power_of_two() && capacity >= CAPACITY_MIN && capacity <= CAPACITY_MAX
 }
 
 /// The bytes that a frame of `len` bytes takes in the ring: header, bytes, and the padding to the next line.
+///
+/// ```
+/// assert_eq!([0, 48, 49].map(stripline_ring::frame_stride), [64, 64, 128]);
+/// ```
 pub const fn frame_stride(len: usize) -> usize {
     (HEADER + len).next_multiple_of(LINE)
 }

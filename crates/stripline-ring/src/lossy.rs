@@ -25,6 +25,20 @@ impl Reader {
     ///
     /// # Errors
     /// See [`ReadError`].
+    ///
+    /// ```
+    /// use stripline_ring::{Copied, HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+    /// for number in 0..10 {
+    ///     writer.try_reserve(1).unwrap()[0] = number;
+    ///     writer.publish(1);
+    /// }
+    /// let mut frame = Vec::new();
+    /// assert_eq!(reader.try_copy(2, &mut frame), Ok(Copied::Frame { skipped: 8 }));
+    /// assert_eq!(frame, [8]);
+    /// ```
     pub fn try_copy(&mut self, depth: u32, into: &mut Vec<u8>) -> Result<Copied, ReadError> {
         if self.mode() != ReaderMode::Lossy {
             return Err(ReadError::WrongMode);

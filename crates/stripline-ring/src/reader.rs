@@ -14,6 +14,21 @@ use crate::{AttachError, Corruption, Fence, ReadError};
 /// One of those who read a ring.
 ///
 /// It never writes to the writer's memory, and checks what it finds there.
+///
+/// ```
+/// use stripline_ring::{HeapRing, Mode};
+///
+/// let (ring, mut writer) = HeapRing::new(4096);
+/// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+/// assert!(reader.prepare_sleep()); // Nothing is there: it could sleep now.
+/// reader.cancel_sleep();
+/// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
+/// writer.publish(3);
+/// assert!(!reader.prepare_sleep());
+/// assert_eq!(reader.try_next().unwrap(), Some(&b"abc"[..]));
+/// assert!(!reader.release()); // The writer does not wait for space.
+/// assert_eq!((reader.count(), reader.position()), (1, 64));
+/// ```
 pub struct Reader {
     pub(crate) data: Data,
     control: NonNull<Control>,

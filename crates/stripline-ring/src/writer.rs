@@ -15,6 +15,24 @@ use crate::{Misdeed, ReserveError};
 /// The one who writes a ring.
 ///
 /// Everything it decides on it keeps in its own memory; what readers can write is loaded once and checked.
+///
+/// ```
+/// use stripline_ring::{HeapRing, Lag, Mode, ReserveError};
+///
+/// let (ring, mut writer) = HeapRing::new(4096);
+/// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 1 });
+/// writer.try_reserve(100)?[..2].copy_from_slice(b"ab");
+/// writer.publish(2); // Less than reserved; the rest stays free.
+/// assert_eq!(writer.lag(id), Some(Lag { bytes: 64, frames: 1 }));
+/// assert_eq!(writer.try_reserve(1), Err(ReserveError::Full { slowest: id }));
+/// assert_eq!(reader.try_next().unwrap(), Some(&b"ab"[..]));
+/// reader.release();
+/// assert!(writer.try_reserve(1).is_ok());
+/// writer.cancel();
+/// writer.close();
+/// assert!(reader.is_closed());
+/// # Ok::<(), ReserveError>(())
+/// ```
 pub struct Writer {
     data: Data,
     control: NonNull<Control>,
@@ -250,6 +268,18 @@ impl Writer {
 
     /// Calls `wake` for every reader that sleeps, or is about to, once. To be called after every publish (or every
     /// few of them), after [`Writer::attach`] and after [`Writer::close`].
+    ///
+    /// ```
+    /// # use stripline_ring::{HeapRing, Mode};
+    /// # let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Lossy);
+    /// assert!(reader.prepare_sleep());
+    /// writer.try_reserve(1).unwrap()[0] = 7;
+    /// writer.publish(1);
+    /// let mut woken = Vec::new();
+    /// writer.for_each_sleeper(|reader| woken.push(reader));
+    /// assert_eq!(woken, [id]);
+    /// ```
     #[inline]
     pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(ReaderId)) {
         // The commit word's store must not pass the load of `sleeping`. The reader stores `sleeping` and, behind its

@@ -27,7 +27,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The waveform asked the component to stop. Pass it on with `?`: it counts as a clean end.
     Stopped,
-    /// `try_send` or `try_loan` found a receiver's queue full.
+    /// `try_send` or `try_loan` found a receiver's queue full, or one stayed so all the time that `finish` waits.
     Full {
         /// The connection that has no room.
         connection: String,

@@ -38,7 +38,8 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
 
 /// The answer that lets a receiver in.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
-    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, ring })).unwrap_or_default()
+    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, buffer: ring }))
+        .unwrap_or_default()
 }
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered

@@ -178,6 +178,11 @@ pub struct Gap {
 }
 
 /// Why packets are missing.
+///
+/// ```
+/// let is_own_fault = |reason| reason == stripline::GapReason::Overflow;
+/// assert!(!is_own_fault(stripline::GapReason::PeerRestart));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapReason {
     /// The receiver was slow and its policy drops packets.

@@ -9,7 +9,8 @@ use bytemuck::Pod;
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
 
-/// A sample type: fixed size, plain memory, any bit pattern valid.
+/// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types that are aligned
+/// to more than 16 bytes.
 ///
 /// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add its own plain structure,
 /// which then travels as an array without being serialised:
@@ -147,7 +148,7 @@ impl From<TypeName> for String {
     }
 }
 
-/// A text that is no [`TypeName`].
+/// A text that is no [`TypeName`]; its first 80 characters.
 ///
 /// ```
 /// use stripline::payload::{BadTypeName, TypeName};

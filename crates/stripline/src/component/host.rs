@@ -325,7 +325,7 @@ fn open(
         endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
         outlets.push(outlet);
     }
-    Ok(Outgoing::new(full_name.into(), outlets, assignment.sampling))
+    Ok(Outgoing::new(full_name.into(), outlets, assignment.sampling, stop.clone()))
 }
 
 /// The life of a component's thread.

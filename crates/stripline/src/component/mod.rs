@@ -95,9 +95,9 @@ pub trait Component: Sized + Send + 'static {
     /// What keeps it from running, for its user to read.
     fn new(properties: &Properties) -> Result<Self>;
 
-    /// Runs until the end of its input, of its own work, or until it is asked to stop: then `receive` and
-    /// `send` return [`Error::Stopped`](crate::Error::Stopped), which is to be passed on and counts as a clean
-    /// end.
+    /// Runs until the end of its input, of its own work, or until it is asked to stop: from then on `receive`
+    /// and `loan` return [`Error::Stopped`](crate::Error::Stopped), which is to be passed on and counts as a
+    /// clean end. A component without ports to wait in asks [`Ports::stop_signal`] now and then.
     ///
     /// # Errors
     /// What made it fail.

@@ -98,7 +98,8 @@ impl Ports {
     /// Takes out an input of samples. An input that is not connected has ended.
     ///
     /// # Errors
-    /// [`Error::Port`] when there is no such input, it was taken before, or the waveform gave it another type.
+    /// [`Error::Port`] when there is no such input, it was taken before, the waveform gave it another type, or
+    /// `T` is aligned to more than 16 bytes.
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)
@@ -244,9 +245,7 @@ impl StopSignal {
     /// # Errors
     /// [`Error::Stopped`], at once, when the component is asked to stop.
     pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
-        let mut sleep = Sleep::default();
-        sleep.readable(self.0.bell().as_fd());
-        if sleep.until(Some(deadline))? { Err(Error::Stopped) } else { Ok(()) }
+        self.sleep_to(Some(deadline))
     }
 
     /// Sleeps for `duration`.
@@ -254,6 +253,13 @@ impl StopSignal {
     /// # Errors
     /// As [`StopSignal::sleep_until`].
     pub fn sleep(&self, duration: Duration) -> Result<()> {
-        self.sleep_until(Instant::now() + duration)
+        // What the clock cannot say is for ever.
+        self.sleep_to(Instant::now().checked_add(duration))
+    }
+
+    fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
+        let mut sleep = Sleep::default();
+        sleep.readable(self.0.bell().as_fd());
+        if sleep.until(deadline)? { Err(Error::Stopped) } else { Ok(()) }
     }
 }

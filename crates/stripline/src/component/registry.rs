@@ -33,7 +33,7 @@ impl Registry {
         Self::default()
     }
 
-    /// With the type `C` as well, under the name it gives itself.
+    /// With the type `C` as well, under the name it gives itself; it replaces a type of the same name.
     #[must_use]
     pub fn with<C: Component>(mut self) -> Self {
         let spec = C::describe();

@@ -84,6 +84,11 @@ impl ComponentSpec {
 }
 
 /// Which way the packets go.
+///
+/// ```
+/// # use stripline::component::Direction;
+/// assert_eq!(serde_json::to_string(&Direction::Input).unwrap(), r#""input""#);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -346,6 +351,11 @@ impl PropertySpec {
 }
 
 /// What values a property takes.
+///
+/// ```
+/// let kind = stripline::component::PropertySpec::text("title", "", "…").kind;
+/// assert_eq!(kind, stripline::component::PropertyKind::Text);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PropertyKind {
@@ -389,7 +399,8 @@ impl PropertyKind {
         }
     }
 
-    /// The allowed range in words, as `from 0 to 10`; empty where everything of the kind is allowed.
+    /// The allowed range in words, as `from 0 to 10`; empty where everything of the kind is
+    /// allowed, except that a real number must be finite. Of a choice, its words.
     ///
     /// ```
     /// use stripline::component::PropertyKind;

@@ -126,6 +126,10 @@ impl Incoming {
         debug_assert!(self.lent.is_none(), "one packet at a time");
         let mut spins = 0;
         loop {
+            // Before looking: a receiver whose senders keep up always finds something.
+            if wait.heeds_stop() && self.stop.is_stopped() {
+                return Err(Error::Stopped);
+            }
             if let Some(outcome) = self.look()? {
                 return Ok(outcome);
             }
@@ -136,9 +140,6 @@ impl Incoming {
                     self.check_peers();
                 }
                 return Ok(Outcome::Nothing);
-            }
-            if wait.heeds_stop() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
             }
             if spins < SPINS && self.origins.iter().all(Origin::is_cheap) {
                 spins += 1;

@@ -22,7 +22,7 @@ pub struct LinkOptions {
     /// When a send returns.
     pub scope: Scope,
     /// Bytes of the sending port's shared ring, a power of two in
-    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; half of it bounds a packet.
+    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet with its headers fits in half of it.
     pub buffer: u32,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
-use crate::transport::{Outlet, Wait};
+use crate::transport::{Outlet, Stop, Wait};
 
 use super::sampler::{Sampler, Sampling};
 
@@ -33,13 +33,19 @@ pub(crate) struct Outgoing {
     /// Bytes of packets since the last description.
     undescribed: usize,
     sampler: Sampler,
+    stop: Stop,
     finished: bool,
     /// Taken back when the port is gone.
     offer: Option<Box<dyn Send>>,
 }
 
 impl Outgoing {
-    pub(crate) fn new(port: String, mut outlets: Vec<Box<dyn Outlet>>, sampling: Sampling) -> Self {
+    pub(crate) fn new(
+        port: String,
+        mut outlets: Vec<Box<dyn Outlet>>,
+        sampling: Sampling,
+        stop: Stop,
+    ) -> Self {
         if outlets.is_empty() {
             outlets.push(Box::new(super::discard::Discard::default()));
         }
@@ -54,6 +60,7 @@ impl Outgoing {
             described: false,
             undescribed: 0,
             sampler: Sampler::new(sampling),
+            stop,
             finished: false,
             offer: None,
         }
@@ -122,6 +129,10 @@ impl Outgoing {
     pub(crate) fn reserve(&mut self, payload: usize, wait: Wait) -> Result<&mut [u8]> {
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
+        }
+        // Here and not only where it waits: a sender whose receivers keep up never waits.
+        if self.stop.is_stopped() {
+            return Err(Error::Stopped);
         }
         self.admit();
         let max = self.payload_max();

@@ -33,12 +33,34 @@ pub struct MessagePublisher<M> {
 }
 
 /// Receives messages of one type.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::Received;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut publisher = node.message_publisher::<(String, u32)>("status")?;
+/// let mut subscriber = node.message_subscriber::<(String, u32)>("status")?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// assert!(matches!(subscriber.try_receive()?, Received::Empty));
+/// publisher.try_send(&("locked".into(), 3))?;
+/// let message = subscriber.receive_timeout(Duration::from_secs(5))?.packet().expect("it was sent");
+/// assert_eq!((message.value.1, message.sequence), (3, 0));
+/// publisher.finish()?;
+/// assert!(subscriber.receive()?.is_none());
+/// # Ok::<(), stripline::Error>(())
+/// ```
 pub struct MessageSubscriber<M> {
     subscriber: Subscriber<u8>,
     of: PhantomData<fn() -> M>,
 }
 
 /// A message and what its header says.
+///
+/// ```
+/// let message = stripline::node::Message { value: "locked", sequence: 4, gap: None };
+/// assert_eq!(message.value, "locked");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Message<M> {
     /// The message.

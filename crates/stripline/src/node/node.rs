@@ -1,8 +1,9 @@
 //! A process's part in a domain of topics.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +16,9 @@ use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::rendezvous::{self, Household, Offer};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
+
+/// Between two attempts to connect to a publisher that does not answer.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// Connects publishers and subscribers of the same topic in all processes of a user, without a daemon.
 ///
@@ -59,7 +63,7 @@ struct State {
 struct Seeker {
     topic: String,
     payload: TypeName,
-    mailbox: std::sync::Weak<Mailbox>,
+    mailbox: Weak<Mailbox>,
     connected: HashSet<Endpoint>,
 }
 
@@ -69,6 +73,12 @@ impl Node {
     ///
     /// # Errors
     /// When the file is wrong or the system lacks descriptors or threads.
+    ///
+    /// ```no_run
+    /// let node = stripline::node::Node::new()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?; // Of any process of this user and domain.
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn new() -> Result<Self> {
         let domain = std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
         let topics = match std::env::var_os("STRIPLINE_TOPICS") {
@@ -90,6 +100,15 @@ impl Node {
     ///
     /// # Errors
     /// A name that is not so; otherwise as [`Node::new`].
+    ///
+    /// ```
+    /// use stripline::node::{Node, Topics};
+    ///
+    /// let domain = format!("bench-{}", std::process::id());
+    /// let node = Node::join(&domain, Topics::parse("[topic.spectrum]\ntransport = 'inproc'")?)?;
+    /// assert!(Node::join("no spaces", Topics::default()).is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn join(domain: &str, topics: Topics) -> Result<Self> {
         let sound = !domain.is_empty()
             && domain.len() <= 64
@@ -141,6 +160,14 @@ impl Node {
     }
 
     /// Asks everything that blocks in this node's publishers and subscribers to return [`Error::Stopped`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// node.stop();
+    /// assert!(matches!(subscriber.receive(), Err(stripline::Error::Stopped)));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn stop(&self) {
         self.shared.stop.stop();
     }
@@ -165,9 +192,10 @@ impl Node {
         let withdrawal =
             Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // Its own subscribers need not wait for anybody.
-        self.shared.learn(offer);
+        self.shared.learn(offer, Pace::AtOnce);
         self.shared.bell.ring();
-        let mut outgoing = Outgoing::new(topic.into(), vec![outlet], Sampling::Auto);
+        let mut outgoing =
+            Outgoing::new(topic.into(), vec![outlet], Sampling::Auto, self.shared.stop.clone());
         outgoing.hold(withdrawal);
         Ok(outgoing)
     }
@@ -184,7 +212,7 @@ impl Node {
             });
             state.known.clone()
         };
-        known.into_iter().for_each(|offer| self.shared.learn(offer));
+        known.into_iter().for_each(|offer| self.shared.learn(offer, Pace::AtOnce));
         let shared = Arc::clone(&self.shared);
         let overflow = self.shared.topics.of(topic).link.overflow;
         let stats_for = Arc::new(move |name: &str| {
@@ -213,8 +241,8 @@ impl Shared {
     }
 
     /// Connects every subscriber that wants the offer and does not have it.
-    fn learn(&self, offer: Offer) {
-        let wanted: Vec<(Arc<Mailbox>, TypeName)> = {
+    fn learn(self: &Arc<Self>, offer: Offer, pace: Pace) {
+        let wanted: Vec<(Weak<Mailbox>, TypeName)> = {
             let mut state = self.state();
             if !state.known.iter().any(|known| known.endpoint == offer.endpoint) {
                 state.known.push(offer.clone());
@@ -222,28 +250,92 @@ impl Shared {
             state.seekers.retain(|seeker| seeker.mailbox.strong_count() > 0);
             let mut wanted = Vec::new();
             for seeker in state.seekers.iter_mut().filter(|seeker| seeker.topic == offer.topic) {
-                if let Some(mailbox) = seeker.mailbox.upgrade()
-                    && seeker.connected.insert(offer.endpoint.clone())
-                {
-                    wanted.push((mailbox, seeker.payload.clone()));
+                if seeker.connected.insert(offer.endpoint.clone()) {
+                    wanted.push((Weak::clone(&seeker.mailbox), seeker.payload.clone()));
                 }
             }
             wanted
         };
         for (mailbox, payload) in wanted {
-            let connection = format!("{}@{} -> {0}", offer.topic, offer.endpoint.address);
-            let request = Connect {
-                connection: connection.clone(),
+            let errand = Errand {
+                shared: Arc::clone(self),
+                connection: format!("{}@{} -> {0}", offer.topic, offer.endpoint.address),
+                offer: offer.clone(),
                 payload,
-                options: self.topics.of(&offer.topic).link,
+                mailbox,
             };
-            let inlet =
-                transport::find(&offer.endpoint.transport).and_then(|t| t.connect(&offer.endpoint, &request));
-            match inlet {
-                Ok(inlet) => mailbox.deliver(Delivery::Connected(connection, inlet)),
-                // A publisher that has just died is no error: its end will be told by the rendezvous.
-                Err(Error::System { .. }) => {}
-                Err(error) => eprintln!("stripline: topic {}: {error}", offer.topic),
+            match pace {
+                Pace::AtOnce => errand.run(),
+                Pace::Aside => errand.run_aside(),
+            }
+        }
+    }
+}
+
+/// Who waits for a connection to be made.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// The caller, for the first attempt: what is there already is connected when it goes on.
+    AtOnce,
+    /// Nobody: a publisher that is stopped answers late.
+    Aside,
+}
+
+/// Connects one subscriber to one publisher, however long that takes.
+struct Errand {
+    shared: Arc<Shared>,
+    connection: String,
+    offer: Offer,
+    payload: TypeName,
+    mailbox: Weak<Mailbox>,
+}
+
+impl Errand {
+    /// Makes one attempt here, and if need be more of them aside.
+    fn run(self) {
+        if !self.attempt() {
+            self.run_aside();
+        }
+    }
+
+    fn run_aside(self) {
+        let topic = self.offer.topic.clone();
+        let thread = std::thread::Builder::new().name("stripline-connec".into());
+        let started = thread.spawn(move || {
+            while !self.attempt() {
+                std::thread::sleep(RETRY);
+                let state = self.shared.state();
+                let known = state.known.iter().any(|known| known.endpoint == self.offer.endpoint);
+                if state.over || !known || self.mailbox.strong_count() == 0 {
+                    return;
+                }
+            }
+        });
+        if let Err(error) = started {
+            eprintln!("stripline: topic {topic}: cannot start a thread: {error}");
+        }
+    }
+
+    /// Whether nothing is left to try.
+    fn attempt(&self) -> bool {
+        let Offer { topic, endpoint, .. } = &self.offer;
+        let request = Connect {
+            connection: self.connection.clone(),
+            payload: self.payload.clone(),
+            options: self.shared.topics.of(topic).link,
+        };
+        match transport::find(&endpoint.transport).and_then(|t| t.connect(endpoint, &request)) {
+            Ok(inlet) => {
+                if let Some(mailbox) = self.mailbox.upgrade() {
+                    mailbox.deliver(Delivery::Connected(request.connection, inlet));
+                }
+                true
+            }
+            // It has just died, which the rendezvous will say, or does not answer yet.
+            Err(Error::System { .. }) => false,
+            Err(error) => {
+                eprintln!("stripline: topic {topic}: {error}");
+                true
             }
         }
     }
@@ -275,7 +367,7 @@ impl Household for Keeper {
     }
 
     fn learn(&mut self, offer: Offer) {
-        self.0.learn(offer);
+        self.0.learn(offer, Pace::Aside);
     }
 
     fn forget(&mut self, address: &str) {

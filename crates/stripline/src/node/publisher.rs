@@ -15,8 +15,20 @@ use crate::transport::Wait;
 use super::subscriber::{Packet, Subscriber};
 
 /// A component's input port.
+///
+/// ```
+/// fn next_sum(input: &mut stripline::Input<f32>) -> stripline::Result<Option<f32>> {
+///     Ok(input.receive()?.map(|packet| packet.iter().sum()))
+/// }
+/// ```
 pub type Input<T> = Subscriber<T>;
 /// A component's output port.
+///
+/// ```
+/// fn silence(output: &mut stripline::Output<f32>) -> stripline::Result<()> {
+///     output.send(&[0.0; 256])
+/// }
+/// ```
 pub type Output<T> = Publisher<T>;
 
 /// The longest that a publisher waits at its end for receivers to take the rest.
@@ -51,6 +63,9 @@ pub struct Publisher<T: Sample> {
 
 impl<T: Sample> Publisher<T> {
     pub(crate) fn new(outgoing: Outgoing, estate: Option<Sender<Outgoing>>) -> Result<Self> {
+        if size_of::<T>() == 0 {
+            return Err(Error::port(outgoing.port(), "its type has no size"));
+        }
         if align_of::<T>() > 16 {
             return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
         }
@@ -79,9 +94,9 @@ impl<T: Sample> Publisher<T> {
     /// # Errors
     /// None today; the signature leaves room.
     pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now().checked_add(timeout);
         while self.receivers() < count {
-            if Instant::now() >= deadline {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(false);
             }
             // Not on any data path: a look a millisecond is cheaper than another way to be woken.
@@ -91,12 +106,35 @@ impl<T: Sample> Publisher<T> {
     }
 
     /// The most samples that a packet can have.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// assert_eq!(publisher.receivers(), 0);
+    /// assert_eq!((publisher.name(), publisher.sequence()), ("levels", 0));
+    /// let too_many = vec![0.0; publisher.samples_max() + 1];
+    /// assert!(matches!(publisher.send(&too_many), Err(stripline::Error::TooLarge { .. })));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn samples_max(&self) -> usize {
         self.outgoing.as_ref().map_or(0, Outgoing::payload_max) / size_of::<T>()
     }
 
     /// Describes the samples that follow. Receivers find it with every packet; it is sent once, and again for
-    /// those who come later.
+    /// those who come later. One whose JSON is larger than [`StreamInfo::ENCODED_MAX`] or than a packet may be
+    /// makes the next send fail with [`Error::TooLarge`].
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<i16>("audio")?;
+    /// # let mut subscriber = node.subscriber::<i16>("audio")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.set_stream(stripline::StreamInfo::new("left").sample_rate_hz(48e3));
+    /// publisher.send(&[1, 2, 3])?;
+    /// let packet = subscriber.receive()?.expect("a packet");
+    /// assert_eq!((&*packet.stream().id, packet.stream().sample_rate_hz), ("left", Some(48e3)));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn set_stream(&mut self, stream: StreamInfo) {
         self.link().set_stream(&Arc::new(stream));
     }
@@ -106,7 +144,8 @@ impl<T: Sample> Publisher<T> {
     /// unspecified.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Stopped`] when the component is asked to stop; what the transport reports.
+    /// [`Error::TooLarge`]; [`Error::Stopped`] when the component is asked to stop; what the
+    /// transport reports.
     pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_within(samples, Wait::FOREVER)
     }
@@ -134,6 +173,21 @@ impl<T: Sample> Publisher<T> {
     ///
     /// # Errors
     /// As [`Publisher::try_loan`].
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// // Nobody takes the packets: after some, the receiver's queue is full.
+    /// let error = loop {
+    ///     if let Err(error) = publisher.try_send(&[0.5; 1000]) {
+    ///         break error;
+    ///     }
+    /// };
+    /// assert!(matches!(error, stripline::Error::Full { .. }));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn try_send(&mut self, samples: &[T]) -> Result<()> {
         let mut loan = self.try_loan(samples.len())?;
         loan.copy_from_slice(samples);
@@ -145,6 +199,16 @@ impl<T: Sample> Publisher<T> {
     ///
     /// # Errors
     /// [`Error::Full`] when a receiver does not take the rest in time.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u8>("bytes")?;
+    /// # let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.finish()?;
+    /// assert!(subscriber.receive()?.is_none());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn finish(mut self) -> Result<()> {
         match self.outgoing.take() {
             Some(mut outgoing) => outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)),
@@ -219,6 +283,21 @@ impl<T: Sample> Loan<'_, T> {
     }
 
     /// Says when the first sample was taken: nanoseconds since the Unix epoch.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// let mut loan = publisher.loan(100)?;
+    /// loan.fill(0.5);
+    /// loan.truncate(2);
+    /// loan.at_sample(48_000).at_time_ns(1_700_000_000_000_000_000).send()?;
+    /// let packet = subscriber.receive()?.expect("a packet");
+    /// assert_eq!((packet.len(), packet.sample_index()), (2, 48_000));
+    /// assert_eq!(packet.time_ns(), 1_700_000_000_000_000_000);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     #[must_use]
     pub fn at_time_ns(mut self, time_ns: i64) -> Self {
         self.stamp.time_ns = time_ns;
@@ -233,10 +312,11 @@ impl<T: Sample> Loan<'_, T> {
         self
     }
 
-    /// Sends the packet.
+    /// Sends the packet. Blocks, if the loan may, while a receiver that blocks over another transport has no
+    /// room.
     ///
     /// # Errors
-    /// As [`Publisher::loan`].
+    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`].
     pub fn send(mut self) -> Result<()> {
         self.sent = true;
         self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
@@ -246,6 +326,20 @@ impl<T: Sample> Loan<'_, T> {
     ///
     /// # Errors
     /// As [`Publisher::loan`].
+    ///
+    /// ```no_run
+    /// # fn example(
+    /// #     mut input: stripline::Input<i16>,
+    /// #     mut output: stripline::Output<f32>,
+    /// # ) -> stripline::Result<()> {
+    /// while let Some(packet) = input.receive()? {
+    ///     let mut loan = output.loan(packet.len())?;
+    ///     loan.iter_mut().zip(&*packet).for_each(|(y, x)| *y = f32::from(*x) / 32_768.0);
+    ///     loan.send_like(&packet)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn send_like<U: Sample>(mut self, packet: &Packet<'_, U>) -> Result<()> {
         self.stamp.sample_index = Some(packet.sample_index());
         self.stamp.time_ns = packet.time_ns();

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outcome, Taken};
@@ -34,6 +34,14 @@ pub struct Subscriber<T: Sample> {
 }
 
 /// What a receive that does not wait for ever found.
+///
+/// ```
+/// use stripline::Received;
+///
+/// let found: Received<u8> = Received::Empty;
+/// assert_eq!(found.packet(), None);
+/// assert_eq!(Received::Packet(7).packet(), Some(7));
+/// ```
 #[derive(Debug)]
 pub enum Received<P> {
     /// A packet.
@@ -56,6 +64,9 @@ impl<P> Received<P> {
 
 impl<T: Sample> Subscriber<T> {
     pub(crate) fn new(incoming: Incoming) -> Result<Self> {
+        if size_of::<T>() == 0 {
+            return Err(Error::port(incoming.port(), "its type has no size"));
+        }
         if align_of::<T>() > 16 {
             return Err(Error::port(incoming.port(), "its type needs more than 16-byte alignment"));
         }
@@ -76,7 +87,7 @@ impl<T: Sample> Subscriber<T> {
     /// died without saying so is waited for.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the component is asked to stop; [`Error::Ejected`]; [`Error::PeerMisbehaved`] and
+    /// [`Error::Stopped`] when the component is asked to stop; [`Error::Ejected`]; [`Error::PeerMisbehaved`], and
     /// then the other connections go on.
     pub fn receive(&mut self) -> Result<Option<Packet<'_, T>>> {
         match self.receive_within(Wait::FOREVER)? {
@@ -97,11 +108,38 @@ impl<T: Sample> Subscriber<T> {
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::Received;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// assert_eq!(subscriber.senders(), 0);
+    /// assert_eq!(subscriber.name(), "bytes");
+    /// assert!(matches!(subscriber.try_receive()?, Received::Empty));
+    /// assert!(matches!(subscriber.receive_timeout(Duration::from_millis(1))?, Received::Empty));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Packet<'_, T>>> {
-        self.receive_within(Wait::Until(Some(Instant::now() + timeout)))
+        self.receive_within(Wait::within(timeout))
     }
 
     /// After the end of stream: packets that were missing at its very end, if any were.
+    ///
+    /// ```no_run
+    /// # fn example(mut input: stripline::Input<f32>) -> stripline::Result<()> {
+    /// while let Some(packet) = input.receive()? {
+    ///     if let Some(gap) = packet.gap() {
+    ///         eprintln!("{} samples are missing before packet {}", gap.samples, packet.sequence());
+    ///     }
+    /// }
+    /// if let Some(gap) = input.gap_at_end() {
+    ///     eprintln!("{} samples are missing at the end", gap.samples);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gap_at_end(&mut self) -> Option<Gap> {
         self.incoming.gap_at_end()
     }
@@ -128,6 +166,20 @@ impl<T: Sample> Subscriber<T> {
 }
 
 /// Samples received, used in place and given back when dropped.
+///
+/// ```
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<i16>("audio")?;
+/// # let mut subscriber = node.subscriber::<i16>("audio")?;
+/// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+/// publisher.send(&[1, 2, 3])?;
+/// let packet = subscriber.receive()?.expect("a packet");
+/// assert_eq!((packet.len(), packet[2], packet.iter().sum::<i16>()), (3, 3, 6));
+/// assert_eq!((packet.sequence(), packet.sample_index(), packet.gap()), (0, 0, None));
+/// assert_eq!((packet.time_ns(), packet.intended_ns()), (0, None));
+/// assert!(packet.connection().ends_with("-> audio"));
+/// # Ok::<(), stripline::Error>(())
+/// ```
 pub struct Packet<'a, T: Sample> {
     incoming: &'a mut Incoming,
     taken: Taken,

@@ -35,6 +35,14 @@ pub struct Topics {
 
 /// The rules of one topic. The sending side uses `transport`, `scope` and `buffer`, the receiving side
 /// `overflow` and `depth`.
+///
+/// ```
+/// use stripline::link::LinkOptions;
+/// use stripline::node::{TopicOptions, Topics};
+///
+/// let shm = TopicOptions { transport: "shm".into(), link: LinkOptions::default() };
+/// assert_eq!(*Topics::default().of("any"), shm);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicOptions {
     /// The transport's name.
@@ -85,6 +93,11 @@ impl Topics {
     ///
     /// # Errors
     /// As [`Topics::parse`], and when the file cannot be read.
+    ///
+    /// ```
+    /// let error = stripline::node::Topics::load("no/such/topics.toml".as_ref()).unwrap_err();
+    /// assert!(error.to_string().contains("no/such/topics.toml"));
+    /// ```
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;

@@ -9,7 +9,20 @@ use crate::sys::doorbell::Sleep;
 
 use super::Subscriber;
 
-/// Something that packets arrive at: every [`Subscriber`], whatever its type.
+/// Something that packets arrive at: every [`Subscriber`] and
+/// [`MessageSubscriber`](super::MessageSubscriber), whatever its type.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::node::{Node, Waitable, wait_any};
+///
+/// let node = Node::isolated()?;
+/// let mut samples = node.subscriber::<f32>("samples")?;
+/// let mut commands = node.message_subscriber::<String>("commands")?;
+/// let mut all: Vec<&mut dyn Waitable> = vec![&mut samples, &mut commands];
+/// assert!(wait_any(&mut all, Some(Duration::from_millis(1)))?.is_empty());
+/// # Ok::<(), stripline::Error>(())
+/// ```
 pub trait Waitable: sealed::Sealed {}
 
 impl<T: Sample> Waitable for Subscriber<T> {}
@@ -53,7 +66,7 @@ impl<T: Sample> sealed::Sealed for Subscriber<T> {
 /// # Errors
 /// [`Error::Stopped`] when the component is asked to stop; what a transport reports.
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
     loop {
         let mut ready = Vec::new();

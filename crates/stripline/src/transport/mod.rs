@@ -19,7 +19,7 @@ pub(crate) use stream::AlignedBuffer;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -210,6 +210,11 @@ pub(crate) enum Wait {
 
 impl Wait {
     pub(crate) const FOREVER: Self = Self::Until(None);
+
+    /// Until done, stopped, or this time from now; a time beyond what the clock can say is for ever.
+    pub(crate) fn within(timeout: Duration) -> Self {
+        Self::Until(Instant::now().checked_add(timeout))
+    }
 
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {

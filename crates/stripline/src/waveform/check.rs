@@ -15,6 +15,18 @@ use crate::component::{ComponentSpec, Properties};
 use crate::payload::TypeName;
 
 /// What the launcher knows: the stock components, the transports, and how to ask an executable.
+///
+/// ```
+/// use stripline::component::{ComponentSpec, PortTypes};
+/// use stripline::waveform::{Catalog, DescribeError};
+///
+/// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
+/// let components = [(null.name.clone(), null)].into();
+/// // Where nothing may be run, as in an editor, no executable is asked.
+/// let ask_nobody = |path: &std::path::Path| Err(DescribeError::Missing(path.into()));
+/// let catalog = Catalog { describe: ask_nobody, ..Catalog::new(&components, &["inproc", "shm"]) };
+/// assert!(catalog.components.contains_key("null"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Catalog<'a> {
     /// The stock components by type name.
@@ -60,6 +72,32 @@ pub fn load(
 ///
 /// # Errors
 /// As [`load`].
+///
+/// ```
+/// use stripline::component::{ComponentSpec, PortTypes};
+/// use stripline::waveform::{Catalog, Overrides, parse_bytes};
+///
+/// let ramp = ComponentSpec::new("ramp", "Counts.").output("out", PortTypes::of::<f32>(), "numbers");
+/// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
+/// let components = [ramp, null].map(|spec| (spec.name.clone(), spec)).into();
+/// let catalog = Catalog::new(&components, &["inproc", "shm"]);
+/// let text = br#"
+///     [component.source]
+///     type = "ramp"
+///
+///     [component.sink]
+///     type = "null"
+///
+///     [[connection]]
+///     from = "source.out"
+///     to = "sink.in"
+/// "#;
+/// let (waveform, warnings) =
+///     parse_bytes(text, "count.toml".as_ref(), &Overrides::default(), &catalog).expect("it is right");
+/// assert_eq!((waveform.name.as_str(), waveform.components.len()), ("count", 2));
+/// assert_eq!(waveform.connections[0].payload.as_str(), "f32");
+/// assert!(warnings.is_empty());
+/// ```
 pub fn parse_bytes(
     bytes: &[u8],
     path: &Path,

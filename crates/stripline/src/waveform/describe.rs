@@ -28,12 +28,27 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 ///
 /// # Errors
 /// Whatever keeps the executable from describing itself, with the remedy.
+///
+/// ```
+/// use stripline::waveform::{DescribeError, describe};
+///
+/// let path = std::path::Path::new("no/such/executable");
+/// assert_eq!(describe(path).unwrap_err(), DescribeError::Missing(path.into()));
+/// ```
 pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
 /// Why an executable could not be asked what it is. `Display` is one sentence;
 /// [`DescribeError::remedy`] says what to do.
+///
+/// ```
+/// use stripline::waveform::DescribeError;
+///
+/// let error = DescribeError::Missing("target/release/gain".into());
+/// assert_eq!(error.to_string(), "there is no executable `gain`");
+/// assert_eq!(error.remedy(), "build it first: cargo build --release --bin gain");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescribeError {

@@ -51,6 +51,12 @@ impl Diagnostics {
     }
 
     /// Whether an error was found.
+    ///
+    /// ```
+    /// let nothing = stripline::waveform::Diagnostics::default();
+    /// assert!(nothing.is_empty() && nothing.len() == 0 && !nothing.has_errors());
+    /// assert_eq!(nothing.render(false), "");
+    /// ```
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }
@@ -125,6 +131,15 @@ impl fmt::Display for Diagnostics {
 impl std::error::Error for Diagnostics {}
 
 /// How bad a finding is.
+///
+/// ```
+/// use stripline::waveform::{Diagnostics, Level};
+///
+/// fn warnings(found: &Diagnostics) -> usize {
+///     found.iter().filter(|finding| finding.level() == Level::Warning).count()
+/// }
+/// assert_eq!(warnings(&Diagnostics::default()), 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// The waveform is not started.
@@ -136,6 +151,12 @@ pub enum Level {
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
         /// The kind of a finding. Its text, as `unknown-key`, stays the same between versions.
+        ///
+        /// ```
+        /// use stripline::waveform::Code;
+        ///
+        /// assert!(Code::ALL.iter().any(|code| code.as_str() == "type-mismatch"));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Code { $($(#[$doc])* $name,)* }
@@ -236,6 +257,18 @@ impl fmt::Display for Code {
 }
 
 /// One finding.
+///
+/// ```
+/// # use stripline::waveform::{Catalog, Code, Overrides, parse_bytes};
+/// # let components = std::collections::BTreeMap::new();
+/// # let catalog = Catalog::new(&components, &["shm"]);
+/// let text = b"[waveform]\nnmae = \"x\"\n\n[component.a]\ntype = \"tone\"\n";
+/// let found = parse_bytes(text, "x.toml".as_ref(), &Overrides::default(), &catalog).unwrap_err();
+/// let finding = found.iter().next().expect("a key is misspelt");
+/// assert_eq!((finding.code(), finding.code().as_str()), (Code::UnknownKey, "unknown-key"));
+/// assert_eq!((finding.source(), finding.line_column(), finding.span()), ("x.toml", (2, 1), 11..15));
+/// println!("{}; {}\n{}", finding.message(), finding.remedy(), finding.render(false));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
     level: Level,

@@ -11,6 +11,17 @@ use crate::link::LinkOptions;
 use crate::payload::TypeName;
 
 /// A waveform that passed every check and can be started.
+///
+/// ```
+/// use stripline::waveform::Waveform;
+///
+/// /// The names of the components that run in processes of their own.
+/// fn processes(waveform: &Waveform) -> Vec<&str> {
+///     let plans = waveform.components.iter();
+///     let alone = plans.filter(|plan| plan.placement == stripline::waveform::Placement::Process);
+///     alone.map(|plan| plan.name.as_str()).collect()
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Waveform {
     /// Its name; the file's stem when the file gives none.
@@ -26,6 +37,17 @@ pub struct Waveform {
 }
 
 /// One component of a waveform.
+///
+/// ```
+/// use stripline::waveform::{ComponentPlan, Program};
+///
+/// fn summary(plan: &ComponentPlan) -> String {
+///     match &plan.program {
+///         Program::Stock => format!("{}: {}", plan.name, plan.spec.name),
+///         Program::Executable(path) => format!("{}: {}", plan.name, path.display()),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ComponentPlan {
     /// Its name in the waveform.
@@ -49,6 +71,12 @@ pub struct ComponentPlan {
 }
 
 /// Which program a component is.
+///
+/// ```
+/// use stripline::waveform::Program;
+///
+/// assert_ne!(Program::Stock, Program::Executable("target/debug/gain".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A type from the launcher's own registry.
@@ -58,6 +86,11 @@ pub enum Program {
 }
 
 /// Where a component runs.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline::waveform::Placement::Thread).unwrap();
+/// assert_eq!(word, r#""thread""#);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -68,16 +101,37 @@ pub enum Placement {
 }
 
 /// What happens when a component fails.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline::waveform::Restart::OnFailure).unwrap();
+/// assert_eq!(word, r#""on-failure""#);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
     /// The waveform ends with exit code 1.
     Never,
-    /// The component is started again and its connections resume.
+    /// The component is started again and its connections resume; after five times within ten seconds it is
+    /// given up, as with `Never`.
     OnFailure,
 }
 
 /// One connection of a waveform.
+///
+/// ```
+/// use stripline::link::LinkOptions;
+/// use stripline::payload::TypeName;
+/// use stripline::waveform::{ConnectionPlan, PortRef};
+///
+/// let plan = ConnectionPlan {
+///     from: PortRef { component: "source".into(), port: "out".into() },
+///     to: PortRef { component: "sink".into(), port: "in".into() },
+///     transport: "shm".into(),
+///     options: LinkOptions::default(),
+///     payload: TypeName::of::<f32>(),
+/// };
+/// assert_eq!(format!("{} -> {}", plan.from, plan.to), "source.out -> sink.in");
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConnectionPlan {
     /// The sending port.
@@ -93,6 +147,11 @@ pub struct ConnectionPlan {
 }
 
 /// A port of a component in a waveform, written `component.port`.
+///
+/// ```
+/// let port = stripline::waveform::PortRef { component: "source".into(), port: "out".into() };
+/// assert_eq!(port.to_string(), "source.out");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortRef {
     /// The component's name in the waveform.

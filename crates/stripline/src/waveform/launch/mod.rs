@@ -17,6 +17,17 @@ use crate::error::Result;
 use crate::link::Sampling;
 
 /// How a waveform is run.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::link::Sampling;
+/// use stripline::waveform::RunOptions;
+///
+/// let host = std::env::current_exe()?;
+/// let ten_seconds = Some(Duration::from_secs(10));
+/// let options = RunOptions { host, duration: ten_seconds, sampling: Sampling::Auto };
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The executable with the stock components, which must call
@@ -29,6 +40,23 @@ pub struct RunOptions {
 }
 
 /// What a run tells while it goes on.
+///
+/// ```
+/// use stripline::waveform::Observer;
+///
+/// #[derive(Default)]
+/// struct Log(Vec<String>);
+///
+/// impl Observer for Log {
+///     fn warning(&mut self, component: &str, text: &str) {
+///         self.0.push(format!("{component}: {text}"));
+///     }
+/// }
+///
+/// let mut log = Log::default();
+/// log.warning("source", "runs at normal priority");
+/// assert_eq!(log.0, ["source: runs at normal priority"]);
+/// ```
 pub trait Observer {
     /// All components run.
     fn started(&mut self) {}
@@ -61,19 +89,39 @@ pub trait Observer {
 /// # Errors
 /// When the system lacks what a run needs. A waveform that starts and fails is a [`RunReport`] with a failure.
 ///
-/// ```no_run
-/// # fn example(waveform: &stripline::waveform::Waveform) -> stripline::Result<()> {
-/// use stripline::waveform::{Observer, RunOptions, run};
+/// ```standalone_crate
+/// use std::process::ExitCode;
+/// use stripline::component::{Registry, host_if_launched};
+/// use stripline::waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+/// # use stripline::{Result, component::{Component, ComponentSpec, Ports, Properties}};
 ///
 /// struct Silent;
 /// impl Observer for Silent {}
-///
-/// let host = std::env::current_exe()?;
-/// let options = RunOptions { host, duration: None, sampling: Default::default() };
-/// let report = run(waveform, &options, &mut Silent)?;
-/// println!("{} connections, failure: {:?}", report.connections.len(), report.failure);
-/// # Ok(())
+/// # struct Ticker;
+/// # impl Component for Ticker {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("ticker", "Waits a moment.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, ports: Ports) -> Result<()> {
+/// #         ports.stop_signal().sleep(std::time::Duration::from_millis(1))
+/// #     }
 /// # }
+///
+/// fn main() -> ExitCode {
+///     let registry = Registry::new().with::<Ticker>();
+///     // This executable is also the one that the components run in.
+///     if let Some(code) = host_if_launched(&registry) {
+///         return code;
+///     }
+///     let catalog = Catalog::new(registry.specs(), &["inproc", "shm"]);
+///     let text = b"[component.clock]\ntype = \"ticker\"";
+///     let checked = parse_bytes(text, "clock.toml".as_ref(), &Overrides::default(), &catalog);
+///     let (waveform, _) = checked.expect("nothing is wrong with it");
+///     let host = std::env::current_exe().expect("its path");
+///     let options = RunOptions { host, duration: None, sampling: Default::default() };
+///     let report = run(&waveform, &options, &mut Silent).expect("the system has what it takes");
+///     assert_eq!((report.failure, report.components[0].outcome), (None, "ended"));
+///     ExitCode::SUCCESS
+/// }
 /// ```
 pub fn run(waveform: &Waveform, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunReport> {
     supervisor::Supervisor::new(waveform, options, observer)?.run()

@@ -6,6 +6,17 @@ use crate::link::{ConnectionReport, LatencyReport, ReportWithTimes};
 use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 
 /// The whole of a run.
+///
+/// ```
+/// use stripline::waveform::RunReport;
+///
+/// fn exit_code(report: &RunReport) -> u8 {
+///     for connection in &report.connections {
+///         println!("{} -> {}: {} packets", connection.from, connection.to, connection.packets);
+///     }
+///     u8::from(report.failure.is_some())
+/// }
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
     /// The waveform's name.
@@ -23,6 +34,14 @@ pub struct RunReport {
 }
 
 /// One component of a run.
+///
+/// ```
+/// use stripline::waveform::ComponentResult;
+///
+/// fn row(component: &ComponentResult) -> String {
+///     format!("{}: {}, started again {} times", component.name, component.outcome, component.restarts)
+/// }
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ComponentResult {
     /// Its name in the waveform.
@@ -39,6 +58,15 @@ pub struct ComponentResult {
 }
 
 /// One connection of a run.
+///
+/// ```
+/// use stripline::waveform::ConnectionResult;
+///
+/// /// The part of the packets that was lost, 0 to 1.
+/// fn loss(connection: &ConnectionResult) -> f64 {
+///     connection.lost as f64 / (connection.lost + connection.packets).max(1) as f64
+/// }
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionResult {
     /// The sending port.
@@ -76,6 +104,13 @@ pub struct ConnectionResult {
 }
 
 /// Where a run stands.
+///
+/// ```
+/// use stripline::waveform::Progress;
+///
+/// let progress = Progress { elapsed_s: 0.25, connections: Vec::new(), ended: (1, 3) };
+/// assert_eq!(format!("{} of {} ended", progress.ended.0, progress.ended.1), "1 of 3 ended");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Since all components run, seconds.

@@ -187,7 +187,7 @@ impl<'a> Supervisor<'a> {
             deadline = group.restart_at.map_or(deadline, |at| deadline.min(at));
         }
         if let (Some(started), Some(duration)) = (self.started, self.options.duration) {
-            deadline = deadline.min(started + duration);
+            deadline = started.checked_add(duration).map_or(deadline, |end| deadline.min(end));
         }
         let mut sleep = Sleep::default();
         sleep.readable(self.signals.as_fd());
@@ -247,7 +247,7 @@ impl<'a> Supervisor<'a> {
             }
             Phase::Running => {
                 if let (Some(started), Some(duration)) = (self.started, self.options.duration)
-                    && now >= started + duration
+                    && now.duration_since(started) >= duration
                 {
                     let reason = format!("the duration of {} s is over", duration.as_secs_f64());
                     self.stopped = Some(reason.clone());
