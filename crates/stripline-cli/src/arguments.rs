@@ -69,10 +69,10 @@ pub(crate) struct RunArguments {
     pub waveform: FileArguments,
 
     /// Stop in order after this time
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// Write the result as JSON to this file (`-`: standard output)
+    /// Write the result as JSON to this file (`-`: standard output, after whatever the components print there)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
@@ -91,8 +91,8 @@ pub(crate) enum PlacementArgument {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
-        Ok(_) => Err("it must be from 0.001 to 1e9".into()),
-        Err(_) => Err("it must be a number".into()),
+        Ok(_) => Err("it must be from 0.001 to 1e9 seconds".into()),
+        Err(_) => Err("it must be a number of seconds".into()),
     }
 }
 

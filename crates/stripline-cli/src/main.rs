@@ -1,5 +1,12 @@
 //! The `stripline` command: checks and runs waveforms of radio components.
 
+/// Writes a line to standard error. A log that is full or closed is no reason to end a receiver.
+macro_rules! complain {
+    ($($word:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
+    }};
+}
+
 mod arguments;
 mod format;
 mod run;

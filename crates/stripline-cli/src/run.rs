@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     let host = match std::env::current_exe() {
         Ok(path) => path,
         Err(error) => {
-            eprintln!("error: cannot find the path of this program: {error}");
+            complain!("error: cannot find the path of this program: {error}");
             return Exit::Failure;
         }
     };
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         && path.as_os_str() != "-"
         && let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path)
     {
-        eprintln!("error: cannot write {}: {error}", path.display());
+        complain!("error: cannot write {}: {error}", path.display());
         return Exit::Usage;
     }
     let options = RunOptions {
@@ -63,19 +63,20 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     let report = match outcome {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             return Exit::Failure;
         }
     };
     let mut exit = Exit::Clean;
-    if !arguments.quiet {
+    // What never ran has no figures.
+    if !arguments.quiet && report.duration_s > 0.0 {
         exit = print(&summary(&report));
     }
     if let Some(path) = &arguments.json {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {
-        eprintln!("error: {failure}");
+        complain!("error: {failure}");
         exit = Exit::Failure;
     }
     exit
@@ -95,11 +96,11 @@ fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, E
     };
     match load(&arguments.file, &overrides, &catalog) {
         Ok((waveform, warnings)) => {
-            warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            warnings.iter().for_each(|warning| complain!("{warning}"));
             Ok(waveform)
         }
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            complain!("{diagnostics}");
             Err(Exit::Usage)
         }
     }
@@ -135,7 +136,7 @@ impl Screen {
 
     /// A line above the progress.
     fn say(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| complain!("{text}"));
     }
 
     fn clear(&self) {
@@ -147,7 +148,7 @@ impl Observer for Screen {
     fn started(&mut self) {
         // Where there is no terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
-            eprintln!("{} is running", self.name);
+            complain!("{} is running", self.name);
         }
     }
 
@@ -237,10 +238,22 @@ fn summary(report: &RunReport) -> String {
         (None, Some(reason)) => format!("stopped ({reason}) after"),
         (None, None) => "ended after".to_string(),
     };
-    let partial = report.connections.iter().any(|c| c.statistics == "partial");
-    let note = if partial { "\nA receiver died: its last figures are missing." } else { "" };
+    let mut notes = String::new();
+    for c in report.connections.iter().filter(|c| c.statistics == "partial") {
+        let (from, to) = (&c.from, &c.to);
+        notes += &match (c.unaccounted, c.sent) {
+            (Some(0), _) => continue,
+            (Some(count), Some(sent)) => format!(
+                "\n{from} -> {to}: {} of {} packets sent are in nobody's count: their receiver died, with them or \
+                 with its last figures.",
+                grouped(count),
+                grouped(sent),
+            ),
+            _ => format!("\n{from} -> {to}: a component died and took its last figures with it."),
+        };
+    }
     format!(
-        "\n{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{note}\n",
+        "\n{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{notes}\n",
         report.waveform,
         report.duration_s,
         table.trim_fmt(),
@@ -251,7 +264,7 @@ fn write_json(path: &Path, report: &RunReport) -> Exit {
     let text = match serde_json::to_string_pretty(report) {
         Ok(text) => text + "\n",
         Err(error) => {
-            eprintln!("error: the result does not serialise: {error}");
+            complain!("error: the result does not serialise: {error}");
             return Exit::Failure;
         }
     };
@@ -261,7 +274,7 @@ fn write_json(path: &Path, report: &RunReport) -> Exit {
     match std::fs::write(path, text) {
         Ok(()) => Exit::Clean,
         Err(error) => {
-            eprintln!("error: cannot write {}: {error}", path.display());
+            complain!("error: cannot write {}: {error}", path.display());
             Exit::Failure
         }
     }

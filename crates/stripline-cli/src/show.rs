@@ -16,7 +16,7 @@ pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
             Some(spec) => print(&render_component(spec)),
             None => {
                 let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
-                eprintln!("error: there is no stock component `{name}`; there are {}", known.join(", "));
+                complain!("error: there is no stock component `{name}`; there are {}", known.join(", "));
                 Exit::Usage
             }
         },
@@ -51,7 +51,7 @@ pub(crate) fn print(text: &str) -> Exit {
         Ok(()) => Exit::Clean,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean,
         Err(error) => {
-            eprintln!("error: cannot write to standard output: {error}");
+            complain!("error: cannot write to standard output: {error}");
             Exit::Failure
         }
     }

@@ -122,10 +122,36 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
         assert_eq!(code, Some(0), "{transport}: {text}");
         let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
         assert_eq!(result["components"][1]["restarts"], 1, "{transport}: {result}");
+        // Every packet of the source is in somebody's count.
+        let first = &result["connections"][0];
+        let count = |name: &str| first[name].as_u64().unwrap();
+        assert_eq!(
+            count("packets") + count("lost") + count("unaccounted"),
+            count("sent"),
+            "{transport}: {first}"
+        );
         // The decoder saw its sender vanish, and was told in place.
         assert_eq!(result["connections"][1]["peer_deaths"], 1, "{transport}: {result}");
         assert!(result["connections"][1]["gaps"].as_u64() >= Some(1), "{transport}: {result}");
     }
+}
+
+#[test]
+fn a_full_disk_under_the_log_ends_nothing() {
+    let waveform = repository("waveforms/adsb.toml");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = common::stripline();
+    command.args([
+        "run",
+        waveform.to_str().unwrap(),
+        "--set",
+        "source.duration_s=1",
+        "--set",
+        "source.rate=0",
+    ]);
+    let output = command.stderr(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("source.out -> demodulator.in"));
 }
 
 #[test]

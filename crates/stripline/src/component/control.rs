@@ -104,7 +104,13 @@ pub(crate) enum Report {
     /// The counters.
     Counters(Vec<ConnectionReport>),
     /// A component has ended; with what its inputs measured.
-    Ended { component: String, outcome: Result<(), String>, reports: Vec<ReportWithTimes> },
+    Ended {
+        component: String,
+        outcome: Result<(), String>,
+        reports: Vec<ReportWithTimes>,
+        /// Packets that each of its outputs has sent, by `component.port`.
+        sent: Vec<(String, u64)>,
+    },
 }
 
 /// Where an output can be reached.

@@ -46,12 +46,12 @@ pub fn main<C: Component>() -> ExitCode {
                 Err(_) => ExitCode::FAILURE,
             },
             Err(error) => {
-                eprintln!("{}: {error}", spec.name);
+                crate::sys::complain!("{}: {error}", spec.name);
                 ExitCode::FAILURE
             }
         },
         _ => {
-            eprintln!(
+            crate::sys::complain!(
                 "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
                  with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
                  `{DESCRIBE_OPTION}` prints its ports and properties as JSON.",
@@ -94,7 +94,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     Some(match code {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            crate::sys::complain!("{error}");
             ExitCode::FAILURE
         }
     })
@@ -216,7 +216,12 @@ impl Host {
                 }
                 Err(error) => {
                     let outcome = Err(error.to_string());
-                    self.reporter.say(&Report::Ended { component, outcome, reports: Vec::new() });
+                    self.reporter.say(&Report::Ended {
+                        component,
+                        outcome,
+                        reports: Vec::new(),
+                        sent: Vec::new(),
+                    });
                 }
             }
         }
@@ -343,21 +348,23 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics) {
         reporter.warn(&component, format!("{error}; it runs anywhere"));
     }
     let outcome = match guarded(|| run(ports)) {
-        Ok(()) | Err(Error::Stopped) => finish(&estate),
+        Ok(()) | Err(Error::Stopped) => Ok(()),
         // Receivers are not told the end: the component may be started again.
         Err(error) => Err(error),
     };
-    drop(estate);
+    let mut outputs: Vec<Outgoing> = estate.try_iter().collect();
+    let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
+    let outcome = outcome.and_then(|()| finish(&mut outputs));
+    drop((estate, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
-    reporter.say(&Report::Ended { component, outcome, reports: stats.reports() });
+    reporter.say(&Report::Ended { component, outcome, reports: stats.reports(), sent });
 }
 
 /// Ends the streams of a component's outputs.
-fn finish(estate: &Receiver<Outgoing>) -> Result<()> {
+fn finish(outputs: &mut [Outgoing]) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
-    let outputs: Vec<Outgoing> = estate.try_iter().collect();
-    let ends = outputs.into_iter().map(|mut output| output.finish(deadline));
-    ends.fold(Ok(()), Result::and)
+    // All of them, also after one that fails.
+    outputs.iter_mut().map(|output| output.finish(deadline)).fold(Ok(()), Result::and)
 }
 
 /// Calls a component's code; a panic becomes an error. The panic's own words go to standard error.

@@ -312,7 +312,7 @@ impl Errand {
             }
         });
         if let Err(error) = started {
-            eprintln!("stripline: topic {topic}: cannot start a thread: {error}");
+            crate::sys::complain!("stripline: topic {topic}: cannot start a thread: {error}");
         }
     }
 
@@ -334,7 +334,7 @@ impl Errand {
             // It has just died, which the rendezvous will say, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {
-                eprintln!("stripline: topic {topic}: {error}");
+                crate::sys::complain!("stripline: topic {topic}: {error}");
                 true
             }
         }

@@ -64,7 +64,7 @@ pub(super) fn run(name: &str, bell: &Doorbell, mut household: impl Household) {
                 // The name is taken, but not by us or nobody listens yet: say so now and then, and try again.
                 Err(error) => {
                     if last_words.elapsed() > Duration::from_secs(5) {
-                        eprintln!("stripline: cannot reach the other nodes: {error}");
+                        crate::sys::complain!("stripline: cannot reach the other nodes: {error}");
                         last_words = Instant::now();
                     }
                     let mut sleep = Sleep::default();
@@ -78,7 +78,7 @@ pub(super) fn run(name: &str, bell: &Doorbell, mut household: impl Household) {
             Ok(false) => {}
             Ok(true) => return,
             Err(error) => {
-                eprintln!("stripline: nodes cannot find each other any more: {error}");
+                crate::sys::complain!("stripline: nodes cannot find each other any more: {error}");
                 return;
             }
         }

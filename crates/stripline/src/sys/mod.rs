@@ -6,3 +6,11 @@ pub(crate) mod doorbell;
 pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod socket;
+
+/// Writes a line to standard error. A log that is full or closed is no reason to end a process.
+macro_rules! complain {
+    ($($word:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
+    }};
+}
+pub(crate) use complain;

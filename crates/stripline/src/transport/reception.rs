@@ -82,7 +82,7 @@ impl<G: Greeter> Desk<G> {
                 Ok(Some(stirred)) => stirred,
                 Ok(None) => return,
                 Err(error) => {
-                    eprintln!("stripline: {error}");
+                    crate::sys::complain!("stripline: {error}");
                     return;
                 }
             };

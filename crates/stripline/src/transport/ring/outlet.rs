@@ -141,7 +141,7 @@ impl RingOutlet {
     fn expel(&mut self, id: ReaderId, deed: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
-            eprintln!("stripline: {}", Error::misbehaved(connection, deed));
+            crate::sys::complain!("stripline: {}", Error::misbehaved(connection, deed));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.bell.ring();

@@ -87,7 +87,7 @@ fn run(shared: &Shared, freed: &Doorbell) {
         sleep.readable(shared.bell.as_fd());
         jobs.iter().for_each(|job| sleep.writable(job.socket.as_fd()));
         if let Err(error) = sleep.until(None) {
-            eprintln!("stripline: {error}");
+            crate::sys::complain!("stripline: {error}");
             return;
         }
         shared.bell.quiet();

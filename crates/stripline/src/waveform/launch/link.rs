@@ -3,8 +3,9 @@
 use crate::link::{ConnectionReport, ReportWithTimes};
 
 /// One connection's state.
-#[derive(Default)]
 pub(super) struct Link {
+    /// Packets that all incarnations of the sender have sent; `None`: one died without saying.
+    pub sent: Option<u64>,
     /// The receiver was told to connect.
     pub ordered: bool,
     pub connected: bool,
@@ -21,6 +22,19 @@ pub(super) struct Link {
 }
 
 impl Link {
+    pub(super) fn new() -> Self {
+        Self {
+            sent: Some(0),
+            ordered: false,
+            connected: false,
+            attempts: 0,
+            before: ReportWithTimes::default(),
+            counters: ConnectionReport::default(),
+            last: None,
+            partial: false,
+        }
+    }
+
     /// Everything that all incarnations of the receiver have counted.
     pub(super) fn total(&self) -> ReportWithTimes {
         let mut total = self.before.clone();

@@ -82,8 +82,8 @@ pub trait Observer {
     }
 }
 
-/// Runs a waveform until all its components have ended, one has failed, the duration is over, or SIGINT or
-/// SIGTERM arrives; a second signal ends it at once. Blocks all that time. Afterwards no process, socket, shared
+/// Runs a waveform until all its components have ended, one has failed, the duration is over, or SIGINT,
+/// SIGTERM or SIGHUP arrives; a second signal ends it at once. Blocks all that time. Afterwards no process, socket, shared
 /// memory or file of the run is left.
 ///
 /// # Errors

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::link::{ConnectionReport, LatencyReport, ReportWithTimes};
+use super::link::Link;
+use crate::link::{ConnectionReport, LatencyReport};
 use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 
 /// The whole of a run.
@@ -77,6 +78,8 @@ pub struct ConnectionResult {
     pub transport: String,
     /// The payload type.
     pub payload: String,
+    /// Packets that the sending port has sent; `None`: its component died without saying.
+    pub sent: Option<u64>,
     /// Packets received.
     pub packets: u64,
     /// Payload bytes received.
@@ -85,7 +88,10 @@ pub struct ConnectionResult {
     pub bytes_per_s: f64,
     /// Packets known to be lost.
     pub lost: u64,
-    /// Samples known to be lost.
+    /// Packets sent that are neither received nor known to be lost: their receiver died with them, or with its
+    /// last figures, or never came back.
+    pub unaccounted: Option<u64>,
+    /// Samples known to be lost; those that a restart lost are not known.
     pub lost_samples: u64,
     /// Gaps reported to the receiver.
     pub gaps: u64,
@@ -133,22 +139,23 @@ impl ComponentResult {
 }
 
 impl ConnectionResult {
-    pub(super) fn new(
-        plan: &ConnectionPlan,
-        total: &ReportWithTimes,
-        duration_s: f64,
-        partial: bool,
-    ) -> Self {
+    pub(super) fn new(plan: &ConnectionPlan, link: &Link, duration_s: f64) -> Self {
+        let total = link.total();
         let counters = &total.counters;
+        let known = counters.packets.saturating_add(counters.lost);
+        let unaccounted = link.sent.map(|sent| sent.saturating_sub(known));
+        let partial = link.partial || unaccounted.is_some_and(|count| count > 0);
         Self {
             from: plan.from.to_string(),
             to: plan.to.to_string(),
             transport: plan.transport.clone(),
             payload: plan.payload.to_string(),
+            sent: link.sent,
             packets: counters.packets,
             bytes: counters.bytes,
             bytes_per_s: if duration_s > 0.0 { counters.bytes as f64 / duration_s } else { 0.0 },
             lost: counters.lost,
+            unaccounted,
             lost_samples: counters.lost_samples,
             gaps: counters.gaps,
             reordered: counters.reordered,

@@ -1,13 +1,16 @@
-//! SIGINT and SIGTERM as something to wait for.
+//! SIGINT, SIGTERM and SIGHUP as something to wait for.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
+
+/// What asks a waveform to stop; SIGHUP comes when its terminal is closed.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Catches the signals from its making until it is dropped.
 pub(super) struct Signals {
@@ -20,12 +23,12 @@ impl Signals {
     pub(super) fn catch() -> Result<Self> {
         let failed = |e| Error::system("cannot catch signals", e);
         let mut caught = Vec::new();
-        for signal in [SIGINT, SIGTERM] {
+        for signal in SIGNALS {
             let (stream, ids) = pipe(&[signal]).map_err(failed)?;
             caught.extend(ids.into_iter().next().map(|id| (signal, stream, id)));
         }
         // Registered last, so that what it wakes finds the signal's own byte written.
-        let (any, any_ids) = pipe(&[SIGINT, SIGTERM]).map_err(failed)?;
+        let (any, any_ids) = pipe(&SIGNALS).map_err(failed)?;
         Ok(Self { caught, any, any_ids })
     }
 

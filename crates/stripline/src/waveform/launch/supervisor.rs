@@ -72,6 +72,8 @@ struct Group {
     /// To be started again at this time.
     restart_at: Option<Instant>,
     failures: Vec<Instant>,
+    /// What it said of its failure before it was killed to be started again.
+    problem: Option<String>,
     restarts: u32,
 }
 
@@ -79,6 +81,8 @@ struct Member {
     group: usize,
     endpoints: BTreeMap<(String, String), Endpoint>,
     state: State,
+    /// It has said what it sent.
+    counted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,6 +119,7 @@ impl<'a> Supervisor<'a> {
                     registered: false,
                     restart_at: None,
                     failures: Vec::new(),
+                    problem: None,
                     restarts: 0,
                 });
                 groups.len() - 1
@@ -123,10 +128,10 @@ impl<'a> Supervisor<'a> {
                 threads = Some(group);
             }
             groups[group].members.push(index);
-            members.push(Member { group, endpoints: BTreeMap::new(), state: State::Absent });
+            members.push(Member { group, endpoints: BTreeMap::new(), state: State::Absent, counted: false });
         }
         Ok(Self {
-            links: waveform.connections.iter().map(|_| Link::default()).collect(),
+            links: waveform.connections.iter().map(|_| Link::new()).collect(),
             waveform,
             options,
             observer,
@@ -197,7 +202,11 @@ impl<'a> Supervisor<'a> {
 
     fn heed_signals(&mut self) {
         for signal in self.signals.pending() {
-            let name = if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "SIGTERM" };
+            let name = match signal {
+                signal_hook::consts::SIGINT => "Ctrl-C",
+                signal_hook::consts::SIGHUP => "SIGHUP",
+                _ => "SIGTERM",
+            };
             match self.phase {
                 Phase::Starting => {
                     self.stopped = Some(name.into());
@@ -352,8 +361,16 @@ impl<'a> Supervisor<'a> {
                     }
                 }
             }
-            Report::Ended { component, outcome, reports } => {
+            Report::Ended { component, outcome, reports, sent } => {
                 if let Some(index) = self.index_in(group, &component) {
+                    self.members[index].counted = true;
+                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                        let count = sent.iter().find(|(port, _)| *port == plan.from.to_string());
+                        if plan.from.component == component {
+                            link.sent =
+                                link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
+                        }
+                    }
                     for report in reports {
                         if let Some(link) = self.link_mut(&report.counters.connection) {
                             link.last = Some(report);
@@ -377,13 +394,13 @@ impl<'a> Supervisor<'a> {
             Err(problem) => {
                 let name = component.name.clone();
                 if component.restart == Restart::OnFailure && self.may_restart(group) {
-                    self.observer.warning(&name, &format!("failed: {problem}; it is started again"));
+                    self.groups[group].problem = Some(format!("failed: {problem}"));
                     if let Some(process) = &mut self.groups[group].process {
                         process.kill();
                     }
                 } else {
                     self.members[index].state = State::Failed;
-                    self.fail(format!("component {name} failed: {problem}"));
+                    self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
                 }
             }
         }
@@ -412,13 +429,24 @@ impl<'a> Supervisor<'a> {
         if self.stopped.is_none() || self.failure.is_none() {
             let registered = self.groups[group].registered;
             let hint = if registered { "" } else { " before it registered" };
-            let mut text = format!("component {names} {how}{hint}");
+            let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
             let words = process.last_words();
             if !words.is_empty() {
                 text.push_str("; its last words:");
                 words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
             }
             self.fail(text);
+        }
+    }
+
+    /// What is added to the last failure of a component that was started again and again.
+    fn given_up(&self, group: usize) -> String {
+        match self.groups[group].failures.len() {
+            0 => String::new(),
+            count => {
+                let seconds = RESTART_WINDOW.as_secs();
+                format!(" (after {count} restarts within {seconds} s it is given up)")
+            }
         }
     }
 
@@ -436,20 +464,28 @@ impl<'a> Supervisor<'a> {
         entry.failures.push(now);
         entry.restarts += 1;
         entry.restart_at = Some(now + pause);
-        self.observer.warning(names, &format!("{how}; it is started again"));
+        // Who failed in its own words was then killed from here: that is not news.
+        let how = entry.problem.take().unwrap_or_else(|| how.into());
+        let (count, wait) = (entry.failures.len(), pause.as_millis());
+        let again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
+        self.observer.warning(names, &again);
         let members = entry.members.clone();
         for index in members {
-            self.members[index].state = State::Absent;
-            self.members[index].endpoints.clear();
             let name = &self.waveform.components[index].name;
             for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
                 if plan.to.component == *name {
                     link.settle();
                 }
+                if plan.from.component == *name && !self.members[index].counted {
+                    link.sent = None;
+                }
                 if plan.to.component == *name || plan.from.component == *name {
                     (link.ordered, link.connected) = (false, false);
                 }
             }
+            let member = &mut self.members[index];
+            (member.state, member.counted) = (State::Absent, false);
+            member.endpoints.clear();
         }
     }
 
@@ -518,7 +554,7 @@ impl<'a> Supervisor<'a> {
                 .map(|(plan, m)| ComponentResult::new(plan, self.groups[m.group].restarts, outcome(m.state)))
                 .collect(),
             connections: connections
-                .map(|(plan, link)| ConnectionResult::new(plan, &link.total(), duration_s, link.partial))
+                .map(|(plan, link)| ConnectionResult::new(plan, link, duration_s))
                 .collect(),
             failure: self.failure,
             stopped: self.stopped,

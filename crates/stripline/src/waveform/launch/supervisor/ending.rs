@@ -73,8 +73,12 @@ impl Supervisor<'_> {
             let state = &mut self.members[index].state;
             if *state != State::Ended {
                 *state = State::Failed;
+                let counted = self.members[index].counted;
                 let name = &self.waveform.components[index].name;
                 for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                    if plan.from.component == *name && !counted {
+                        link.sent = None;
+                    }
                     link.partial |= plan.to.component == *name && link.last.is_none();
                 }
             }
