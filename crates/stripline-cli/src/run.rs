@@ -244,8 +244,8 @@ fn summary(report: &RunReport) -> String {
         notes += &match (c.unaccounted, c.sent) {
             (Some(0), _) => continue,
             (Some(count), Some(sent)) => format!(
-                "\n{from} -> {to}: {} of {} packets sent are in nobody's count: their receiver died, with them or \
-                 with its last figures.",
+                "\n{from} -> {to}: {} of {} packets sent are in nobody's count: their receiver ended or died before it \
+                 took them, or with its last figures.",
                 grouped(count),
                 grouped(sent),
             ),

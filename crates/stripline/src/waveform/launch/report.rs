@@ -88,8 +88,8 @@ pub struct ConnectionResult {
     pub bytes_per_s: f64,
     /// Packets known to be lost.
     pub lost: u64,
-    /// Packets sent that are neither received nor known to be lost: their receiver died with them, or with its
-    /// last figures, or never came back.
+    /// Packets sent that are neither received nor known to be lost: their receiver ended or died before it took
+    /// them, or with its last figures.
     pub unaccounted: Option<u64>,
     /// Samples known to be lost; those that a restart lost are not known.
     pub lost_samples: u64,
