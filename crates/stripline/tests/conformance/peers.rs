@@ -3,18 +3,14 @@
 use stripline::node::wait_any;
 use stripline::{Error, Received};
 
-use crate::puppet::{Puppet, SAMPLES, refuses_other_processes};
+use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
 use crate::support::{
     DEADLINE, abstract_names, await_asleep, await_receivers, await_senders, await_that, domain, endpoint_of,
     expect_end, expect_nothing, fill, join, meeting_point, take, take_number,
 };
 
 pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
-    if refuses_other_processes(transport, "a sender in another process") {
-        return;
-    }
-    let domain = domain();
-    let node = join(&domain, transport, "");
+    let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut sender = Puppet::start(&domain, transport, "");
     sender.order("publish numbers");
@@ -34,11 +30,7 @@ pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
 }
 
 pub fn a_killed_sender_wakes_whoever_waits(transport: &'static str) {
-    if refuses_other_processes(transport, "a sender in another process") {
-        return;
-    }
-    let domain = domain();
-    let node = join(&domain, transport, "");
+    let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut doomed = Puppet::start(&domain, transport, "");
     doomed.order("publish numbers");
@@ -66,11 +58,9 @@ pub fn a_killed_sender_wakes_whoever_waits(transport: &'static str) {
 }
 
 pub fn a_killed_receiver_frees_a_blocked_sender(transport: &'static str) {
-    if refuses_other_processes(transport, "a receiver in another process") {
+    let Some((domain, node)) = beside_another(transport, "a receiver in another process", "depth = 8") else {
         return;
-    }
-    let domain = domain();
-    let node = join(&domain, transport, "depth = 8");
+    };
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     let mut receiver = Puppet::start(&domain, transport, "depth = 8");
     receiver.order("subscribe numbers");
@@ -91,11 +81,9 @@ pub fn a_killed_receiver_frees_a_blocked_sender(transport: &'static str) {
 }
 
 pub fn a_stopped_receiver_is_late_not_dead(transport: &'static str) {
-    if refuses_other_processes(transport, "a receiver in another process") {
+    let Some((domain, node)) = beside_another(transport, "a receiver in another process", "depth = 8") else {
         return;
-    }
-    let domain = domain();
-    let node = join(&domain, transport, "depth = 8");
+    };
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     let mut receiver = Puppet::start(&domain, transport, "depth = 8");
     receiver.order("subscribe numbers");
@@ -125,11 +113,7 @@ pub fn a_stopped_receiver_is_late_not_dead(transport: &'static str) {
 }
 
 pub fn a_stopped_sender_is_late_not_dead(transport: &'static str) {
-    if refuses_other_processes(transport, "a sender in another process") {
-        return;
-    }
-    let domain = domain();
-    let node = join(&domain, transport, "");
+    let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut sender = Puppet::start(&domain, transport, "");
     sender.order("publish numbers");

@@ -261,6 +261,17 @@ impl Stage {
     }
 }
 
+/// A node of a new domain that puppets may join. `None` where the transport joins threads of one process only: that it
+/// refuses another process, and with it the rule, has then been seen.
+pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Option<(String, Node)> {
+    if refuses_other_processes(transport, rule) {
+        return None;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, options);
+    Some((domain, node))
+}
+
 /// For a transport that joins threads of one process only: that another process is refused in words. True: it is.
 pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     let reach = stripline::transport::all().find(|t| t.name == transport).unwrap().reach;
