@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::component::control::{Channel, Order, Report};
 use crate::link::{
     ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
+    Terms, WaitStrategy,
 };
 use crate::node::rendezvous::{Guest, Host, Household, Offer};
 use crate::node::{MessageSubscriber, Subscriber};
@@ -109,9 +110,13 @@ impl Switchboard {
     fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {
         let (mailbox, stats) = (Arc::new(Mailbox::new()?), Arc::new(ConnectionStats::default()));
         let its = Arc::clone(&stats);
-        let stats_for = Arc::new(move |_: &str| (Arc::clone(&its), overflow));
+        let terms_for = Arc::new(move |_: &str| Terms {
+            stats: Arc::clone(&its),
+            overflow,
+            wait: WaitStrategy::Adaptive,
+        });
         let incoming =
-            Incoming::new("in".into(), Arc::clone(&mailbox), stats_for, Stop::new()?, true, sample_bytes);
+            Incoming::new("in".into(), Arc::clone(&mailbox), terms_for, Stop::new()?, true, sample_bytes);
         Ok((Self { mailbox, stats }, incoming))
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec, Value};
-use stripline::link::{LinkOptions, Overflow, Scope};
+use stripline::link::{LinkOptions, Overflow, Scope, WaitStrategy};
 use stripline::payload::TypeName;
 use stripline::waveform::{
     Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
@@ -290,7 +290,13 @@ fn a_plan_holds_what_the_file_says() {
     let [first, second] = &waveform.connections[..] else { panic!() };
     assert_eq!((first.from.to_string(), first.to.to_string()), ("source.out".into(), "gain.in".into()));
     assert_eq!((&*first.transport, &*second.transport), ("unix", "shm"));
-    let options = LinkOptions { overflow: Overflow::Block, depth: 65_536, scope: Scope::None, buffer: 4096 };
+    let options = LinkOptions {
+        overflow: Overflow::Block,
+        depth: 65_536,
+        scope: Scope::None,
+        buffer: 4096,
+        wait: WaitStrategy::Spin,
+    };
     assert_eq!(first.options, options);
     assert_eq!(first.payload.as_str(), "cf32");
 }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
-use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope};
+use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy};
 use crate::payload::TypeName;
 use crate::transport::Endpoint;
 
@@ -67,6 +67,7 @@ pub(crate) struct OutputAssignment {
     pub scope: Scope,
     pub buffer: u32,
     pub depth: u32,
+    pub wait: WaitStrategy,
 }
 
 /// One connection of one input.

@@ -16,7 +16,7 @@ use super::control::{
 use super::registry::Run;
 use super::{Component, Direction, Ports, Registry};
 use crate::error::{Error, Result};
-use crate::link::{ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Overflow};
+use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
 use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
 
@@ -151,7 +151,7 @@ struct Member {
 
 /// The statistics of one component's inputs, by connection.
 #[derive(Default)]
-struct Statistics(Mutex<BTreeMap<String, (Arc<ConnectionStats>, Overflow)>>);
+struct Statistics(Mutex<BTreeMap<String, Terms>>);
 
 /// A component that is made and waits for its start.
 struct Ready {
@@ -256,15 +256,15 @@ impl Host {
                 Direction::Input => {
                     let mailbox = Arc::new(Mailbox::new()?);
                     for input in assignment.inputs.iter().filter(|input| input.port == port.name) {
-                        stats.expect(&input.connection, input.options.overflow);
+                        stats.expect(&input.connection, &input.options);
                         mailbox.deliver(Delivery::Expect(input.connection.clone()));
                     }
                     let its = Arc::clone(&stats);
-                    let stats_for = Arc::new(move |name: &str| its.of(name));
+                    let terms_for = Arc::new(move |name: &str| its.of(name));
                     let (to_port, stop) = (Arc::clone(&mailbox), stop.clone());
                     ports.add_input(
                         &port.name,
-                        Incoming::new(full_name, to_port, stats_for, stop, false, None),
+                        Incoming::new(full_name, to_port, terms_for, stop, false, None),
                     );
                     mailboxes.insert(port.name.clone(), mailbox);
                 }
@@ -325,6 +325,7 @@ fn open(
             buffer: output.buffer,
             scope: output.scope,
             depth: output.depth,
+            wait: output.wait,
             stop: stop.clone(),
         })?;
         endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
@@ -381,23 +382,23 @@ fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 impl Statistics {
-    fn expect(&self, connection: &str, overflow: Overflow) {
+    fn expect(&self, connection: &str, options: &LinkOptions) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert(connection.into(), (Arc::default(), overflow));
+        map.insert(connection.into(), Terms::new(options));
     }
 
-    fn of(&self, connection: &str) -> (Arc<ConnectionStats>, Overflow) {
+    fn of(&self, connection: &str) -> Terms {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.entry(connection.into()).or_insert_with(|| (Arc::default(), Overflow::Block)).clone()
+        map.entry(connection.into()).or_insert_with(|| Terms::new(&LinkOptions::default())).clone()
     }
 
     fn counters(&self) -> Vec<crate::link::ConnectionReport> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, (stats, _))| stats.counters(name)).collect()
+        map.iter().map(|(name, terms)| terms.stats.counters(name)).collect()
     }
 
     fn reports(&self) -> Vec<crate::link::ReportWithTimes> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, (stats, _))| stats.report(name)).collect()
+        map.iter().map(|(name, terms)| terms.stats.report(name)).collect()
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
@@ -12,23 +11,36 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Inlet, Next, Stop, Wait};
 
-use super::{ConnectionStats, Delivery, Lent, Mailbox, Overflow};
+use super::{ConnectionStats, Delivery, Lent, LinkOptions, Mailbox, Overflow, Spinner, WaitStrategy};
 
-/// Looks at an empty ring before going to sleep: about a microsecond.
-const SPINS: u32 = 50;
 /// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
 const LOOKS_PER_CHECK: u32 = 1024;
 /// Stream descriptions remembered per connection.
 const STREAMS_MAX: usize = 64;
 
-/// How the statistics of a connection are kept: by the receiving port, under its name.
-pub(crate) type StatsFor = Arc<dyn Fn(&str) -> (Arc<ConnectionStats>, Overflow) + Send + Sync>;
+/// What a connection is to keep to, and where its statistics go.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub stats: Arc<ConnectionStats>,
+    pub overflow: Overflow,
+    pub wait: WaitStrategy,
+}
+
+impl Terms {
+    /// Those of a connection that has not carried anything yet.
+    pub(crate) fn new(options: &LinkOptions) -> Self {
+        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait }
+    }
+}
+
+/// The terms of a connection, by its name.
+pub(crate) type TermsFor = Arc<dyn Fn(&str) -> Terms + Send + Sync>;
 
 pub(crate) struct Incoming {
     port: String,
     origins: Vec<Origin>,
     mailbox: Arc<Mailbox>,
-    stats_for: StatsFor,
+    terms_for: TermsFor,
     stop: Stop,
     /// Whether senders that nobody announced may still come, so that no sender at all is not the end.
     open: bool,
@@ -37,6 +49,7 @@ pub(crate) struct Incoming {
     /// Whose packet is lent out.
     lent: Option<usize>,
     looks: u32,
+    spinner: Spinner,
     /// What is known of a stream whose description was lost.
     unknown: Arc<StreamInfo>,
     scratch: AlignedBuffer,
@@ -52,9 +65,8 @@ struct Origin {
     failed: Option<Error>,
     /// Made while the one before was still being read, with their names.
     successors: VecDeque<(String, Box<dyn Inlet>)>,
-    stats: Arc<ConnectionStats>,
-    overflow: Overflow,
-    stats_for: StatsFor,
+    terms: Terms,
+    terms_for: TermsFor,
     streams: BTreeMap<u16, Arc<StreamInfo>>,
     /// The sequence number and sample that come next, once known.
     expected: Option<u64>,
@@ -85,7 +97,7 @@ impl Incoming {
     pub(crate) fn new(
         port: String,
         mailbox: Arc<Mailbox>,
-        stats_for: StatsFor,
+        terms_for: TermsFor,
         stop: Stop,
         open: bool,
         sample_bytes: Option<usize>,
@@ -94,12 +106,13 @@ impl Incoming {
             port,
             origins: Vec::new(),
             mailbox,
-            stats_for,
+            terms_for,
             stop,
             open,
             turn: 0,
             lent: None,
             looks: 0,
+            spinner: Spinner::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
             sample_bytes,
@@ -124,28 +137,27 @@ impl Incoming {
     /// The next packet of any connection, the end, or nothing within the wait.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(self.lent.is_none(), "one packet at a time");
-        let mut spins = 0;
         loop {
             // Before looking: a receiver whose senders keep up always finds something.
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             if let Some(outcome) = self.look()? {
+                self.spinner.found();
                 return Ok(outcome);
             }
             if matches!(wait, Wait::Never) {
-                self.looks += 1;
-                if self.looks >= LOOKS_PER_CHECK {
-                    self.looks = 0;
-                    self.check_peers();
-                }
+                self.after_a_look();
                 return Ok(Outcome::Nothing);
             }
-            if spins < SPINS && self.origins.iter().all(Origin::is_cheap) {
-                spins += 1;
-                std::hint::spin_loop();
+            if self.spinner.again() {
+                self.after_a_look();
+                if wait.has_passed() {
+                    return Ok(Outcome::Nothing);
+                }
                 continue;
             }
+            self.spinner.slept();
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
@@ -178,7 +190,7 @@ impl Incoming {
         self.lent = None;
         let origin = &mut self.origins[taken.origin];
         if taken.taken_ns != 0 {
-            origin.stats.finished(now_ns().saturating_sub(taken.taken_ns));
+            origin.terms.stats.finished(now_ns().saturating_sub(taken.taken_ns));
         }
         if let Some(inlet) = &mut origin.inlet {
             inlet.release();
@@ -240,6 +252,15 @@ impl Incoming {
             }
         }
         Ok(self.has_ended())
+    }
+
+    /// Who never sleeps asks now and then whether the peers still live.
+    fn after_a_look(&mut self) {
+        self.looks += 1;
+        if self.looks >= LOOKS_PER_CHECK {
+            self.looks = 0;
+            self.check_peers();
+        }
     }
 
     /// One look at everything, without waiting.
@@ -320,6 +341,8 @@ impl Incoming {
                 }
             }
         }
+        let busiest = self.origins.iter().map(Origin::wait).max();
+        self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
     }
 
     /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
@@ -334,15 +357,14 @@ impl Incoming {
 
     fn origin(&mut self, name: String) -> &mut Origin {
         let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
-            let (stats, overflow) = (self.stats_for)(&name);
+            let terms = (self.terms_for)(&name);
             self.origins.push(Origin {
                 name,
                 inlet: None,
                 failed: None,
                 successors: VecDeque::new(),
-                stats,
-                overflow,
-                stats_for: Arc::clone(&self.stats_for),
+                terms,
+                terms_for: Arc::clone(&self.terms_for),
                 streams: BTreeMap::new(),
                 expected: None,
                 expected_sample: None,
@@ -361,10 +383,9 @@ impl Incoming {
 
     /// Sleeps until something happens; false: the time is over.
     fn sleep(&mut self, wait: Wait) -> Result<bool> {
-        let expired = || wait.deadline().is_some_and(|deadline| Instant::now() >= deadline);
         if !self.prepare_sleep() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
-            return Ok(!expired());
+            return Ok(!wait.has_passed());
         }
         let mut sleep = Sleep::default();
         if wait.heeds_stop() {
@@ -378,8 +399,12 @@ impl Incoming {
 }
 
 impl Origin {
-    fn is_cheap(&self) -> bool {
-        self.inlet.as_ref().is_none_or(|inlet| inlet.is_cheap())
+    /// How this connection is waited for: where looking takes a system call, to try whether it pays does not.
+    fn wait(&self) -> WaitStrategy {
+        match (self.terms.wait, &self.inlet) {
+            (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
+            (wait, _) => wait,
+        }
     }
 
     /// Whether its sender is gone, and nobody has come in its place.
@@ -389,7 +414,7 @@ impl Origin {
 
     fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
         if name != self.name {
-            (self.stats, self.overflow) = (self.stats_for)(&name);
+            self.terms = (self.terms_for)(&name);
             self.name = name;
         }
         // A sender that comes anew counts anew.
@@ -401,7 +426,7 @@ impl Origin {
 
     /// The sender is gone without an end of stream.
     fn die(&mut self) {
-        self.stats.peer_died();
+        self.terms.stats.peer_died();
         self.lose();
     }
 
@@ -510,11 +535,11 @@ impl Origin {
         self.notice(&header);
         self.expected = Some(header.sequence.wrapping_add(1));
         self.expected_sample = Some(header.sample_index.wrapping_add(samples as u64));
-        self.stats.packet(payload.bytes());
+        self.terms.stats.packet(payload.bytes());
         let mut taken_ns = 0;
         if header.sent_ns != 0 {
             taken_ns = now_ns();
-            self.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
+            self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
         }
         Taken { header, payload, gap: self.gap.take(), origin: index, taken_ns }
     }
@@ -524,20 +549,20 @@ impl Origin {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
         if restarted {
-            self.stats.gap(0, 0);
+            self.terms.stats.gap(0, 0);
         }
         let Some(expected) = self.expected else { return };
         if header.sequence < expected {
-            self.stats.reordered();
+            self.terms.stats.reordered();
         } else if header.sequence > expected {
             let packets = header.sequence - expected;
             let samples = self.expected_sample.map_or(0, |next| header.sample_index.saturating_sub(next));
-            let reason = match self.overflow {
+            let reason = match self.terms.overflow {
                 _ if resuming || restarted => GapReason::PeerRestart,
                 Overflow::Block => GapReason::Transport,
                 _ => GapReason::Overflow,
             };
-            self.stats.gap(packets, samples);
+            self.terms.stats.gap(packets, samples);
             self.gap = Some(Gap { first: expected, packets, samples, reason });
         }
     }

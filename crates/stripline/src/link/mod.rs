@@ -9,12 +9,15 @@ mod options;
 mod outgoing;
 mod sampler;
 mod stats;
+mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
-pub(crate) use incoming::{Incoming, Outcome, Taken};
+pub(crate) use incoming::{Incoming, Outcome, Taken, Terms};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Scope};
 pub(crate) use outgoing::{Outgoing, Stamp};
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, Recorded};
 pub(crate) use stats::{ConnectionStats, ReportWithTimes};
+pub(crate) use waiting::Spinner;
+pub use waiting::WaitStrategy;

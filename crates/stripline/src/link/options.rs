@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::WaitStrategy;
+
 /// The rules of one connection, as the receiving port asks for them.
 ///
 /// ```
@@ -24,6 +26,9 @@ pub struct LinkOptions {
     /// Bytes of the sending port's shared ring, a power of two in
     /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet with its headers fits in half of it.
     pub buffer: u32,
+    /// How the receiving port waits for packets, and the sending port for room. A port with several connections
+    /// does as the busiest of them says.
+    pub wait: WaitStrategy,
 }
 
 impl LinkOptions {
@@ -59,7 +64,13 @@ impl LinkOptions {
 
 impl Default for LinkOptions {
     fn default() -> Self {
-        Self { overflow: Overflow::Block, depth: 64, scope: Scope::Transport, buffer: 1 << 21 }
+        Self {
+            overflow: Overflow::Block,
+            depth: 64,
+            scope: Scope::Transport,
+            buffer: 1 << 21,
+            wait: WaitStrategy::Adaptive,
+        }
     }
 }
 
@@ -158,3 +169,4 @@ macro_rules! words {
 
 words!(Overflow, "overflow policy");
 words!(Scope, "sync scope");
+words!(WaitStrategy, "wait strategy");

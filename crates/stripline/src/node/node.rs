@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{ConnectionReport, ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::link::{ConnectionReport, ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Terms};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
@@ -185,6 +185,7 @@ impl Node {
             buffer: options.link.buffer,
             scope: options.link.scope,
             depth: options.link.depth,
+            wait: options.link.wait,
             stop: self.shared.stop.clone(),
         })?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
@@ -195,7 +196,7 @@ impl Node {
         self.shared.learn(offer, Pace::AtOnce);
         self.shared.bell.ring();
         let mut outgoing =
-            Outgoing::new(topic.into(), vec![outlet], Sampling::Auto, self.shared.stop.clone());
+            Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
         outgoing.hold(withdrawal);
         Ok(outgoing)
     }
@@ -214,13 +215,13 @@ impl Node {
         };
         known.into_iter().for_each(|offer| self.shared.learn(offer, Pace::AtOnce));
         let shared = Arc::clone(&self.shared);
-        let overflow = self.shared.topics.of(topic).link.overflow;
-        let stats_for = Arc::new(move |name: &str| {
-            let stats = Arc::new(ConnectionStats::default());
-            shared.state().stats.push((name.into(), Arc::clone(&stats)));
-            (stats, overflow)
+        let options = self.shared.topics.of(topic).link;
+        let terms_for = Arc::new(move |name: &str| {
+            let terms = Terms::new(&options);
+            shared.state().stats.push((name.into(), Arc::clone(&terms.stats)));
+            terms
         });
-        Ok(Incoming::new(topic.into(), mailbox, stats_for, self.shared.stop.clone(), true, sample_bytes))
+        Ok(Incoming::new(topic.into(), mailbox, terms_for, self.shared.stop.clone(), true, sample_bytes))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{LinkOptions, Overflow, Sampling, Scope, WaitStrategy};
 use crate::transport;
 
 /// The rules of topics, from a TOML text.
@@ -33,14 +33,15 @@ pub struct Topics {
     topics: BTreeMap<String, TopicOptions>,
 }
 
-/// The rules of one topic. The sending side uses `transport`, `scope` and `buffer`, the receiving side
-/// `overflow` and `depth`.
+/// The rules of one topic. The sending side uses `transport`, `scope`, `buffer`, `wait` and `sampling`, the receiving
+/// side `overflow`, `depth` and `wait`.
 ///
 /// ```
-/// use stripline::link::LinkOptions;
+/// use stripline::link::{LinkOptions, Sampling};
 /// use stripline::node::{TopicOptions, Topics};
 ///
-/// let shm = TopicOptions { transport: "shm".into(), link: LinkOptions::default() };
+/// let (transport, link) = ("shm".into(), LinkOptions::default());
+/// let shm = TopicOptions { transport, link, sampling: Sampling::Auto };
 /// assert_eq!(*Topics::default().of("any"), shm);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +50,13 @@ pub struct TopicOptions {
     pub transport: String,
     /// The link's rules.
     pub link: LinkOptions,
+    /// How many packets are measured.
+    pub sampling: Sampling,
 }
 
 impl Default for TopicOptions {
     fn default() -> Self {
-        Self { transport: "shm".into(), link: LinkOptions::default() }
+        Self { transport: "shm".into(), link: LinkOptions::default(), sampling: Sampling::Auto }
     }
 }
 
@@ -74,6 +77,8 @@ struct Entry {
     depth: Option<u32>,
     scope: Option<Scope>,
     buffer: Option<u32>,
+    wait: Option<WaitStrategy>,
+    sampling: Option<Sampling>,
 }
 
 impl Topics {
@@ -117,12 +122,13 @@ impl Entry {
             depth: self.depth.unwrap_or(base.link.depth),
             scope: self.scope.unwrap_or(base.link.scope),
             buffer: self.buffer.unwrap_or(base.link.buffer),
+            wait: self.wait.unwrap_or(base.link.wait),
         };
         let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
         let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
         link.check().map_err(at)?;
         transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
-        Ok(TopicOptions { transport, link })
+        Ok(TopicOptions { transport, link, sampling: self.sampling.unwrap_or(base.sampling) })
     }
 }
 
@@ -139,6 +145,8 @@ mod tests {
             ("[topic.a]\nbuffer = 5000", "buffer"),
             ("[topic.a]\nscope = 'target'", "target"),
             ("[topic.a]\noverflow = 'explode'", "explode"),
+            ("[topic.a]\nwait = 'impatiently'", "impatiently"),
+            ("[topic.a]\nsampling = 'some'", "some"),
         ] {
             let error = Topics::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

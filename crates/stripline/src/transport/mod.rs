@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 
@@ -159,6 +159,7 @@ pub(crate) struct Bind {
     pub scope: Scope,
     /// Packets that may wait in this process under scope `none`.
     pub depth: u32,
+    pub wait: WaitStrategy,
     pub stop: Stop,
 }
 
@@ -222,6 +223,11 @@ impl Wait {
             Self::Until(deadline) => deadline,
             Self::Finish(deadline) => Some(deadline),
         }
+    }
+
+    /// Whether its deadline is over.
+    pub(crate) fn has_passed(self) -> bool {
+        self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     pub(crate) fn heeds_stop(self) -> bool {

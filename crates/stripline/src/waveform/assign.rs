@@ -29,12 +29,14 @@ pub(super) fn assignment(
                 scope: options.scope,
                 buffer: options.buffer,
                 depth: options.depth,
+                wait: options.wait,
             }
         });
         // Several receivers share the port: it keeps the strongest of what they ask.
         output.scope = output.scope.max(options.scope);
         output.buffer = output.buffer.max(options.buffer);
         output.depth = output.depth.max(options.depth);
+        output.wait = output.wait.max(options.wait);
     }
     let inputs = connections
         .iter()

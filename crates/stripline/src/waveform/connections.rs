@@ -163,6 +163,7 @@ impl<'c> Checker<'c> {
         options.overflow = draft.overflow.unwrap_or(options.overflow);
         options.depth = draft.depth.unwrap_or(options.depth);
         options.buffer = draft.buffer.unwrap_or(options.buffer);
+        options.wait = draft.wait.unwrap_or(options.wait);
         options.scope = self.scope(draft).unwrap_or(options.scope);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };

@@ -11,7 +11,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quote
 use super::tables::{Reader, in_order};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{Overflow, Scope};
+use crate::link::{Overflow, Scope, WaitStrategy};
 
 /// The largest waveform file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
@@ -63,6 +63,7 @@ pub(super) struct ConnectionDraft {
     pub depth: Option<u32>,
     pub scope: Option<At<Scope>>,
     pub buffer: Option<u32>,
+    pub wait: Option<WaitStrategy>,
 }
 
 /// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].

@@ -11,7 +11,7 @@ use super::diagnostics::{
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{LinkOptions, Overflow, Scope, WaitStrategy};
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
@@ -178,7 +178,7 @@ impl Reader<'_> {
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 7] = ["from", "to", "transport", "overflow", "depth", "scope", "buffer"];
+        const KEYS: [&str; 8] = ["from", "to", "transport", "overflow", "depth", "scope", "buffer", "wait"];
         let table = self.table(item, "connection")?;
         let mut draft = ConnectionDraft {
             place: self.place(item.span()),
@@ -189,6 +189,7 @@ impl Reader<'_> {
             depth: None,
             scope: None,
             buffer: None,
+            wait: None,
         };
         for (key, value) in in_order(table) {
             match key.get_ref().as_ref() {
@@ -208,6 +209,10 @@ impl Reader<'_> {
                     draft.scope = self.word(value, "scope", &words);
                 }
                 "buffer" => draft.buffer = self.buffer(value),
+                "wait" => {
+                    let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));
+                    draft.wait = self.word(value, "wait", &words).map(|at| at.value);
+                }
                 _ => self.unknown_key(key, &KEYS),
             }
         }
