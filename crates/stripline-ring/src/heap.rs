@@ -3,7 +3,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::layout::{Control, Cursor};
+use crate::attached::own_sleepers;
+use crate::layout::{Control, Cursor, Sleepers};
 use crate::{Mode, Reader, ReaderId, ReaderMode, Writer};
 
 /// Memory for one ring, from the heap. Its writer and readers keep it alive.
@@ -50,9 +51,52 @@ impl HeapRing {
         (self.attach_cursor(writer, cursor, mode), reader)
     }
 
+    /// A word for readers to [share](HeapRing::attach_sharing).
+    pub fn sleepers(&self) -> HeapSleepers {
+        HeapSleepers(Arc::new(Sleepers::default()))
+    }
+
+    /// As [`HeapRing::attach`], with a word in common with other readers: the writer looks at one word for all.
+    ///
+    /// # Panics
+    /// If `writer` is that of another ring.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let sleepers = ring.sleepers();
+    /// let (_, _one) = ring.attach_sharing(&mut writer, &sleepers, Mode::Lossy);
+    /// let (two, mut reader) = ring.attach_sharing(&mut writer, &sleepers, Mode::Lossy);
+    /// assert!(reader.prepare_sleep());
+    /// let mut asleep = Vec::new();
+    /// writer.for_each_sleeper(|id| asleep.push(id));
+    /// assert_eq!(asleep, [two]);
+    /// ```
+    pub fn attach_sharing(
+        &self,
+        writer: &mut Writer,
+        sleepers: &HeapSleepers,
+        mode: Mode,
+    ) -> (ReaderId, Reader) {
+        let (mut reader, cursor) = self.reader(mode);
+        let control = NonNull::from(&self.memory.0.control);
+        assert!(writer.control_pointer() == control, "the writer is that of another ring");
+        let word = NonNull::from(&*sleepers.0);
+        // SAFETY: the reader keeps the word alive.
+        unsafe { reader.share_sleepers(word) };
+        reader.hold_sleepers(sleepers.clone());
+        let HeapCursor { mut cursor, .. } = cursor;
+        cursor.1 = Some(sleepers.clone());
+        // SAFETY: the writer keeps cursor and word alive until the reader is detached, and detaches a blocking reader
+        // only once that is dropped.
+        let id = unsafe { writer.attach_held(NonNull::from(&*cursor.0), word, mode, Some(cursor)) };
+        (id, reader)
+    }
+
     /// A reader that is not attached yet, and the cursor to [attach](HeapRing::attach_cursor) it by.
     pub fn reader(&self, mode: Mode) -> (Reader, HeapCursor) {
-        let cursor = CursorHold(Arc::new(Cursor::default()));
+        let cursor = CursorHold(Arc::new(Cursor::default()), None);
         let reader_mode = match mode {
             Mode::Blocking { .. } => ReaderMode::Blocking,
             Mode::Lossy => ReaderMode::Lossy,
@@ -95,7 +139,14 @@ impl HeapRing {
         assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is that of another ring");
         // SAFETY: the writer keeps the cursor alive until it is detached, and detaches a blocking reader only once
         // that is dropped.
-        unsafe { writer.attach_held(NonNull::from(&*cursor.0), mode, Some(cursor)) }
+        unsafe {
+            writer.attach_held(
+                NonNull::from(&*cursor.0),
+                own_sleepers(NonNull::from(&*cursor.0)),
+                mode,
+                Some(cursor),
+            )
+        }
     }
 }
 
@@ -110,9 +161,13 @@ pub struct HeapCursor {
 #[derive(Clone, Debug)]
 pub(crate) struct RingHold(Arc<Memory>);
 
-/// Keeps a cursor alive.
+/// A word that readers share.
 #[derive(Clone, Debug)]
-pub(crate) struct CursorHold(Arc<Cursor>);
+pub struct HeapSleepers(Arc<Sleepers>);
+
+/// Keeps a cursor alive, and the word that its reader shares.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorHold(Arc<Cursor>, Option<HeapSleepers>);
 
 impl CursorHold {
     /// Whether the other side has let go.

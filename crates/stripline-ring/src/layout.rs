@@ -49,7 +49,7 @@ pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 /// `"STRPRING"`, as the bytes lie in memory on a little-endian machine.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"STRPRING");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// `Cursor::state`: the writer has set `start` and respects the cursor. (Zeroed, it has not seen the cursor yet.)
 pub(crate) const ATTACHED: u32 = 1;
@@ -115,6 +115,18 @@ pub struct Cursor {
     /// 1 while the reader is asleep or about to be. Read by the writer after every frame, hence not beside `released`.
     pub(crate) sleeping: Apart<AtomicU32>,
     pub(crate) terms: Apart<Terms>,
+    /// For a reader that shares none with others.
+    pub(crate) sleepers: Sleepers,
+}
+
+/// Whether any of a group of readers may be asleep: what lets the writer pass by all of them with one look. Readers
+/// of one process can share it, as they trust each other; writable by them and by the writer. Zeroed memory is a
+/// valid `Sleepers`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Sleepers {
+    /// 1 from before a reader goes to sleep until the writer has looked at all of the group.
+    pub(crate) any: Apart<AtomicU32>,
 }
 
 /// How far the reader is done.
@@ -173,6 +185,8 @@ const _: () = {
     assert!(offset_of!(Control, closed) == 384);
     assert!(offset_of!(Cursor, sleeping) == 128);
     assert!(offset_of!(Cursor, terms) == 256);
+    assert!(offset_of!(Cursor, sleepers) == 384);
+    assert!(size_of::<Sleepers>() == 128);
     assert!(max_frame(CAPACITY_MIN) == 1968);
     assert!(frame_stride(max_frame(CAPACITY_MIN)) + LINE == CAPACITY_MIN / 2);
 };

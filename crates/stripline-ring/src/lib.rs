@@ -46,6 +46,9 @@
 //!                    128  sleeping u32                                  by both, around a sleep
 //!                    256  start u64, start_count u64, state u32,        by the writer, on attaching
 //!                         mode u32, wake_frames u32                     and detaching
+//!                    384  Sleepers, unless it is shared
+//!
+//! Sleepers             0  any u32                                       by readers, around a sleep, and the writer
 //!
 //! a frame at position p, at byte p mod capacity of the data
 //!    p                p+8               p+16                                    next multiple of 64
@@ -74,7 +77,8 @@
 //!   claim: if that is more than a lap ahead of the frame, the copy is thrown away, and the reader goes on at the
 //!   tail, or at the newest frame.
 //! - **Sleep.** Whoever goes to sleep sets a flag and then looks once more; whoever has something to offer offers it
-//!   and then looks at the flag. Full fences in between see to it that one sees the other ([`Fence`]).
+//!   and then looks at the flag. Full fences in between see to it that one sees the other ([`Fence`]). Readers set two
+//!   flags, their own and that of their group ([`Sleepers`]): the writer looks at one word for each group.
 //!
 //! # Trust
 //!
@@ -87,6 +91,7 @@
 //! the letter of the memory model it is a race all the same, as with every sequence lock over plain memory; the
 //! fences are placed so that neither compiler nor processor can make use of it.
 
+mod attached;
 mod error;
 mod heap;
 mod layout;
@@ -96,9 +101,10 @@ mod reader;
 mod writer;
 
 pub use error::{AttachError, Corruption, Misdeed, ReadError, ReserveError};
-pub use heap::{HeapCursor, HeapRing};
+pub use heap::{HeapCursor, HeapRing, HeapSleepers};
 pub use layout::{
-    CAPACITY_MAX, CAPACITY_MIN, Control, Cursor, HEADER, LINE, frame_stride, is_valid_capacity, max_frame,
+    CAPACITY_MAX, CAPACITY_MIN, Control, Cursor, HEADER, LINE, Sleepers, frame_stride, is_valid_capacity,
+    max_frame,
 };
 pub use lossy::Copied;
 pub use reader::{Reader, ReaderMode};

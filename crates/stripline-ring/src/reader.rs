@@ -3,10 +3,11 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::heap::{CursorHold, RingHold};
+use crate::attached::own_sleepers;
+use crate::heap::{CursorHold, HeapSleepers, RingHold};
 use crate::layout::{
-    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, POSITION_MAX, VERSION, commit_word,
-    frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
+    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
+    commit_word, frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{Data, Ordering, fence};
 use crate::{AttachError, Corruption, Fence, ReadError};
@@ -33,6 +34,7 @@ pub struct Reader {
     pub(crate) data: Data,
     control: NonNull<Control>,
     cursor: NonNull<Cursor>,
+    sleepers: NonNull<Sleepers>,
     mode: ReaderMode,
     attached: bool,
     /// Of the next frame, or the one borrowed.
@@ -46,6 +48,7 @@ pub struct Reader {
     wake_frames: u64,
     fence: Fence,
     _hold: Option<(RingHold, CursorHold)>,
+    _sleepers: Option<HeapSleepers>,
 }
 
 /// How a reader takes frames; the writer has to attach it in the like [`Mode`](crate::Mode).
@@ -95,6 +98,7 @@ impl Reader {
             data: unsafe { Data::new(data, capacity) },
             control,
             cursor,
+            sleepers: own_sleepers(cursor),
             mode,
             attached: false,
             position: 0,
@@ -104,7 +108,17 @@ impl Reader {
             wake_frames: u64::MAX,
             fence: Fence::Full,
             _hold: None,
+            _sleepers: None,
         })
+    }
+
+    /// Announces sleep on a word that this reader has in common with others of its process; the writer has to
+    /// [attach](crate::Writer::attach_sharing) it with the same one.
+    ///
+    /// # Safety
+    /// `sleepers` is valid for reads and writes as long as the `Reader` lives.
+    pub unsafe fn share_sleepers(&mut self, sleepers: NonNull<Sleepers>) {
+        self.sleepers = sleepers;
     }
 
     /// Whether the writer has attached this reader. From then on it gets every frame.
@@ -167,6 +181,9 @@ impl Reader {
         // A swap, as is every change of this flag, although stores would do: swaps form one chain, in which loom, too,
         // can tell what came last. It costs nothing beside a sleep.
         self.cursor().sleeping.0.swap(1, Ordering::Relaxed);
+        // Release: who sees the group's flag sees this reader's own.
+        // SAFETY: valid as long as the reader lives, see `new` and `share_sleepers`, and atomic.
+        unsafe { self.sleepers.as_ref() }.any.0.swap(1, Ordering::Release);
         barrier();
         let nothing = !self.is_something_there();
         if !nothing {
@@ -203,6 +220,10 @@ impl Reader {
     /// [`Reader::position`], 0 until attached.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    pub(crate) fn hold_sleepers(&mut self, sleepers: HeapSleepers) {
+        self._sleepers = Some(sleepers);
     }
 
     pub(crate) fn hold(&mut self, ring: RingHold, cursor: CursorHold) {

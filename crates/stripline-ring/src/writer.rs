@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::attached::{Entry, Group, own_sleepers};
 use crate::heap::{CursorHold, RingHold};
 use crate::layout::{
-    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, VERSION, commit_word,
-    frame_stride, header_word, is_valid_position, max_frame, parse_header,
+    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
+    commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{Data, Ordering, compiler_fence, fence};
 use crate::{Misdeed, ReserveError};
@@ -50,6 +51,7 @@ pub struct Writer {
     tail_count: u64,
     lossy: usize,
     readers: Vec<Entry>,
+    groups: Vec<Group>,
     next_id: u64,
     fence: Fence,
     _hold: Option<RingHold>,
@@ -142,6 +144,7 @@ impl Writer {
             tail_count: start_count,
             lossy: 0,
             readers: Vec::new(),
+            groups: Vec::new(),
             next_id: 0,
             fence: Fence::Full,
             _hold: None,
@@ -170,8 +173,24 @@ impl Writer {
     /// in place: it must not be detached, nor the `Writer` dropped and the memory reused, while it may still hold
     /// one (a peer that is dead or has been told to let go holds none).
     pub unsafe fn attach(&mut self, cursor: NonNull<Cursor>, mode: Mode) -> ReaderId {
+        let own = own_sleepers(cursor);
+        // SAFETY: the caller's promise; the cursor's own word lives as long as the cursor.
+        unsafe { self.attach_held(cursor, own, mode, None) }
+    }
+
+    /// As [`Writer::attach`], with a word that the reader [shares](crate::Reader::share_sleepers) with others of its
+    /// process: the writer then looks at one word for all of them.
+    ///
+    /// # Safety
+    /// As [`Writer::attach`], for `sleepers` as for `cursor`.
+    pub unsafe fn attach_sharing(
+        &mut self,
+        cursor: NonNull<Cursor>,
+        sleepers: NonNull<Sleepers>,
+        mode: Mode,
+    ) -> ReaderId {
         // SAFETY: the caller's promise.
-        unsafe { self.attach_held(cursor, mode, None) }
+        unsafe { self.attach_held(cursor, sleepers, mode, None) }
     }
 
     /// Forgets a reader. Nothing happens if it is not attached.
@@ -187,6 +206,10 @@ impl Writer {
         if entry.mode == Mode::Lossy {
             self.lossy -= 1;
         }
+        if let Some(group) = self.groups.iter_mut().find(|group| group.sleepers == entry.sleepers) {
+            group.readers -= 1;
+        }
+        self.groups.retain(|group| group.readers > 0);
         // Release, although nothing is handed over: it costs nothing here and keeps the terms in order.
         entry.cursor().terms.0.state.store(DETACHED, Ordering::Release);
         self.recompute_limits();
@@ -282,15 +305,13 @@ impl Writer {
     /// ```
     #[inline]
     pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(ReaderId)) {
-        // The commit word's store must not pass the load of `sleeping`. The reader stores `sleeping` and, behind its
-        // own fence, loads the commit word: one of the two sees the other.
+        // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and `any` and, behind
+        // its own fence, loads the commit word: one of the two sees the other.
         self.fence.run();
-        for entry in &self.readers {
-            let sleeping = &entry.cursor().sleeping.0;
-            // Relaxed: the fence orders it. The swap (AcqRel, not on the fast path) takes the flag down once, so that
-            // a sleeper is woken once, and orders the wake-up behind what the reader did before it went to sleep.
-            if sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::AcqRel) == 1 {
-                wake(entry.id);
+        for group in &self.groups {
+            // Relaxed: the fence orders it.
+            if group.sleepers().any.0.load(Ordering::Relaxed) != 0 {
+                self.look_for_sleepers(group.sleepers, &mut wake);
             }
         }
     }
@@ -376,13 +397,14 @@ impl Writer {
     pub(crate) unsafe fn attach_held(
         &mut self,
         cursor: NonNull<Cursor>,
+        sleepers: NonNull<Sleepers>,
         mode: Mode,
         hold: Option<CursorHold>,
     ) -> ReaderId {
         let id = ReaderId(self.next_id);
         self.next_id += 1;
         let seen = Cell::new((self.head, self.count));
-        let entry = Entry { id, cursor, mode, seen, misdeed: Cell::new(None), hold };
+        let entry = Entry { id, cursor, sleepers, mode, seen, misdeed: Cell::new(None), hold };
         if mode == Mode::Lossy {
             if self.lossy == 0 {
                 self.restart_claim();
@@ -405,9 +427,34 @@ impl Writer {
         terms.wake_frames.store(wake_frames, Ordering::Relaxed);
         // Release: the terms above, the cleared commit word at the start, and for lossy readers the claim.
         terms.state.store(ATTACHED, Ordering::Release);
+        match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
+            Some(group) => group.readers += 1,
+            None => self.groups.push(Group { sleepers, readers: 1 }),
+        }
         self.readers.push(entry);
+        // It may be asleep already, and the writer have looked at its group without it.
+        // SAFETY: valid, says the caller, and atomic. AcqRel: one more link of the chain of swaps.
+        unsafe { sleepers.as_ref() }.any.0.swap(1, Ordering::AcqRel);
         self.recompute_limits();
         id
+    }
+
+    /// Wakes those of one group that sleep.
+    #[cold]
+    fn look_for_sleepers(&self, group: NonNull<Sleepers>, wake: &mut impl FnMut(ReaderId)) {
+        // SAFETY: valid as long as one of the group is attached, as `attach` demands, and atomic.
+        let any = unsafe { &group.as_ref().any.0 };
+        // First the group's flag down, then a look at each: who sets it again afterwards is found the next time. Acquire:
+        // who set it had set its own flag before. (Release: the flags form one chain, see `prepare_sleep`.)
+        any.swap(0, Ordering::AcqRel);
+        for entry in self.readers.iter().filter(|entry| entry.sleepers == group) {
+            let sleeping = &entry.cursor().sleeping.0;
+            // Relaxed: ordered by the swap above. The swap (AcqRel) takes the flag down once, so that a sleeper is woken
+            // once, and orders the wake-up behind what the reader did before it went to sleep.
+            if sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::AcqRel) == 1 {
+                wake(entry.id);
+            }
+        }
     }
 
     fn control(&self) -> &Control {
@@ -529,62 +576,3 @@ impl Fence {
 
 // SAFETY: a writer owns its side of the ring; its pointers are to memory that any thread may use.
 unsafe impl Send for Writer {}
-
-/// What the writer keeps of a reader.
-struct Entry {
-    id: ReaderId,
-    cursor: NonNull<Cursor>,
-    mode: Mode,
-    /// The last position and count that it was seen to have released: the only ones believed.
-    seen: Cell<(u64, u64)>,
-    misdeed: Cell<Option<Misdeed>>,
-    hold: Option<CursorHold>,
-}
-
-impl Entry {
-    fn cursor(&self) -> &Cursor {
-        // SAFETY: valid until detached, as `attach` demands, and all its words are atomics.
-        unsafe { self.cursor.as_ref() }
-    }
-
-    /// Loads the cursor once and checks what it says. Who lied once is not believed again.
-    fn look(&self, head: u64, published: u64) -> Result<(u64, u64), Misdeed> {
-        if let Some(deed) = self.misdeed.get() {
-            return Err(deed);
-        }
-        let words = &self.cursor().released.0;
-        // Acquire: the reader's loads of the frames it has released are over before they are overwritten; and its
-        // count, stored before the position, is not older than the position.
-        let released = words.position.load(Ordering::Acquire);
-        let count = words.count.load(Ordering::Relaxed);
-        let (position_before, count_before) = self.seen.get();
-        let verdict = if !released.is_multiple_of(LINE as u64) {
-            Err(Misdeed::ReleasedUnaligned { released })
-        } else if released < position_before {
-            Err(Misdeed::ReleasedBackwards { released, before: position_before })
-        } else if released > head {
-            Err(Misdeed::ReleasedUnpublished { released, head })
-        } else if count < count_before {
-            Err(Misdeed::CountBackwards { count, before: count_before })
-        } else if count > published {
-            Err(Misdeed::CountUnpublished { count, published })
-        } else {
-            Ok((released, count))
-        };
-        match verdict {
-            Ok(seen) => self.seen.set(seen),
-            Err(deed) => self.misdeed.set(Some(deed)),
-        }
-        verdict
-    }
-
-    /// Up to which position and count the writer can go for this reader's sake.
-    fn limits(&self, capacity: usize) -> (u64, u64) {
-        let (position, count) = self.seen.get();
-        match self.mode {
-            Mode::Lossy => (u64::MAX, u64::MAX),
-            Mode::Blocking { depth: 0 } => (position + capacity as u64, u64::MAX),
-            Mode::Blocking { depth } => (position + capacity as u64, count + u64::from(depth)),
-        }
-    }
-}

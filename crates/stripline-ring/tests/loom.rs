@@ -204,6 +204,41 @@ fn a_writer_asleep_on_a_depth_of_two_is_woken() {
     sleeping_writer(2, 2, 2);
 }
 
+/// Two readers with one word in common: the look for one must not hide the other.
+#[test]
+fn sleeping_readers_that_share_a_word_are_both_woken() {
+    model(2, || {
+        let (ring, mut writer) = ring();
+        let mode = Mode::Blocking { depth: 0 };
+        let sleepers = ring.sleepers();
+        let doorbells = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let mut ids = Vec::new();
+        let threads: Vec<_> = doorbells
+            .iter()
+            .map(|bell| {
+                let (id, mut reader) = ring.attach_sharing(&mut writer, &sleepers, mode);
+                ids.push(id);
+                let bell = bell.clone();
+                thread::spawn(move || {
+                    while try_take(&mut reader).is_none() {
+                        if reader.prepare_sleep() {
+                            bell.wait();
+                        }
+                    }
+                })
+            })
+            .collect();
+        assert!(try_publish(&mut writer));
+        writer.for_each_sleeper(|id| {
+            let index = ids.iter().position(|known| *known == id).unwrap();
+            doorbells[index].notify();
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_writer_that_waits_for_a_release_is_woken() {
     model(3, || {
