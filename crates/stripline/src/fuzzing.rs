@@ -39,7 +39,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
 
 /// The answer that lets a receiver in.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
-    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, buffer: ring }))
+    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, buffer: ring, barriers: false }))
         .unwrap_or_default()
 }
 

@@ -1,6 +1,7 @@
 //! The edge to the operating system: memory, sockets, sleeping, clocks, processes. Nearly all of this crate's
 //! `unsafe` is here.
 
+pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod doorbell;
 pub(crate) mod memory;

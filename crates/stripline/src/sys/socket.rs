@@ -161,6 +161,13 @@ pub(crate) fn connect_unix(name: &str) -> Result<UnixStream> {
     Ok(stream)
 }
 
+/// The process at the other end, as it was when it connected.
+pub(crate) fn peer_pid(stream: &UnixStream) -> Result<i32> {
+    rustix::net::sockopt::socket_peercred(stream)
+        .map(|peer| peer.pid.as_raw_nonzero().get())
+        .map_err(|e| Error::system("cannot read a peer's credentials", e))
+}
+
 /// Local links are open to the same user only.
 pub(crate) fn check_same_user(stream: &UnixStream) -> Result<()> {
     let peer = rustix::net::sockopt::socket_peercred(stream)

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::Overflow;
 use crate::payload::TypeName;
+use crate::sys::barrier;
 use crate::sys::socket::{Socket, receive_with_fds};
 
 use super::{Connect, Endpoint};
@@ -40,6 +41,9 @@ pub(crate) struct Hello {
     pub payload: TypeName,
     pub overflow: Overflow,
     pub depth: u32,
+    /// Whether the receiver runs a barrier on all processors before it sleeps.
+    #[serde(default)]
+    pub barriers: bool,
 }
 
 impl Hello {
@@ -50,6 +54,7 @@ impl Hello {
             payload: request.payload.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth,
+            barriers: barrier::is_supported(),
         }
     }
 
@@ -89,6 +94,9 @@ pub(crate) struct Welcome {
     pub resume_from: Option<u64>,
     /// Bytes of the sending port's buffer, which bounds its frames; on `shm`, of its ring.
     pub buffer: u32,
+    /// Whether the sender runs a barrier on all processors before it sleeps.
+    #[serde(default)]
+    pub barriers: bool,
 }
 
 /// One message as bytes.

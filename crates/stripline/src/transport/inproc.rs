@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::handshake::Hello;
-use super::ring::{Bells, CursorPage, Lobby, RingInlet, RingMemory, RingOutlet, Tie};
+use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::link::{Overflow, Scope};
@@ -57,12 +57,16 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let ticket = door.lobby.enter(&hello)?;
+        let ticket = door.lobby.enter(&hello, 0)?;
         let memory = RingMemory::new(door.lobby.memory.map_mirrored(false)?, door.lobby.capacity);
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: door.lobby, token: ticket.token }));
-        let cursor = CursorPage(ticket.cursor.map()?);
-        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
+        let pages = Pages {
+            memory: Arc::new(memory),
+            cursor: CursorPage(ticket.cursor.map()?),
+            sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
+        };
+        let inlet = RingInlet::new(pages, bells, tie, hello.barriers, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 }

@@ -135,10 +135,6 @@ impl Inlet for Pump {
         sleep.readable(self.shared.bell.as_fd());
     }
 
-    fn check_peer(&mut self) {
-        // The thread does.
-    }
-
     fn received_ns(&self) -> Option<u64> {
         self.current.as_ref().and_then(|frame| frame.received_ns)
     }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::reception::{Greeter, Reception};
-use super::ring::{Bells, CursorPage, Lobby, RingInlet, RingMemory, RingOutlet, Tie};
+use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
+use super::watch::Watched;
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
+use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::sys::socket::{self, Listener, Socket};
@@ -53,16 +55,19 @@ impl Transport for Shm {
             return Err(Error::misbehaved(peer, format!("announced a ring of {capacity} bytes")));
         }
         let capacity = capacity as usize;
-        let fds: [OwnedFd; 4] = fds.try_into().map_err(|fds: Vec<_>| {
-            Error::misbehaved(peer, format!("sent {} descriptors, not 4", fds.len()))
+        let fds: [OwnedFd; 5] = fds.try_into().map_err(|fds: Vec<_>| {
+            Error::misbehaved(peer, format!("sent {} descriptors, not 5", fds.len()))
         })?;
-        let [ring, cursor, data, space] = fds;
+        let [ring, cursor, sleepers, data, space] = fds;
         let ring = SharedMemory::from_peer(peer, ring, PAGE + capacity)?;
         let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
-        let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
+        let page = |fd| SharedMemory::from_peer(peer, fd, PAGE)?.map();
+        let cursor = CursorPage(page(cursor)?);
+        let sleepers = SleepersPage(Arc::new(page(sleepers)?));
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
-        let tie = Tie::Socket(socket);
-        let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
+        let tie = Tie::Socket(Watched::new(socket, bells.data.clone())?);
+        let pages = Pages { memory: Arc::new(memory), cursor, sleepers };
+        let inlet = RingInlet::new(pages, bells, tie, welcome.barriers, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 }
@@ -77,10 +82,17 @@ impl Greeter for ShmGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
-        let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
-        let fds =
-            [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
+        let pid = socket::peer_pid(stream).map_err(|e| e.to_string())?;
+        let ticket = self.lobby.enter(&hello, pid).map_err(|e| e.to_string())?;
+        let welcome = Welcome {
+            key: self.keys[1],
+            resume_from: None,
+            buffer: self.lobby.capacity as u32,
+            barriers: barrier::is_supported(),
+        };
+        let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];
+        let [ring, cursor, sleepers] = memory;
+        let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))
             .map_err(|e| e.to_string())
             .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));

@@ -1,14 +1,16 @@
 //! The receiving side of the ring transports.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use stripline_ring::{Copied, Reader, ReaderMode};
 
-use super::{CursorPage, RingMemory};
+use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::link::Overflow;
+use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::socket::Socket;
+use crate::transport::watch::Watched;
 use crate::transport::{Connect, Inlet, Next};
 
 /// One reader of a ring.
@@ -20,16 +22,23 @@ pub(in crate::transport) struct RingInlet {
     bells: Bells,
     connection: String,
     lossy: Option<Lossy>,
-    gone: bool,
     slept: bool,
     cursor: CursorPage,
-    _memory: std::sync::Arc<RingMemory>,
+    _sleepers: SleepersPage,
+    _memory: Arc<RingMemory>,
+}
+
+/// What a ring's receiver reads and writes.
+pub(in crate::transport) struct Pages {
+    pub memory: Arc<RingMemory>,
+    pub cursor: CursorPage,
+    pub sleepers: SleepersPage,
 }
 
 /// What holds the two sides together, and tells either of the other's death.
 pub(in crate::transport) enum Tie {
     /// A socket to the other process.
-    Socket(Socket),
+    Socket(Watched),
     /// Something whose drop takes the reader out, in the same process.
     Local(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
@@ -51,12 +60,13 @@ struct Lossy {
 
 impl RingInlet {
     pub(in crate::transport) fn new(
-        memory: std::sync::Arc<RingMemory>,
-        cursor: CursorPage,
+        pages: Pages,
         bells: Bells,
         tie: Tie,
+        barriers: bool,
         request: &Connect,
     ) -> Result<Self> {
+        let Pages { memory, cursor, sleepers } = pages;
         let options = request.options;
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
@@ -67,46 +77,70 @@ impl RingInlet {
         // drops the reader first.
         let reader =
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
-        let reader = reader.map_err(|e| Error::misbehaved(&request.connection, e))?;
+        let mut reader = reader.map_err(|e| Error::misbehaved(&request.connection, e))?;
+        // SAFETY: mapped, of that size, and held in this value.
+        unsafe { reader.share_sleepers(sleepers.sleepers()) };
+        reader.set_fence(barrier::fence(barriers));
         Ok(Self {
             reader,
             tie,
             bells,
             connection: request.connection.clone(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
-            gone: false,
             slept: false,
             cursor,
+            _sleepers: sleepers,
             _memory: memory,
         })
     }
 }
 
-impl Inlet for RingInlet {
-    fn try_next(&mut self) -> Result<Next<'_>> {
-        // Asked before looking: what was published before the end is then certainly seen.
-        let closed = self.gone || self.reader.is_closed();
-        let nothing = if closed { Next::Gone } else { Next::Empty };
-        if !self.reader.is_attached() {
-            return Ok(nothing);
-        }
-        let connection = &self.connection;
-        let corrupt = |error| Error::misbehaved(connection, error);
-        match &mut self.lossy {
-            None => match self.reader.try_next().map_err(corrupt)? {
-                Some(frame) => Ok(Next::Frame(frame)),
-                None => Ok(nothing),
-            },
+impl RingInlet {
+    /// Whether there is a frame.
+    #[inline]
+    fn look(&mut self) -> Result<bool> {
+        let found = match &mut self.lossy {
+            None => self.reader.try_next().map(|frame| frame.is_some()),
+            Some(lossy) if lossy.taken => Ok(true),
             Some(lossy) => {
-                if !lossy.taken {
-                    match self.reader.try_copy(lossy.keep, &mut lossy.frame).map_err(corrupt)? {
-                        Copied::Empty => return Ok(nothing),
-                        Copied::Frame { .. } => lossy.taken = true,
-                    }
-                }
-                Ok(Next::Frame(&lossy.frame))
+                let copied = self.reader.try_copy(lossy.keep, &mut lossy.frame);
+                copied.map(|copied| {
+                    lossy.taken = copied != Copied::Empty;
+                    lossy.taken
+                })
             }
+        };
+        found.map_err(|error| Error::misbehaved(&self.connection, error))
+    }
+
+    /// The frame that the last look found.
+    #[inline]
+    fn found(&mut self) -> Next<'_> {
+        match &self.lossy {
+            Some(lossy) => Next::Frame(&lossy.frame),
+            // The same frame again until it is released: no further look, and no error.
+            None => self.reader.try_next().ok().flatten().map_or(Next::Empty, Next::Frame),
         }
+    }
+
+    /// Whether nothing more will be published.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.reader.is_closed() || matches!(&self.tie, Tie::Socket(watched) if watched.is_gone())
+    }
+}
+
+impl Inlet for RingInlet {
+    #[inline]
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        if self.look()? {
+            return Ok(self.found());
+        }
+        if !self.is_over() {
+            return Ok(Next::Empty);
+        }
+        // What was published before the end is there now, for sure.
+        Ok(if self.look()? { self.found() } else { Next::Gone })
     }
 
     fn release(&mut self) {
@@ -121,7 +155,7 @@ impl Inlet for RingInlet {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        let sleep = !self.gone && !self.reader.is_closed() && self.reader.prepare_sleep();
+        let sleep = !self.is_over() && self.reader.prepare_sleep_with(barrier::on_all_processors);
         self.slept = sleep;
         sleep
     }
@@ -135,21 +169,8 @@ impl Inlet for RingInlet {
     }
 
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+        // Also rung when the other end is gone.
         sleep.readable(self.bells.data.as_fd());
-        if let Tie::Socket(socket) = &self.tie {
-            sleep.readable(socket.as_fd());
-        }
-    }
-
-    fn check_peer(&mut self) {
-        if let Tie::Socket(socket) = &self.tie
-            && !self.gone
-        {
-            // After the handshake the sender says nothing on this socket: anything to read is its end.
-            let mut sleep = Sleep::default();
-            sleep.readable(socket.as_fd());
-            self.gone = sleep.until(Some(std::time::Instant::now())).unwrap_or(true);
-        }
     }
 
     fn is_cheap(&self) -> bool {
@@ -157,8 +178,8 @@ impl Inlet for RingInlet {
     }
 
     fn is_orphaned(&mut self) -> bool {
-        self.check_peer();
-        self.gone || self.reader.is_closed()
+        let gone = matches!(&self.tie, Tie::Socket(watched) if watched.check());
+        gone || self.reader.is_closed()
     }
 
     fn resume_from(&self) -> Option<u64> {

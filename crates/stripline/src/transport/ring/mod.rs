@@ -4,6 +4,7 @@
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |   mapped as | Control | ring | ring again |
 //! cursor memfd: | Cursor page (4096) |                      written by both, believed by neither
+//! sleepers memfd: one word for all receivers in one process, likewise
 //! ```
 //!
 //! The second half of the cursor page holds what the sender says to this receiver alone, before its first frame:
@@ -15,13 +16,14 @@
 mod inlet;
 mod outlet;
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use stripline_ring::{Control, Cursor, Mode};
+use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
-pub(super) use inlet::{Bells, RingInlet, Tie};
+pub(super) use inlet::{Bells, Pages, RingInlet, Tie};
 pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
@@ -104,13 +106,25 @@ impl CursorPage {
     }
 }
 
+/// The mapped page of the word that the receivers of one process share.
+#[derive(Clone)]
+pub(super) struct SleepersPage(pub Arc<Mapping>);
+
+impl SleepersPage {
+    fn sleepers(&self) -> NonNull<Sleepers> {
+        self.0.start().cast()
+    }
+}
+
 /// A receiver on its way in.
 struct Arrival {
     token: u64,
     connection: String,
     cursor: CursorPage,
+    sleepers: SleepersPage,
     bell: Doorbell,
     mode: Mode,
+    barriers: bool,
 }
 
 #[derive(Default)]
@@ -128,12 +142,21 @@ pub(super) struct Lobby {
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
+    /// By the receivers' process.
+    sleepers: Mutex<HashMap<i32, SharedSleepers>>,
+}
+
+/// The page of one process's receivers, as long as one of them is there.
+struct SharedSleepers {
+    memory: Arc<SharedMemory>,
+    page: Weak<Mapping>,
 }
 
 /// What a receiver needs from the lobby to read.
 pub(super) struct Ticket {
     pub token: u64,
     pub cursor: SharedMemory,
+    pub sleepers: Arc<SharedMemory>,
     pub bell: Doorbell,
 }
 
@@ -146,11 +169,12 @@ impl Lobby {
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
+            sleepers: Mutex::default(),
         })
     }
 
-    /// Queues a receiver: it is attached before the next packet is published.
-    pub(super) fn enter(&self, hello: &Hello) -> Result<Ticket> {
+    /// Queues a receiver of the process `pid`: it is attached before the next packet is published.
+    pub(super) fn enter(&self, hello: &Hello, pid: i32) -> Result<Ticket> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -161,13 +185,39 @@ impl Lobby {
             Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
-        let page = CursorPage(cursor.map()?);
-        let arrival =
-            Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
+        let (page, sleepers) = self.sleepers_of(pid)?;
+        let arrival = Arrival {
+            token,
+            connection: hello.connection.clone(),
+            cursor: CursorPage(cursor.map()?),
+            sleepers: page,
+            bell: bell.clone(),
+            mode,
+            barriers: hello.barriers,
+        };
         let mut changes = self.changes();
         changes.arrivals.push(arrival);
         self.announce(changes);
-        Ok(Ticket { token, cursor, bell })
+        Ok(Ticket { token, cursor, sleepers, bell })
+    }
+
+    /// The word that the receivers of one process share. Should the number come to mean another process of the same
+    /// user while a receiver of the old one is still here, the two share the word: no harm between them is possible
+    /// that one could not do to its own.
+    fn sleepers_of(&self, pid: i32) -> Result<(SleepersPage, Arc<SharedMemory>)> {
+        let mut known = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, shared| shared.page.strong_count() > 0);
+        if let Some(shared) = known.get(&pid)
+            && let Some(page) = shared.page.upgrade()
+        {
+            return Ok((SleepersPage(page), Arc::clone(&shared.memory)));
+        }
+        let memory = SharedMemory::new("stripline-sleepers", PAGE)?;
+        memory.seal_size()?;
+        let (page, memory) = (Arc::new(memory.map()?), Arc::new(memory));
+        let shared = SharedSleepers { memory: Arc::clone(&memory), page: Arc::downgrade(&page) };
+        known.insert(pid, shared);
+        Ok((SleepersPage(page), memory))
     }
 
     /// A receiver is gone.

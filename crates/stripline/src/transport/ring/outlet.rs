@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
-use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory};
+use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
+use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
@@ -41,8 +42,10 @@ struct Attached {
     lossy: bool,
     /// Nothing has been published for it yet.
     fresh: bool,
-    // Also keeps the page mapped while the writer holds its address.
+    barriers: bool,
+    // These also keep the pages mapped while the writer holds their addresses.
     cursor: CursorPage,
+    _sleepers: SleepersPage,
 }
 
 impl RingOutlet {
@@ -137,6 +140,16 @@ impl RingOutlet {
         changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
     }
 
+    #[inline]
+    fn wake_sleepers(&mut self) {
+        let readers = &self.readers;
+        self.writer.for_each_sleeper(|id| {
+            if let Some(reader) = readers.iter().find(|reader| reader.id == id) {
+                reader.bell.ring();
+            }
+        });
+    }
+
     /// Throws out a reader that broke the rules.
     fn expel(&mut self, id: ReaderId, deed: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
@@ -189,11 +202,11 @@ impl RingOutlet {
                     if !waiting {
                         waiting = true;
                         // Announce first, look once more, then sleep: a release in between rings the bell.
-                        self.writer.wait_for_space_begin();
+                        self.writer.wait_for_space_begin_with(barrier::on_all_processors);
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
-                        self.writer.wait_for_space_begin();
+                        self.writer.wait_for_space_begin_with(barrier::on_all_processors);
                     }
                 }
                 Err(error) => break Err(Error::failed(error)),
@@ -237,8 +250,9 @@ impl Outlet for RingOutlet {
             if let Some(sequence) = self.departed.remove(&arrival.connection) {
                 arrival.cursor.set_resume_from(sequence);
             }
-            // SAFETY: the page is fresh, of a Cursor's size, and stays mapped in `cursor` until detached.
-            let id = unsafe { self.writer.attach(arrival.cursor.cursor(), arrival.mode) };
+            let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
+            // SAFETY: the pages are of their sizes, the cursor's is fresh, and both stay mapped until it is detached.
+            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
             self.readers.push(Attached {
                 id,
                 token: arrival.token,
@@ -246,10 +260,14 @@ impl Outlet for RingOutlet {
                 bell: arrival.bell,
                 lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
+                barriers: arrival.barriers,
                 cursor: arrival.cursor,
+                _sleepers: arrival.sleepers,
             });
             self.fresh = true;
         }
+        self.writer.set_fence(barrier::fence(self.readers.iter().all(|reader| reader.barriers)));
+        self.wake_sleepers();
         arrived
     }
 
@@ -272,12 +290,7 @@ impl Outlet for RingOutlet {
         }
         self.newest = Some(self.writer.position());
         self.writer.publish(bytes);
-        let readers = &self.readers;
-        self.writer.for_each_sleeper(|id| {
-            if let Some(reader) = readers.iter().find(|reader| reader.id == id) {
-                reader.bell.ring();
-            }
-        });
+        self.wake_sleepers();
         Ok(())
     }
 

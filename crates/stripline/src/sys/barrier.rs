@@ -1,0 +1,49 @@
+//! A memory barrier on all processors at once, run by who goes to sleep so that who sends need not run one with
+//! every packet (Linux `membarrier`, 4.16 or later).
+
+use std::sync::OnceLock;
+
+use stripline_ring::Fence;
+
+/// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, from `linux/membarrier.h`.
+const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+/// `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
+const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+
+/// Whether this process takes part: it can run barriers, and those that others run work on its threads.
+pub(crate) fn is_supported() -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    *SUPPORTED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED))
+}
+
+/// The barrier of one who goes to sleep: a full one here and, where there is such a thing, on every processor that
+/// runs a process that takes part.
+pub(crate) fn on_all_processors() {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    if is_supported() {
+        // It cannot fail where it has worked before; if it did, the peer would be woken late, by the next packet.
+        membarrier(GLOBAL_EXPEDITED);
+    }
+}
+
+/// What one side may leave out, given whether the other runs the barrier.
+pub(crate) fn fence(peer_takes_part: bool) -> Fence {
+    if peer_takes_part && is_supported() { Fence::Compiler } else { Fence::Full }
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: a system call with three numbers and no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_peer_the_fence_stays() {
+        assert_eq!(fence(false), Fence::Full);
+        assert_eq!(fence(true) == Fence::Compiler, is_supported());
+        on_all_processors();
+    }
+}
