@@ -3,6 +3,7 @@
 
 mod borrowed;
 mod discard;
+mod histogram;
 mod incoming;
 mod mailbox;
 mod options;

@@ -1,16 +1,15 @@
 //! What every connection knows of itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+use super::histogram::Histogram;
 
 /// The fewest samples beyond a percentile for it to be given.
 const SAMPLES_BEYOND: f64 = 100.0;
 
 /// The live statistics of one connection. One thread writes (the receiver's), others read.
-#[derive(Default)]
 pub(crate) struct ConnectionStats {
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -19,13 +18,29 @@ pub(crate) struct ConnectionStats {
     gaps: AtomicU64,
     reordered: AtomicU64,
     peer_deaths: AtomicU64,
-    times: Mutex<Option<Box<Times>>>,
+    /// Sent to received.
+    latency: Histogram<5>,
+    /// Received to taken by the component.
+    queued: Histogram<4>,
+    /// Taken to finished.
+    service: Histogram<4>,
 }
 
-struct Times {
-    latency: Histogram<u32>,
-    queued: Histogram<u32>,
-    service: Histogram<u32>,
+impl Default for ConnectionStats {
+    fn default() -> Self {
+        Self {
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            lost_samples: AtomicU64::new(0),
+            gaps: AtomicU64::new(0),
+            reordered: AtomicU64::new(0),
+            peer_deaths: AtomicU64::new(0),
+            latency: Histogram::new(),
+            queued: Histogram::new(),
+            service: Histogram::new(),
+        }
+    }
 }
 
 impl ConnectionStats {
@@ -50,21 +65,13 @@ impl ConnectionStats {
 
     /// One measured packet: sent, received by this process, taken by the component, all in monotonic ns.
     pub(crate) fn arrival(&self, sent: u64, received: u64, taken: u64) {
-        self.record(|times| {
-            // Saturating: a u32 counter that is full stays full; a time beyond the bound counts as the bound.
-            times.latency.saturating_record(received.saturating_sub(sent).max(1));
-            times.queued.saturating_record(taken.saturating_sub(received).max(1));
-        });
+        self.latency.record(received.saturating_sub(sent).max(1));
+        self.queued.record(taken.saturating_sub(received).max(1));
     }
 
     /// The component has finished with a measured packet.
     pub(crate) fn finished(&self, service_ns: u64) {
-        self.record(|times| times.service.saturating_record(service_ns.max(1)));
-    }
-
-    fn record(&self, put: impl FnOnce(&mut Times)) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        put(times.get_or_insert_with(|| Box::new(Times::new())));
+        self.service.record(service_ns.max(1));
     }
 
     /// The counters now, without the times.
@@ -85,26 +92,11 @@ impl ConnectionStats {
 
     /// Everything now.
     pub(crate) fn report(&self, connection: &str) -> ReportWithTimes {
-        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let recorded = |pick: fn(&Times) -> &Histogram<u32>| {
-            times.as_deref().map_or_else(Recorded::default, |times| Recorded::of(pick(times)))
-        };
         ReportWithTimes {
             counters: self.counters(connection),
-            latency: recorded(|t| &t.latency),
-            queued: recorded(|t| &t.queued),
-            service: recorded(|t| &t.service),
-        }
-    }
-}
-
-impl Times {
-    fn new() -> Self {
-        // From 1 ns to two minutes with two significant digits: within 1 %, a few KiB.
-        let histogram = || Histogram::new_with_bounds(1, 120_000_000_000, 2);
-        match (histogram(), histogram(), histogram()) {
-            (Ok(latency), Ok(queued), Ok(service)) => Self { latency, queued, service },
-            _ => unreachable!("the bounds are constants that the crate accepts"),
+            latency: Recorded(self.latency.pairs()),
+            queued: Recorded(self.queued.pairs()),
+            service: Recorded(self.service.pairs()),
         }
     }
 }
@@ -183,11 +175,6 @@ impl ReportWithTimes {
 pub struct Recorded(pub(crate) Vec<(u64, u64)>);
 
 impl Recorded {
-    fn of(histogram: &Histogram<u32>) -> Self {
-        let values = histogram.iter_recorded();
-        Self(values.map(|v| (v.value_iterated_to(), u64::from(v.count_at_value()))).collect())
-    }
-
     /// The usual percentiles.
     ///
     /// ```

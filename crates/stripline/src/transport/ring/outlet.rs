@@ -9,6 +9,7 @@ use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
+use crate::link::Spinner;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -31,6 +32,7 @@ pub(in crate::transport) struct RingOutlet {
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
     stop: Stop,
+    spinner: Spinner,
     port: String,
 }
 
@@ -76,6 +78,7 @@ impl RingOutlet {
             memory,
             endpoint,
             stop: request.stop,
+            spinner: Spinner::new(request.wait),
             port: request.port,
         })
     }
@@ -185,10 +188,14 @@ impl RingOutlet {
     }
 
     /// Makes room; on return `writer` holds a reservation.
+    #[cold]
     fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<()> {
         let mut waiting = false;
         let outcome = loop {
-            self.see_out();
+            // Relaxed: the lock orders the rest.
+            if waiting || self.lobby.changed.load(Ordering::Relaxed) {
+                self.see_out();
+            }
             if wait.heeds_stop() && self.stop.is_stopped() {
                 break Err(Error::Stopped);
             }
@@ -199,7 +206,14 @@ impl RingOutlet {
                 }
                 Err(ReserveError::Misbehaved { reader, deed }) => self.expel(reader, &deed.to_string()),
                 Err(ReserveError::Full { slowest }) => {
+                    if !matches!(wait, Wait::Never) && !waiting && self.spinner.again() {
+                        if wait.has_passed() {
+                            break Err(Error::Full { connection: self.connection_of(slowest) });
+                        }
+                        continue;
+                    }
                     if !waiting {
+                        self.spinner.slept();
                         waiting = true;
                         // Announce first, look once more, then sleep: a release in between rings the bell.
                         self.writer.wait_for_space_begin_with(barrier::on_all_processors);
@@ -214,6 +228,8 @@ impl RingOutlet {
         };
         if waiting {
             self.writer.wait_for_space_end();
+        } else {
+            self.spinner.found();
         }
         outcome
     }

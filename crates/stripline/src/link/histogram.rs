@@ -1,0 +1,99 @@
+//! Log-linear histograms of times that one thread fills in while others read: no lock, no allocation, a few
+//! instructions a value. (The bucketing is HdrHistogram's; its crate has no form that can be read meanwhile.)
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Times from 0 ns to 137 s; longer ones count as the longest.
+const BITS_MAX: u32 = 37;
+
+/// Counts of nanoseconds, with `2^SUB` buckets for each power of two: below `2^(SUB + 1)` ns exact, above within
+/// half of a bucket's width, that is to `2^-(SUB + 1)`.
+pub(crate) struct Histogram<const SUB: u32> {
+    counts: Box<[AtomicU32]>,
+    max: AtomicU64,
+}
+
+impl<const SUB: u32> Histogram<SUB> {
+    pub(crate) fn new() -> Self {
+        let buckets = Self::index((1 << BITS_MAX) - 1) + 1;
+        Self { counts: (0..buckets).map(|_| AtomicU32::new(0)).collect(), max: AtomicU64::new(0) }
+    }
+
+    /// Counts a value. For one thread at a time.
+    #[inline]
+    pub(crate) fn record(&self, ns: u64) {
+        let count = &self.counts[Self::index(ns.min((1 << BITS_MAX) - 1))];
+        // Relaxed, and no locked instruction: only one thread writes. A counter that is full stays full.
+        count.store(count.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        if ns > self.max.load(Ordering::Relaxed) {
+            self.max.store(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The values so far with their counts, in order; the middle of its bucket stands for a value, and the largest
+    /// for itself.
+    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
+        // Relaxed: each count is exact by itself; one may be a value ahead of another.
+        let counts = self.counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).enumerate();
+        let mut pairs: Vec<(u64, u64)> =
+            counts.filter(|pair| pair.1 > 0).map(|(index, count)| (Self::middle(index), count)).collect();
+        if let Some(last) = pairs.last_mut() {
+            last.0 = self.max.load(Ordering::Relaxed).max(1);
+        }
+        pairs
+    }
+
+    #[inline]
+    fn index(ns: u64) -> usize {
+        // The highest bit of a value below 2^(SUB+1) counts as SUB: there, buckets are 1 ns wide.
+        let shift = (ns | (1 << SUB)).ilog2() - SUB;
+        ((shift << SUB) as usize) + (ns >> shift) as usize
+    }
+
+    fn middle(index: usize) -> u64 {
+        let index = index as u64;
+        if index < 2 << SUB {
+            return index.max(1);
+        }
+        let shift = (index >> SUB) - 1;
+        (((index & ((1 << SUB) - 1)) + (1 << SUB)) << shift) + (1 << shift) / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_has_a_bucket_whose_middle_is_near() {
+        let mut before = 0;
+        for ns in (0..100_000u64).chain((17..BITS_MAX).flat_map(|bit| {
+            let base = 1u64 << bit;
+            [base - 1, base, base + 1, base + base / 3]
+        })) {
+            let index = Histogram::<5>::index(ns);
+            assert!(index >= before || ns < 1 << 18, "{ns}");
+            before = index;
+            let middle = Histogram::<5>::middle(index);
+            assert!(middle.abs_diff(ns.max(1)) as f64 <= ns as f64 / 63.0, "{ns}: {middle}");
+        }
+    }
+
+    #[test]
+    fn values_come_back_in_order_and_the_largest_as_it_was() {
+        let histogram = Histogram::<4>::new();
+        for ns in [u64::MAX, 3, 100, 3, 1_000_003] {
+            histogram.record(ns);
+        }
+        let pairs = histogram.pairs();
+        assert_eq!(pairs[0], (3, 2));
+        assert_eq!(pairs[3], (u64::MAX, 1));
+        assert!(pairs.windows(2).all(|two| two[0].0 < two[1].0), "{pairs:?}");
+    }
+
+    #[test]
+    fn a_connection_has_three_in_less_than_nine_kibibytes() {
+        let bytes = 4 * (Histogram::<5>::new().counts.len() + 2 * Histogram::<4>::new().counts.len());
+        assert!(bytes < 9 << 10, "{bytes}");
+    }
+}
