@@ -33,6 +33,9 @@ impl Transport for Inproc {
             depth: "packets in the ring",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
+            ring: true,
+            // Nobody else gets in anyway.
+            groups: true,
             trust: "the process",
         }
     }
@@ -58,10 +61,11 @@ impl Transport for Inproc {
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let ticket = door.lobby.enter(&hello)?;
-        let memory = RingMemory::new(door.lobby.memory.map_mirrored(false)?, door.lobby.capacity);
+        let locked = door.lobby.locked || request.options.locked;
+        let memory = RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?;
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: door.lobby, token: ticket.token }));
-        let cursor = CursorPage(ticket.cursor.map()?);
+        let cursor = CursorPage::map(&ticket.cursor, locked)?;
         let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
         pump::for_policy(Box::new(inlet), request)
     }

@@ -28,13 +28,15 @@ impl Transport for Shm {
             depth: "packets in the ring",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
-            trust: "same user (kernel credentials), key",
+            ring: true,
+            groups: true,
+            trust: "same user or a named group (kernel credentials), key",
         }
     }
 
     fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address)?;
+        let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let outlet = RingOutlet::new(request, endpoint, |lobby| {
             Reception::open(listener, ShmGreeter { lobby, payload, keys })
@@ -44,7 +46,7 @@ impl Transport for Shm {
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
         let peer = &request.connection;
-        let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
         let capacity = welcome.buffer;
         let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
@@ -57,9 +59,10 @@ impl Transport for Shm {
             Error::misbehaved(peer, format!("sent {} descriptors, not 4", fds.len()))
         })?;
         let [ring, cursor, data, space] = fds;
-        let ring = SharedMemory::from_peer(peer, ring, PAGE + capacity)?;
-        let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
-        let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
+        let ring = SharedMemory::ring_from_peer(peer, ring, welcome.page as usize, capacity)?;
+        let locked = welcome.locked || request.options.locked;
+        let memory = RingMemory::map(&ring, capacity, false, locked)?;
+        let cursor = CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?;
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
         let tie = Tie::Socket(socket);
         let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
@@ -78,7 +81,11 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
+        let welcome = Welcome {
+            page: self.lobby.memory.page() as u32,
+            locked: self.lobby.locked,
+            ..Welcome::new(self.keys[1], None, self.lobby.capacity as u32)
+        };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))

@@ -20,6 +20,8 @@ pub(in crate::transport) struct RingInlet {
     bells: Bells,
     connection: String,
     lossy: Option<Lossy>,
+    /// What a sender of another user could change while it is looked at is copied out first.
+    foreign: Option<CopiedFrame>,
     gone: bool,
     slept: bool,
     cursor: CursorPage,
@@ -42,6 +44,13 @@ pub(in crate::transport) struct Bells {
     pub space: Doorbell,
 }
 
+/// The frame returned last, while it is taken.
+#[derive(Default)]
+struct CopiedFrame {
+    bytes: Vec<u8>,
+    taken: bool,
+}
+
 struct Lossy {
     /// Packets kept; 0: as many as the ring holds.
     keep: u32,
@@ -58,6 +67,7 @@ impl RingInlet {
         request: &Connect,
     ) -> Result<Self> {
         let options = request.options;
+        let foreign = matches!(&tie, Tie::Socket(socket) if socket.is_foreign()).then(CopiedFrame::default);
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
             // The queue in front of the component does the dropping; the ring only must never block for it.
@@ -74,6 +84,7 @@ impl RingInlet {
             bells,
             connection: request.connection.clone(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
+            foreign,
             gone: false,
             slept: false,
             cursor,
@@ -93,9 +104,17 @@ impl Inlet for RingInlet {
         let connection = &self.connection;
         let corrupt = |error| Error::misbehaved(connection, error);
         match &mut self.lossy {
-            None => match self.reader.try_next().map_err(corrupt)? {
-                Some(frame) => Ok(Next::Frame(frame)),
-                None => Ok(nothing),
+            None => match &mut self.foreign {
+                None => match self.reader.try_next().map_err(corrupt)? {
+                    Some(frame) => Ok(Next::Frame(frame)),
+                    None => Ok(nothing),
+                },
+                Some(frame) => {
+                    if !frame.taken {
+                        frame.taken = self.reader.try_next_copied(&mut frame.bytes).map_err(corrupt)?;
+                    }
+                    Ok(if frame.taken { Next::Frame(&frame.bytes) } else { nothing })
+                }
             },
             Some(lossy) => {
                 if !lossy.taken {
@@ -112,6 +131,9 @@ impl Inlet for RingInlet {
     fn release(&mut self) {
         match &mut self.lossy {
             None => {
+                if let Some(frame) = &mut self.foreign {
+                    frame.taken = false;
+                }
                 if self.reader.release() {
                     self.bells.space.ring();
                 }

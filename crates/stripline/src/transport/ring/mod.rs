@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |   mapped as | Control | ring | ring again |
+//!               (of huge pages: the first of them)
 //! cursor memfd: | Cursor page (4096) |                      written by both, believed by neither
 //! ```
 //!
@@ -50,12 +51,19 @@ struct Words {
 /// The mapped ring; whoever uses its addresses holds it.
 pub(super) struct RingMemory {
     mapping: Mapping,
+    /// Bytes of a page, the first of which is the control page.
+    page: usize,
     pub capacity: usize,
 }
 
 impl RingMemory {
-    pub(super) fn new(mapping: Mapping, capacity: usize) -> Self {
-        Self { mapping, capacity }
+    /// Maps the memory of a ring, locked if asked.
+    pub(super) fn map(memory: &SharedMemory, capacity: usize, writable: bool, locked: bool) -> Result<Self> {
+        let mapping = memory.map_mirrored(writable)?;
+        if locked {
+            mapping.lock()?;
+        }
+        Ok(Self { mapping, page: memory.page(), capacity })
     }
 
     fn control(&self) -> NonNull<Control> {
@@ -63,14 +71,23 @@ impl RingMemory {
     }
 
     fn data(&self) -> NonNull<u8> {
-        self.mapping.at(PAGE)
+        self.mapping.at(self.page)
     }
 }
 
 /// A receiver's mapped cursor page.
-pub(super) struct CursorPage(pub Mapping);
+pub(super) struct CursorPage(Mapping);
 
 impl CursorPage {
+    /// Maps a cursor, locked if its ring is.
+    pub(super) fn map(memory: &SharedMemory, locked: bool) -> Result<Self> {
+        let mapping = memory.map()?;
+        if locked {
+            mapping.lock()?;
+        }
+        Ok(Self(mapping))
+    }
+
     fn cursor(&self) -> NonNull<Cursor> {
         self.0.start().cast()
     }
@@ -123,6 +140,8 @@ struct Changes {
 pub(super) struct Lobby {
     pub capacity: usize,
     pub memory: SharedMemory,
+    /// Whether every side locks its mapping.
+    pub locked: bool,
     /// Wakes the writer when it waits for space.
     pub space: Doorbell,
     tokens: AtomicU64,
@@ -138,10 +157,11 @@ pub(super) struct Ticket {
 }
 
 impl Lobby {
-    fn new(memory: SharedMemory, capacity: usize) -> Result<Self> {
+    fn new(memory: SharedMemory, capacity: usize, locked: bool) -> Result<Self> {
         Ok(Self {
             capacity,
             memory,
+            locked,
             space: Doorbell::new()?,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
@@ -161,7 +181,7 @@ impl Lobby {
             Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
-        let page = CursorPage(cursor.map()?);
+        let page = CursorPage::map(&cursor, self.locked)?;
         let arrival =
             Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
         let mut changes = self.changes();
