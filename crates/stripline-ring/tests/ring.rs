@@ -80,6 +80,7 @@ fn frames_copied_are_those_that_are_borrowed() {
         assert_eq!(copier.position(), writer.position());
         assert_eq!(copier.try_next_copied(&mut copy), Ok(false));
     }
+    drop(borrower);
     writer.detach(id);
     // What is copied and not released still keeps its place.
     publish(&mut writer, &vec![1; max_frame(CAPACITY)]);

@@ -1,7 +1,7 @@
 //! This test binary, started again in a role, perhaps as another user.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Lines, PipeReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -20,7 +20,8 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Actor {
     child: Child,
     orders: Option<ChildStdin>,
-    answers: std::io::Lines<BufReader<ChildStdout>>,
+    /// What it writes, also to standard error.
+    lines: Lines<BufReader<PipeReader>>,
 }
 
 /// How to start one.
@@ -29,7 +30,7 @@ pub struct Cast<'a> {
     pub words: &'a [&'a str],
     /// The user and group that it becomes, with these supplementary groups.
     pub user: Option<(u32, &'a [u32])>,
-    /// How much memory it may lock, in bytes.
+    /// How much memory it may lock, in bytes; no more than this process could.
     pub lock_limit: Option<u64>,
 }
 
@@ -45,20 +46,32 @@ impl Actor {
         if let Some(limit) = cast.lock_limit {
             command.env(LOCK_LIMIT, limit.to_string());
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (ours, theirs) = std::io::pipe().unwrap();
+        command.stdin(Stdio::piped()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+        let mut child = command.spawn().unwrap();
         let orders = child.stdin.take();
-        Self { child, orders, answers }
+        // With the command goes this process's end of what the child writes to, so that its end is heard.
+        drop(command);
+        Self { child, orders, lines: BufReader::new(ours).lines() }
     }
 
     /// The next thing it says.
     pub fn hear(&mut self) -> String {
-        loop {
-            let line = self.answers.next().expect("it has ended").unwrap();
-            if let Some((_, said)) = line.split_once(MARK) {
-                return said.trim().into();
+        let line = self.hear_of(MARK);
+        line.split_once(MARK).unwrap().1.trim().into()
+    }
+
+    /// The next line of its output with that in it.
+    pub fn hear_of(&mut self, part: &str) -> String {
+        let mut all = String::new();
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if line.contains(part) {
+                return line;
             }
+            all.push_str(&(line + "\n"));
         }
+        panic!("it has ended without `{part}`:\n{all}");
     }
 
     /// Tells it to go on.
@@ -113,8 +126,10 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn play_if_asked() {
     let Ok(role) = std::env::var(ROLE) else { return };
     if let Ok(limit) = std::env::var(LOCK_LIMIT) {
-        let current = Some(limit.parse().unwrap());
-        setrlimit(Resource::Memlock, Rlimit { current, ..getrlimit(Resource::Memlock) }).unwrap();
+        let limit: u64 = limit.parse().unwrap();
+        let maximum = getrlimit(Resource::Memlock).maximum;
+        let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));
+        setrlimit(Resource::Memlock, Rlimit { current, maximum }).unwrap();
     }
     if let (Ok(user), Ok(groups)) = (std::env::var(USER), std::env::var(GROUPS)) {
         let groups: Vec<u32> = groups.split_whitespace().map(|group| group.parse().unwrap()).collect();
