@@ -85,7 +85,8 @@
 //! Every word that the peer can write is loaded once and checked before it is used. What no correct peer writes is an
 //! error that names it ([`Misdeed`], [`Corruption`]): no panic, no endless loop, no access out of bounds. One thing
 //! cannot be checked: the bytes that a blocking reader borrows lie in memory that the writer can write. Borrow only
-//! from a writer that is as trusted as the reader's own process (the same user's); from others, copy.
+//! from a writer that is as trusted as the reader's own process (the same user's); from others, copy
+//! ([`Reader::try_next_copied`]).
 //!
 //! For lossy readers, the writer's plain stores race with their atomic loads. What was torn is thrown away, but by
 //! the letter of the memory model it is a race all the same, as with every sequence lock over plain memory; the

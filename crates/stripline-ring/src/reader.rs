@@ -54,7 +54,7 @@ pub struct Reader {
 /// How a reader takes frames; the writer has to attach it in the like [`Mode`](crate::Mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReaderMode {
-    /// It borrows every frame in place, and the writer waits for it.
+    /// It borrows every frame in place, or copies it out, and the writer waits for it.
     Blocking,
     /// It copies frames out, and the writer does not wait for it.
     Lossy,
@@ -67,7 +67,8 @@ impl Reader {
     /// `control` is valid for reads, `data` for reads of `2 * capacity` bytes as in
     /// [`Writer::new`](crate::Writer::new), `cursor` for reads and writes, zeroed or fresh from `Cursor::default`,
     /// and of this reader alone; all as long as the `Reader` lives. For a blocking reader, the writer keeps to the
-    /// protocol while a frame is borrowed: what [`Reader::try_next`] returns lies in the writer's memory.
+    /// protocol while a frame is borrowed: what [`Reader::try_next`] returns lies in the writer's memory. Of a writer
+    /// that may not, frames are taken with [`Reader::try_next_copied`] only.
     ///
     /// # Errors
     /// If the memory holds no ring of this version and capacity.
@@ -137,6 +138,38 @@ impl Reader {
         }
         // SAFETY: the frame is committed, and its release is still to come; the writer waits for that.
         Ok(self.current.map(|len| unsafe { self.data.bytes(self.position, len) }))
+    }
+
+    /// As [`Reader::try_next`], for a writer that is not trusted to leave a frame alone: copies the frame's bytes to
+    /// `into`, in place of what it holds, without ever borrowing them. The length is checked, and no writer can make
+    /// this read elsewhere; but one that breaks the protocol decides what the copy holds. False: there is none.
+    ///
+    /// The frame is still to be released. Until then the same one is copied again.
+    ///
+    /// # Errors
+    /// See [`ReadError`]. The reader stays where it is.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// let mut frame = Vec::new();
+    /// assert_eq!(reader.try_next_copied(&mut frame), Ok(false));
+    /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
+    /// writer.publish(3);
+    /// assert_eq!(reader.try_next_copied(&mut frame), Ok(true));
+    /// reader.release();
+    /// assert_eq!(frame, b"abc");
+    /// ```
+    pub fn try_next_copied(&mut self, into: &mut Vec<u8>) -> Result<bool, ReadError> {
+        if self.current.is_none() {
+            self.current = self.find_next()?;
+        }
+        let Some(len) = self.current else { return Ok(false) };
+        into.clear();
+        self.data.copy_out(self.position, len, into);
+        Ok(true)
     }
 
     /// Releases the frame that [`Reader::try_next`] returned last; nothing happens if there is none. True if the

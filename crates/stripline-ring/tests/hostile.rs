@@ -201,7 +201,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
 /// Overtaken or not, awake or asleep, it takes a bounded time and stays in bounds.
 #[test]
 fn readers_survive_memory_scribbled_over() {
-    for mode in [BLOCKING, Mode::Lossy] {
+    for (mode, borrows) in [(BLOCKING, true), (BLOCKING, false), (Mode::Lossy, false)] {
         let (mut ring, mut writer) = Mapped::make(CAPACITY, 128, 1);
         let control: Vec<&AtomicU64> =
             (16..size_of::<Control>() / 8).map(|index| word(ring.writable.control(), index * 8)).collect();
@@ -232,6 +232,10 @@ fn readers_survive_memory_scribbled_over() {
                         Mode::Lossy => {
                             let copied = reader.try_copy(depth % 4, &mut bytes);
                             copied.map(|copied| (copied != Copied::Empty).then_some(bytes.len()))
+                        }
+                        _ if !borrows => {
+                            let copied = reader.try_next_copied(&mut bytes);
+                            copied.map(|copied| copied.then_some(bytes.len()))
                         }
                         _ => reader.try_next().map(|next| next.map(<[u8]>::len)),
                     };

@@ -60,6 +60,38 @@ fn a_frame_stays_until_it_is_released() {
 }
 
 #[test]
+fn frames_copied_are_those_that_are_borrowed() {
+    let (ring, mut writer) = HeapRing::new(CAPACITY);
+    let (id, mut borrower) = ring.attach(&mut writer, BLOCKING);
+    let (_, mut copier) = ring.attach(&mut writer, BLOCKING);
+    let mut copy = b"left from before".to_vec();
+    assert_eq!(copier.try_next_copied(&mut copy), Ok(false));
+    // Some laps, with every remainder of a word and a line, over the end of the ring as well.
+    for len in (0..=200).chain([max_frame(CAPACITY); 5]) {
+        let frame: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8).collect();
+        publish(&mut writer, &frame);
+        for _ in 0..2 {
+            assert_eq!(copier.try_next_copied(&mut copy), Ok(true));
+            assert_eq!(copy, frame);
+        }
+        assert_eq!(borrower.try_next(), Ok(Some(&copy[..])));
+        borrower.release();
+        copier.release();
+        assert_eq!(copier.position(), writer.position());
+        assert_eq!(copier.try_next_copied(&mut copy), Ok(false));
+    }
+    drop(borrower);
+    writer.detach(id);
+    // What is copied and not released still keeps its place.
+    publish(&mut writer, &vec![1; max_frame(CAPACITY)]);
+    publish(&mut writer, &vec![2; max_frame(CAPACITY)]);
+    copier.try_next_copied(&mut copy).unwrap();
+    assert!(matches!(writer.try_reserve(1000), Err(ReserveError::Full { .. })));
+    let (_, mut lossy) = ring.attach(&mut writer, Mode::Lossy);
+    assert_eq!(lossy.try_next_copied(&mut copy), Err(ReadError::WrongMode));
+}
+
+#[test]
 #[should_panic(expected = "5 bytes published, Some(4) reserved")]
 fn more_than_reserved_cannot_be_published() {
     let (_ring, mut writer) = HeapRing::new(CAPACITY);

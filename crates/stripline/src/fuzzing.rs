@@ -39,8 +39,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
 
 /// The answer that lets a receiver in.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
-    handshake::encode(&Answer::Welcome(Welcome { key: KEYS[1], resume_from, buffer: ring, barriers: false }))
-        .unwrap_or_default()
+    handshake::encode(&Answer::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered
@@ -261,7 +260,7 @@ impl Domain {
     /// # Errors
     /// When descriptors are lacking.
     pub fn new() -> Result<Self> {
-        let listener = Listener::unix(&format!("stripline-fuzz-{:016x}", random()?))?;
+        let listener = Listener::unix(&format!("stripline-fuzz-{:016x}", random()?), None)?;
         Ok(Self { host: Host { listener, guests: Vec::new(), own: Vec::new() }, news: News::default() })
     }
 

@@ -296,8 +296,10 @@ fn a_plan_holds_what_the_file_says() {
         scope: Scope::None,
         buffer: 4096,
         wait: WaitStrategy::Spin,
+        ..LinkOptions::default()
     };
     assert_eq!(first.options, options);
+    assert!(second.options.huge_pages && second.options.locked);
     assert_eq!(first.payload.as_str(), "cf32");
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct OutputAssignment {
     pub buffer: u32,
     pub depth: u32,
     pub wait: WaitStrategy,
+    pub huge_pages: bool,
+    pub locked: bool,
 }
 
 /// One connection of one input.

@@ -17,6 +17,7 @@ use super::registry::Run;
 use super::{Component, Direction, Ports, Registry};
 use crate::error::{Error, Result};
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
+use crate::sys::credentials::Peer;
 use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
 
@@ -113,7 +114,7 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)
         .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
     let stream = UnixStream::from(fd);
-    crate::sys::socket::check_same_user(&stream)?;
+    Peer::of(&stream)?.check(None).map_err(|who| wrong(&who))?;
     let launcher = std::env::var(LAUNCHER_VARIABLE).ok().and_then(|text| text.parse().ok());
     process::die_with_parent(launcher.ok_or_else(|| wrong("no launcher"))?)?;
     Ok(stream)
@@ -326,6 +327,9 @@ fn open(
             scope: output.scope,
             depth: output.depth,
             wait: output.wait,
+            huge_pages: output.huge_pages,
+            locked: output.locked,
+            group: None,
             stop: stop.clone(),
         })?;
         endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });

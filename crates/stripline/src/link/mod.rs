@@ -22,3 +22,5 @@ pub use stats::{ConnectionReport, LatencyReport, Recorded};
 pub(crate) use stats::{ConnectionStats, ReportWithTimes};
 pub(crate) use waiting::Spinner;
 pub use waiting::WaitStrategy;
+
+pub use crate::sys::credentials::Group;

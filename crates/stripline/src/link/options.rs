@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::WaitStrategy;
+use super::{Group, WaitStrategy};
 
 /// The rules of one connection, as the receiving port asks for them.
 ///
@@ -29,6 +29,14 @@ pub struct LinkOptions {
     /// How the receiving port waits for packets, and the sending port for room. A port with several connections
     /// does as the busiest of them says.
     pub wait: WaitStrategy,
+    /// Whether the sending port's ring is made of huge pages, which must be reserved; its buffer is a multiple of
+    /// their size then. A port has one ring on a transport: it is so if any of its connections asks for it.
+    pub huge_pages: bool,
+    /// Whether the ring is locked into memory, on both sides, so that neither ever waits for a page. Of a sending
+    /// port as `huge_pages`.
+    pub locked: bool,
+    /// Whom the link is open to besides its own user. Each side checks the other.
+    pub group: Option<Group>,
 }
 
 impl LinkOptions {
@@ -70,6 +78,9 @@ impl Default for LinkOptions {
             scope: Scope::Transport,
             buffer: 1 << 21,
             wait: WaitStrategy::Adaptive,
+            huge_pages: false,
+            locked: false,
+            group: None,
         }
     }
 }

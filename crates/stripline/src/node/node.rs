@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{ConnectionReport, ConnectionStats, Delivery, Incoming, Mailbox, Outgoing, Terms};
+use crate::link::{
+    ConnectionReport, ConnectionStats, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms,
+};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
@@ -20,7 +22,8 @@ use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 /// Between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Connects publishers and subscribers of the same topic in all processes of a user, without a daemon.
+/// Connects publishers and subscribers of the same topic in all processes of a user (or of the members of a group,
+/// see [`Topics`]), without a daemon.
 ///
 /// Nodes meet in a *domain*: those with the same domain name find each other. Which transport a topic uses is
 /// the business of [`Topics`].
@@ -96,10 +99,11 @@ impl Node {
         Self::join(&format!("{:016x}", transport::random()?), Topics::default())
     }
 
-    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`.
+    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`. It is one of this user's domains, or, if
+    /// the topics' `[domain]` names a group, one of that group's, which is another domain even under the same name.
     ///
     /// # Errors
-    /// A name that is not so; otherwise as [`Node::new`].
+    /// A name that is not so, or a group that this process is not in; otherwise as [`Node::new`].
     ///
     /// ```
     /// use stripline::node::{Node, Topics};
@@ -116,13 +120,14 @@ impl Node {
         if !sound {
             return Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")));
         }
-        let name = format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw());
+        let group = topics.group();
+        let name = meeting_point(domain, group)?;
         let shared =
             Arc::new(Shared { topics, bell: Doorbell::new()?, stop: Stop::new()?, state: Mutex::default() });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-node".into())
-            .spawn(move || rendezvous::run(&name, &its.bell.clone(), Keeper(its)))
+            .spawn(move || rendezvous::run(&name, group, &its.bell.clone(), Keeper(its)))
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -186,6 +191,9 @@ impl Node {
             scope: options.link.scope,
             depth: options.link.depth,
             wait: options.link.wait,
+            huge_pages: options.link.huge_pages,
+            locked: options.link.locked,
+            group: options.link.group,
             stop: self.shared.stop.clone(),
         })?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
@@ -325,7 +333,12 @@ impl Errand {
             payload: self.payload.clone(),
             options: self.shared.topics.of(topic).link,
         };
-        match transport::find(&endpoint.transport).and_then(|t| t.connect(endpoint, &request)) {
+        // Another user may offer anything: nothing is connected to that the kernel cannot say the owner of.
+        let open_to = LinkOptions { group: request.options.group, ..LinkOptions::default() };
+        let connected = transport::check(&endpoint.transport, &open_to)
+            .and_then(|()| transport::find(&endpoint.transport))
+            .and_then(|t| t.connect(endpoint, &request));
+        match connected {
             Ok(inlet) => {
                 if let Some(mailbox) = self.mailbox.upgrade() {
                     mailbox.deliver(Delivery::Connected(request.connection, inlet));
@@ -378,6 +391,20 @@ impl Household for Keeper {
             // A TCP port may come back as another publisher's.
             seeker.connected.retain(|endpoint| endpoint.address != address);
         }
+    }
+}
+
+/// The abstract name under which the nodes of a domain meet: of a user's domain its number, of a group's `g` and that.
+fn meeting_point(domain: &str, group: Option<Group>) -> Result<String> {
+    match group {
+        None => Ok(format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())),
+        // The others would let nobody in who is neither them nor in their group.
+        Some(group) if !group.has_this_process() => Err(Error::failed(format!(
+            "domain `{domain}`: this process is not in its group (number {}); start it with `sg`, or add its user to \
+             the group with `usermod -aG` and log in again",
+            group.gid()
+        ))),
+        Some(group) => Ok(format!("stripline-g{}-{domain}", group.gid())),
     }
 }
 

@@ -1,7 +1,8 @@
 //! How nodes find each other without a daemon, a broker or a file.
 //!
 //! All nodes of a domain know one abstract Unix name. Whoever binds it first is the host: the others connect,
-//! tell it their publishers and hear of everybody else's. When the host dies, the kernel tells all of them at
+//! tell it their publishers and hear of everybody else's. The domain is one user's, or one group's where it names
+//! one: each side asks the kernel who the other is. When the host dies, the kernel tells all of them at
 //! once; one binds the name anew, the rest connect to it and repeat what they have to offer. Links between
 //! publishers and subscribers are not touched by this.
 
@@ -14,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::payload::TypeName;
+use crate::sys::credentials::Group;
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::socket::{self, Listener, Socket};
+use crate::sys::socket::{self, Listener, Socket, Visitor};
 use crate::transport::Endpoint;
 
 /// The longest message, in bytes.
@@ -52,14 +54,14 @@ pub(crate) trait Household: Send {
 }
 
 /// Runs until the household is over; `bell` rings when its offers changed.
-pub(super) fn run(name: &str, bell: &Doorbell, mut household: impl Household) {
+pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut household: impl Household) {
     let mut last_words = Instant::now();
     loop {
-        let outcome = match Listener::unix(name) {
+        let outcome = match Listener::unix(name, group) {
             Ok(listener) => {
                 Host { listener, guests: Vec::new(), own: Vec::new() }.serve(bell, &mut household)
             }
-            Err(_) => match socket::connect_unix(name) {
+            Err(_) => match socket::connect_unix(name, group) {
                 Ok(stream) => visit(Guest::new(stream), bell, &mut household),
                 // The name is taken, but not by us or nobody listens yet: say so now and then, and try again.
                 Err(error) => {
@@ -139,7 +141,7 @@ impl Host {
             sleep.until(None)?;
             bell.quiet();
             self.hear_all(household);
-            if let Some(Socket::Unix(stream)) = self.listener.accept()
+            if let Some(Visitor::Welcome(Socket::Unix(stream))) = self.listener.accept()
                 && self.guests.len() < GUESTS_MAX
             {
                 self.welcome(Guest::new(stream));

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow, Sampling, Scope, WaitStrategy};
+use crate::link::{Group, LinkOptions, Overflow, Sampling, Scope, WaitStrategy};
 use crate::transport;
 
 /// The rules of topics, from a TOML text.
@@ -27,14 +27,26 @@ use crate::transport;
 /// assert_eq!(topics.of("anything else").transport, "shm");
 /// # Ok::<(), stripline::Error>(())
 /// ```
+///
+/// A domain is open to the processes of one user. With a group in `[domain]` it is open to the members of that group
+/// as well, whichever user they are, and so is every topic in it; a topic may have a `group` of its own instead. Each
+/// side of a link asks the kernel who the other is. `tcp`, where the kernel cannot say, is refused then.
+///
+/// ```
+/// use stripline::node::Topics;
+///
+/// let text = "[domain]\ngroup = 'no such group'\n[topic.spectrum]\ntransport = 'shm'\nlocked = true";
+/// assert!(Topics::parse(text).unwrap_err().to_string().contains("no such group"));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
+    group: Option<Group>,
     default: TopicOptions,
     topics: BTreeMap<String, TopicOptions>,
 }
 
-/// The rules of one topic. The sending side uses `transport`, `scope`, `buffer`, `wait` and `sampling`, the receiving
-/// side `overflow`, `depth` and `wait`.
+/// The rules of one topic. The sending side uses `transport`, `scope`, `buffer`, `wait`, `huge-pages`, `locked`,
+/// `group` and `sampling`, the receiving side `overflow`, `depth`, `wait`, `locked` and `group`.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Sampling};
@@ -64,13 +76,21 @@ impl Default for TopicOptions {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
+    domain: Domain,
+    #[serde(default)]
     default: Entry,
     #[serde(default)]
     topic: BTreeMap<String, Entry>,
 }
 
-#[derive(Clone, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Domain {
+    group: Option<String>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Entry {
     transport: Option<String>,
     overflow: Option<Overflow>,
@@ -78,6 +98,9 @@ struct Entry {
     scope: Option<Scope>,
     buffer: Option<u32>,
     wait: Option<WaitStrategy>,
+    huge_pages: Option<bool>,
+    locked: Option<bool>,
+    group: Option<String>,
     sampling: Option<Sampling>,
 }
 
@@ -89,9 +112,14 @@ impl Topics {
     /// transport cannot keep.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|e| Error::failed(format!("topics: {e}")))?;
-        let default = file.default.over(&TopicOptions::default(), "default")?;
+        let named = |name: &String| {
+            Group::named(name).map_err(|e| Error::failed(format!("topics: [domain] group: {e}")))
+        };
+        let group = file.domain.group.as_ref().map(named).transpose()?;
+        let link = LinkOptions { group, ..LinkOptions::default() };
+        let default = file.default.over(&TopicOptions { link, ..TopicOptions::default() }, "default")?;
         let topics = file.topic.iter().map(|(name, entry)| Ok((name.clone(), entry.over(&default, name)?)));
-        Ok(Self { topics: topics.collect::<Result<_>>()?, default })
+        Ok(Self { group, topics: topics.collect::<Result<_>>()?, default })
     }
 
     /// Reads a configuration file.
@@ -109,6 +137,11 @@ impl Topics {
         Self::parse(&text)
     }
 
+    /// The group that the domain is open to.
+    pub(crate) fn group(&self) -> Option<Group> {
+        self.group
+    }
+
     /// The rules of a topic.
     pub fn of(&self, topic: &str) -> &TopicOptions {
         self.topics.get(topic).unwrap_or(&self.default)
@@ -117,15 +150,25 @@ impl Topics {
 
 impl Entry {
     fn over(&self, base: &TopicOptions, topic: &str) -> Result<TopicOptions> {
+        let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
+        let own_group = self.group.as_deref().map(Group::named).transpose().map_err(|e| at(e.to_string()))?;
+        if own_group.is_some() && base.link.group.is_none() {
+            return Err(at(
+                "`group` is of no use to those who cannot find the topic: name a group in [domain], too"
+                    .into(),
+            ));
+        }
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),
             scope: self.scope.unwrap_or(base.link.scope),
             buffer: self.buffer.unwrap_or(base.link.buffer),
             wait: self.wait.unwrap_or(base.link.wait),
+            huge_pages: self.huge_pages.unwrap_or(base.link.huge_pages),
+            locked: self.locked.unwrap_or(base.link.locked),
+            group: own_group.or(base.link.group),
         };
         let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
-        let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
         link.check().map_err(at)?;
         transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
         Ok(TopicOptions { transport, link, sampling: self.sampling.unwrap_or(base.sampling) })
@@ -147,6 +190,15 @@ mod tests {
             ("[topic.a]\noverflow = 'explode'", "explode"),
             ("[topic.a]\nwait = 'impatiently'", "impatiently"),
             ("[topic.a]\nsampling = 'some'", "some"),
+            ("[topic.a]\nlocked = 1", "boolean"),
+            ("[domain]\ngroup = 'no-such-group'", "no-such-group"),
+            ("[domain]\ngruop = 'x'", "gruop"),
+            ("[topic.a]\ngroup = 'no-such-group'", "no-such-group"),
+            (
+                "[topic.a]\ntransport = 'uds'\nhuge-pages = true",
+                "huge-pages (it has no ring of memory); use inproc or shm",
+            ),
+            ("[topic.a]\ntransport = 'tcp'\nlocked = true", "transport tcp cannot keep locked"),
         ] {
             let error = Topics::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

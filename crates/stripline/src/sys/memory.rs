@@ -9,15 +9,22 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 
+use super::pages::{self, HugePages};
+
 /// Size of a page; x86-64 and arm64 Linux with 4 KiB pages.
 pub(crate) const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
+/// Of the memory of a ring: nobody can map it writable any more, or punch holes into it.
+const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
+
 /// A memfd of fixed size.
 pub(crate) struct SharedMemory {
     fd: OwnedFd,
     bytes: usize,
+    /// Bytes of one of its pages.
+    page: usize,
 }
 
 impl SharedMemory {
@@ -25,12 +32,37 @@ impl SharedMemory {
     /// sealed. The name shows in `/proc/PID/maps` only.
     pub(crate) fn new(name: &str, bytes: usize) -> Result<Self> {
         let failed = |e| Error::system(format!("cannot allocate {bytes} bytes of shared memory"), e);
-        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(failed)?;
-        rustix::fs::ftruncate(&fd, bytes as u64).map_err(failed)?;
-        rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64).map_err(failed)?;
-        rustix::fs::fcntl_add_seals(&fd, SEALS_ALWAYS.difference(SealFlags::SEAL)).map_err(failed)?;
-        Ok(Self { fd, bytes })
+        Self::allocate(name, bytes, PAGE, MemfdFlags::empty()).map_err(failed)
+    }
+
+    /// Memory for a control page and a ring of `capacity` bytes, of huge pages if asked.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::new`]; of huge pages also what has to be done to get them.
+    pub(crate) fn ring(name: &str, capacity: usize, huge_pages: bool) -> Result<Self> {
+        if !huge_pages {
+            return Self::new(name, PAGE + capacity);
+        }
+        let pages = HugePages::now()?;
+        pages.check_capacity(capacity)?;
+        let bytes = pages.size + capacity;
+        // Asked again: what was free may have gone since.
+        Self::allocate(name, bytes, pages.size, MemfdFlags::HUGETLB)
+            .map_err(|cause| HugePages::now().unwrap_or(pages).refusal(bytes, cause))
+    }
+
+    fn allocate(name: &str, bytes: usize, page: usize, flags: MemfdFlags) -> rustix::io::Result<Self> {
+        let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create(name, flags)?;
+        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
+        rustix::fs::fcntl_add_seals(&fd, SEALS_ALWAYS.difference(SealFlags::SEAL))?;
+        Ok(Self { fd, bytes, page })
+    }
+
+    /// Bytes of one of its pages; also where a ring begins, behind its control page.
+    pub(crate) fn page(&self) -> usize {
+        self.page
     }
 
     /// Forbids every further writable mapping; mappings that exist stay writable.
@@ -48,17 +80,45 @@ impl SharedMemory {
     /// Takes over a descriptor that a peer sent, once it is seen to be a memfd of that size whose size is sealed:
     /// otherwise the peer could truncate it and kill this process with SIGBUS.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
+        Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)
+    }
+
+    /// As [`SharedMemory::from_peer`], for a control page and a ring, of pages of the size that the peer says.
+    pub(crate) fn ring_from_peer(peer: &str, fd: OwnedFd, page: usize, capacity: usize) -> Result<Self> {
+        if page != PAGE && !HugePages::now().is_ok_and(|pages| pages.size == page) {
+            return Err(Error::misbehaved(peer, format!("announced memory in pages of {page} bytes")));
+        }
+        if !capacity.is_multiple_of(page) {
+            let deed = format!("announced a ring of {capacity} bytes in pages of {page}");
+            return Err(Error::misbehaved(peer, deed));
+        }
+        Self::checked(peer, fd, page + capacity, page, SEALS_OF_RING)
+    }
+
+    fn checked(peer: &str, fd: OwnedFd, bytes: usize, page: usize, wanted: SealFlags) -> Result<Self> {
+        let failed = |e| Error::system("cannot inspect shared memory", e);
+        let misbehaved = |deed: String| Err(Error::misbehaved(peer, deed));
         let seals = rustix::fs::fcntl_get_seals(&fd)
             .map_err(|_| Error::misbehaved(peer, "sent a descriptor that is not shared memory"))?;
         if !seals.contains(SEALS_ALWAYS) {
-            return Err(Error::misbehaved(peer, "sent shared memory whose size is not sealed"));
+            return misbehaved("sent shared memory whose size is not sealed".into());
         }
-        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::system("cannot inspect shared memory", e))?;
+        if !seals.contains(wanted) {
+            return misbehaved("sent a ring that is not sealed against writing".into());
+        }
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
         if u64::try_from(stat.st_size) != Ok(bytes as u64) {
-            let size = stat.st_size;
-            return Err(Error::misbehaved(peer, format!("sent {size} bytes of shared memory, not {bytes}")));
+            return misbehaved(format!("sent {} bytes of shared memory, not {bytes}", stat.st_size));
         }
-        Ok(Self { fd, bytes })
+        let its_page = rustix::fs::fstatfs(&fd).map_err(failed)?.f_bsize;
+        if usize::try_from(its_page) != Ok(page) {
+            return misbehaved(format!("sent shared memory in pages of {its_page} bytes, not {page}"));
+        }
+        // A page that is not there has to be found when it is touched, which kills with SIGBUS if there is none.
+        if u64::try_from(stat.st_blocks).unwrap_or(0) * 512 < bytes as u64 {
+            return misbehaved("sent shared memory with holes".into());
+        }
+        Ok(Self { fd, bytes, page })
     }
 
     /// Maps all of it once.
@@ -68,7 +128,7 @@ impl SharedMemory {
 
     /// Maps one page and then the rest twice in a row: a control page and a mirrored ring.
     pub(crate) fn map_mirrored(&self, writable: bool) -> Result<Mapping> {
-        let ring = self.bytes - PAGE;
+        let ring = self.bytes - self.page;
         let mapping = Mapping::new(self, self.bytes + ring, writable)?;
         // SAFETY: the range [bytes, bytes + ring) lies in the reservation that `mapping` owns and nothing
         // refers to it yet; MAP_FIXED replaces just these pages.
@@ -79,7 +139,7 @@ impl SharedMemory {
                 protection(writable),
                 MapFlags::SHARED | MapFlags::FIXED,
                 &self.fd,
-                PAGE as u64,
+                self.page as u64,
             )
         };
         mirrored.map_err(|e| Error::system("cannot map shared memory", e))?;
@@ -97,6 +157,7 @@ impl AsFd for SharedMemory {
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
+    page: usize,
 }
 
 // SAFETY: a mapping is only an address range; what is read and written in it is up to its users.
@@ -105,22 +166,39 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `reserve` bytes of addresses and maps the memory at their start.
+    /// Reserves `reserve` bytes of addresses, at a multiple of the page size, and maps the memory at their start.
     fn new(memory: &SharedMemory, reserve: usize, writable: bool) -> Result<Self> {
         let failed = |e| Error::system("cannot map shared memory", e);
+        let page = memory.page;
+        // The kernel aligns to ordinary pages by itself.
+        let spare = page - PAGE;
         // SAFETY: a fresh anonymous reservation at an address of the kernel's choice.
         let base = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), reserve, ProtFlags::empty(), MapFlags::PRIVATE)
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                reserve + spare,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE,
+            )
         };
-        let base = base.map_err(failed)?;
-        let Some(start) = NonNull::new(base.cast::<u8>()) else {
+        let base = base.map_err(failed)?.cast::<u8>();
+        let before = base.align_offset(page);
+        // SAFETY: within the reservation, which is `spare` bytes longer than what is kept; nothing refers to the
+        // bytes before and behind, which are given back.
+        let base = unsafe {
+            let start = base.add(before);
+            let _ = rustix::mm::munmap(base.cast(), before);
+            let _ = rustix::mm::munmap(start.add(reserve).cast(), spare - before);
+            start
+        };
+        let Some(start) = NonNull::new(base) else {
             return Err(failed(rustix::io::Errno::NOMEM));
         };
-        let mapping = Self { base: start, bytes: reserve };
+        let mapping = Self { base: start, bytes: reserve, page };
         // SAFETY: replaces the first pages of the reservation just made, which nothing refers to yet.
         let mapped = unsafe {
             rustix::mm::mmap(
-                base,
+                base.cast::<c_void>(),
                 memory.bytes,
                 protection(writable),
                 MapFlags::SHARED | MapFlags::FIXED,
@@ -130,6 +208,31 @@ impl Mapping {
         };
         mapped.map_err(failed)?;
         Ok(mapping)
+    }
+
+    /// Keeps it all in memory, and mapped, until it is unmapped: no access waits for a page.
+    ///
+    /// # Errors
+    /// What the limit is and how to raise it.
+    pub(crate) fn lock(&self) -> Result<()> {
+        if self.page != PAGE {
+            // Huge pages are never swapped, and the kernel does not count them; they only have to be mapped.
+            self.touch();
+            return Ok(());
+        }
+        // SAFETY: this mapping owns the range; locking changes nothing that can be seen in it.
+        unsafe { rustix::mm::mlock(self.base.as_ptr().cast(), self.bytes) }
+            .map_err(|cause| pages::lock_refusal(self.bytes, cause))
+    }
+
+    /// Reads a byte of every page.
+    fn touch(&self) {
+        for offset in (0..self.bytes).step_by(self.page) {
+            // SAFETY: within the mapping, and never written through this address as anything but bytes; atomic,
+            // because the peer may be writing. Relaxed: the value is of no interest.
+            let byte = unsafe { self.at(offset).cast::<std::sync::atomic::AtomicU8>().as_ref() };
+            byte.load(std::sync::atomic::Ordering::Relaxed);
+        }
     }
 
     /// The address of the first byte.
@@ -188,5 +291,36 @@ mod tests {
         let small = SharedMemory::new("t", PAGE).unwrap();
         small.seal_size().unwrap();
         assert!(refused(small.fd, 2 * PAGE).contains("not 8192"));
+        let sparse = rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&sparse, PAGE as u64).unwrap();
+        rustix::fs::fcntl_add_seals(&sparse, SEALS_ALWAYS).unwrap();
+        assert!(refused(sparse, PAGE).contains("with holes"));
+    }
+
+    #[test]
+    fn forged_rings_are_refused_by_name() {
+        let refused = |memory: &SharedMemory, page, capacity| {
+            let fd = memory.fd.try_clone().unwrap();
+            SharedMemory::ring_from_peer("peer", fd, page, capacity).map(|_| ()).unwrap_err().to_string()
+        };
+        let writable = SharedMemory::ring("t", PAGE, false).unwrap();
+        writable.seal_size().unwrap();
+        assert!(refused(&writable, PAGE, PAGE).contains("not sealed against writing"));
+        let ring = SharedMemory::ring("t", PAGE, false).unwrap();
+        ring.seal_read_only().unwrap();
+        for page in [0, 1, 3 * PAGE, usize::MAX] {
+            let said = refused(&ring, page, PAGE);
+            assert!(said.contains(&format!("pages of {page} bytes")), "{said}");
+        }
+        if let Ok(HugePages { size, .. }) = HugePages::now() {
+            let said = refused(&ring, size, PAGE);
+            assert!(said.contains("a ring of 4096 bytes in pages"), "{said}");
+            // As large as it would have to be, but of ordinary pages.
+            let ring = SharedMemory::new("t", 2 * size).unwrap();
+            ring.seal_read_only().unwrap();
+            let said = refused(&ring, size, size);
+            assert!(said.contains("pages of 4096 bytes, not"), "{said}");
+        }
+        SharedMemory::ring_from_peer("peer", ring.fd.try_clone().unwrap(), PAGE, PAGE).unwrap();
     }
 }

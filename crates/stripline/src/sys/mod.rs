@@ -1,10 +1,12 @@
-//! The edge to the operating system: memory, sockets, sleeping, clocks, processes. Nearly all of this crate's
+//! The edge to the operating system: memory, sockets, credentials, sleeping, clocks, processes. Nearly all of this crate's
 //! `unsafe` is here.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;
+pub(crate) mod credentials;
 pub(crate) mod doorbell;
 pub(crate) mod memory;
+pub(crate) mod pages;
 pub(crate) mod process;
 pub(crate) mod socket;
 

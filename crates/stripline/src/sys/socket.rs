@@ -16,6 +16,8 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 
+use super::credentials::{Group, Peer};
+
 /// The most descriptors that one message carries.
 pub(crate) const FDS_MAX: usize = 8;
 
@@ -54,6 +56,14 @@ impl Socket {
         match poll(&mut fds, Some(&Timespec::default())) {
             Ok(_) => fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR),
             Err(_) => false,
+        }
+    }
+
+    /// Whether the other end may belong to another user.
+    pub(crate) fn is_foreign(&self) -> bool {
+        match self {
+            Self::Unix(s) => Peer::of(s).map_or(true, |peer| peer.is_foreign()),
+            Self::Tcp(_) => true,
         }
     }
 
@@ -99,18 +109,28 @@ impl AsFd for Socket {
 /// A listening socket of either family.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Unix(UnixListener),
+    /// Open to the same user, and to the members of the group if there is one.
+    Unix(UnixListener, Option<Group>),
     Tcp(TcpListener),
+}
+
+/// Who came to a listener.
+#[derive(Debug)]
+pub(crate) enum Visitor {
+    /// One who may come in, non-blocking.
+    Welcome(Socket),
+    /// One who may not, non-blocking, and why, in words for it.
+    Stranger(Socket, String),
 }
 
 impl Listener {
     /// Listens on an abstract Unix name: no file, gone with the last descriptor.
-    pub(crate) fn unix(name: &str) -> Result<Self> {
+    pub(crate) fn unix(name: &str, group: Option<Group>) -> Result<Self> {
         let listener = SocketAddr::from_abstract_name(name)
             .and_then(|address| UnixListener::bind_addr(&address))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))?;
-        Ok(Self::Unix(listener))
+        Ok(Self::Unix(listener, group))
     }
 
     /// Listens on a free port of the loopback interface.
@@ -124,40 +144,45 @@ impl Listener {
         listening().map_err(|e| Error::system("cannot listen on TCP 127.0.0.1", e))
     }
 
-    /// Takes one connection, non-blocking; `None` when nobody is waiting or the one who was is not allowed.
-    pub(crate) fn accept(&self) -> Option<Socket> {
-        let socket = match self {
-            Self::Unix(l) => {
+    /// Takes one connection; `None` when nobody is waiting, or it cannot be had.
+    pub(crate) fn accept(&self) -> Option<Visitor> {
+        let (socket, refusal) = match self {
+            Self::Unix(l, group) => {
                 let (stream, _) = l.accept().ok()?;
-                check_same_user(&stream).ok()?;
-                Socket::Unix(stream)
+                let refusal = Peer::of(&stream).ok()?.check(*group).err();
+                (Socket::Unix(stream), refusal)
             }
             Self::Tcp(l) => {
                 let (stream, _) = l.accept().ok()?;
                 stream.set_nodelay(true).ok()?;
-                Socket::Tcp(stream)
+                (Socket::Tcp(stream), None)
             }
         };
         socket.set_nonblocking(true).ok()?;
-        Some(socket)
+        Some(match refusal {
+            None => Visitor::Welcome(socket),
+            Some(reason) => Visitor::Stranger(socket, reason),
+        })
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Unix(l) => l.as_fd(),
+            Self::Unix(l, _) => l.as_fd(),
             Self::Tcp(l) => l.as_fd(),
         }
     }
 }
 
-/// Connects to an abstract Unix name and checks that the same user owns it.
-pub(crate) fn connect_unix(name: &str) -> Result<UnixStream> {
+/// Connects to an abstract Unix name and checks that the same user listens there, or a member of the group.
+pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<UnixStream> {
     let stream = SocketAddr::from_abstract_name(name)
         .and_then(|address| UnixStream::connect_addr(&address))
         .map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
-    check_same_user(&stream)?;
+    Peer::of(&stream)?
+        .check(group)
+        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("is somebody else: {who}")))?;
     Ok(stream)
 }
 
@@ -166,17 +191,6 @@ pub(crate) fn peer_pid(stream: &UnixStream) -> Result<i32> {
     rustix::net::sockopt::socket_peercred(stream)
         .map(|peer| peer.pid.as_raw_nonzero().get())
         .map_err(|e| Error::system("cannot read a peer's credentials", e))
-}
-
-/// Local links are open to the same user only.
-pub(crate) fn check_same_user(stream: &UnixStream) -> Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(stream)
-        .map_err(|e| Error::system("cannot read a peer's credentials", e))?;
-    if peer.uid == rustix::process::geteuid() {
-        Ok(())
-    } else {
-        Err(Error::misbehaved("local link", format!("belongs to user {}, not this one", peer.uid.as_raw())))
-    }
 }
 
 /// Sends bytes with descriptors; all in one message.

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::link::Overflow;
 use crate::payload::TypeName;
 use crate::sys::barrier;
+use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds};
 
 use super::{Connect, Endpoint};
@@ -97,6 +98,22 @@ pub(crate) struct Welcome {
     /// Whether the sender runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub barriers: bool,
+    /// Of a ring: bytes of a page of its memory, which are more than usual if it is made of huge pages.
+    #[serde(default = "ordinary_page")]
+    pub page: u32,
+    /// Of a ring: whether both sides lock it into memory.
+    #[serde(default)]
+    pub locked: bool,
+}
+
+impl Welcome {
+    pub(crate) fn new(key: u64, resume_from: Option<u64>, buffer: u32) -> Self {
+        Self { key, resume_from, buffer, page: ordinary_page(), locked: false, barriers: false }
+    }
+}
+
+fn ordinary_page() -> u32 {
+    PAGE as u32
 }
 
 /// One message as bytes.
@@ -156,7 +173,11 @@ pub(super) fn introduce(
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
     let misbehaved = |deed| Error::misbehaved(peer, deed);
     socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
-    socket.write_all(&encode(&Hello::new(endpoint, request))?).map_err(broke)?;
+    match socket.write_all(&encode(&Hello::new(endpoint, request))?) {
+        // Who is turned down at the door may have been so before it spoke: the answer is there.
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(broke(e)),
+        _ => {}
+    }
     // The prefix first, never a byte more than the answer: what follows are frames. Descriptors come with the
     // first byte.
     let mut prefix = [0; PREFIX_BYTES];

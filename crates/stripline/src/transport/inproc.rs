@@ -33,6 +33,9 @@ impl Transport for Inproc {
             depth: "packets in the ring",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
+            ring: true,
+            // Nobody else gets in anyway.
+            groups: true,
             trust: "the process",
         }
     }
@@ -57,16 +60,17 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let ticket = door.lobby.enter(&hello, 0)?;
-        let memory = RingMemory::new(door.lobby.memory.map_mirrored(false)?, door.lobby.capacity);
-        let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
-        let tie = Tie::Local(Box::new(Presence { lobby: door.lobby, token: ticket.token }));
+        let ticket = door.lobby.prepare(&hello, 0)?;
+        let locked = door.lobby.locked || request.options.locked;
         let pages = Pages {
-            memory: Arc::new(memory),
-            cursor: CursorPage(ticket.cursor.map()?),
+            memory: Arc::new(RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?),
+            cursor: CursorPage::map(&ticket.cursor, locked)?,
             sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
         };
+        let bells = Bells { data: ticket.bell.clone(), space: door.lobby.space.clone() };
+        let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
         let inlet = RingInlet::new(pages, bells, tie, hello.barriers, request)?;
+        door.lobby.enter(ticket);
         pump::for_policy(Box::new(inlet), request)
     }
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow, Scope, WaitStrategy};
+use crate::link::{Group, LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 
@@ -54,6 +54,10 @@ pub struct Capabilities {
     pub scopes: &'static [Scope],
     /// The overflow policies it keeps.
     pub overflows: &'static [Overflow],
+    /// Whether packets lie in a ring of memory, which can be made of huge pages and locked.
+    pub ring: bool,
+    /// Whether it can be opened to a group of users, which takes credentials from the kernel.
+    pub groups: bool,
     /// Who may connect.
     pub trust: &'static str,
 }
@@ -134,6 +138,21 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
         let has = gives.overflows.iter().map(|o| o.as_str()).collect();
         return Err(unsupported(format!("overflow {}", options.overflow), has));
     }
+    for (asked, key, why, gives) in [
+        (
+            options.huge_pages,
+            "huge-pages",
+            "it has no ring of memory",
+            (|t| t.ring) as fn(&Capabilities) -> bool,
+        ),
+        (options.locked, "locked", "it has no ring of memory", |t| t.ring),
+        (options.group.is_some(), "group", "the kernel does not say who is at the other end", |t| t.groups),
+    ] {
+        if asked && !gives(&find(name)?.capabilities()) {
+            let has = all().filter(gives).map(|t| t.name).collect();
+            return Err(unsupported(format!("{key} ({why})"), has));
+        }
+    }
     Ok(())
 }
 
@@ -161,6 +180,12 @@ pub(crate) struct Bind {
     /// Packets that may wait in this process under scope `none`.
     pub depth: u32,
     pub wait: WaitStrategy,
+    /// Whether the ring is of huge pages.
+    pub huge_pages: bool,
+    /// Whether all sides lock the ring into memory.
+    pub locked: bool,
+    /// Who may connect besides the same user.
+    pub group: Option<Group>,
     pub stop: Stop,
 }
 

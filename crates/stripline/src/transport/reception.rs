@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::handshake::{self, Answer, Collector, Hello};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::socket::{Listener, Socket};
+use crate::sys::socket::{Listener, Socket, Visitor};
 
 /// A newcomer must have introduced itself within this time.
 const HELLO_TIME: Duration = Duration::from_secs(1);
@@ -90,7 +90,8 @@ impl<G: Greeter> Desk<G> {
             self.listen_to_strangers();
             if stirred.door {
                 match self.listener.accept() {
-                    Some(socket) => {
+                    Some(Visitor::Stranger(socket, reason)) => turn_down(&socket, &reason),
+                    Some(Visitor::Welcome(socket)) => {
                         let patience = Instant::now() + HELLO_TIME;
                         self.strangers.push(Stranger { socket, collector: Collector::default(), patience });
                         self.listen_to_strangers();

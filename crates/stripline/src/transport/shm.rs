@@ -30,13 +30,15 @@ impl Transport for Shm {
             depth: "packets in the ring",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
-            trust: "same user (kernel credentials), key",
+            ring: true,
+            groups: true,
+            trust: "same user or a named group (kernel credentials), key",
         }
     }
 
     fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address)?;
+        let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let outlet = RingOutlet::new(request, endpoint, |lobby| {
             Reception::open(listener, ShmGreeter { lobby, payload, keys })
@@ -46,7 +48,7 @@ impl Transport for Shm {
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
         let peer = &request.connection;
-        let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
         let capacity = welcome.buffer;
         let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
@@ -59,14 +61,15 @@ impl Transport for Shm {
             Error::misbehaved(peer, format!("sent {} descriptors, not 5", fds.len()))
         })?;
         let [ring, cursor, sleepers, data, space] = fds;
-        let ring = SharedMemory::from_peer(peer, ring, PAGE + capacity)?;
-        let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
-        let page = |fd| SharedMemory::from_peer(peer, fd, PAGE)?.map();
-        let cursor = CursorPage(page(cursor)?);
-        let sleepers = SleepersPage(Arc::new(page(sleepers)?));
+        let ring = SharedMemory::ring_from_peer(peer, ring, welcome.page as usize, capacity)?;
+        let locked = welcome.locked || request.options.locked;
+        let pages = Pages {
+            memory: Arc::new(RingMemory::map(&ring, capacity, false, locked)?),
+            cursor: CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?,
+            sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
+        };
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
         let tie = Tie::Socket(Watched::new(socket, bells.data.clone())?);
-        let pages = Pages { memory: Arc::new(memory), cursor, sleepers };
         let inlet = RingInlet::new(pages, bells, tie, welcome.barriers, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
@@ -83,26 +86,22 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         let pid = socket::peer_pid(stream).map_err(|e| e.to_string())?;
-        let ticket = self.lobby.enter(&hello, pid).map_err(|e| e.to_string())?;
+        let ticket = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
         let welcome = Welcome {
-            key: self.keys[1],
-            resume_from: None,
-            buffer: self.lobby.capacity as u32,
+            page: self.lobby.memory.page() as u32,
+            locked: self.lobby.locked,
             barriers: barrier::is_supported(),
+            ..Welcome::new(self.keys[1], None, self.lobby.capacity as u32)
         };
         let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];
         let [ring, cursor, sleepers] = memory;
         let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space.as_fd()];
-        let sent = handshake::encode(&Answer::Welcome(welcome))
+        handshake::encode(&Answer::Welcome(welcome))
             .map_err(|e| e.to_string())
-            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));
-        match sent {
-            Ok(()) => Ok(Some(ticket.token)),
-            Err(reason) => {
-                self.lobby.leave(ticket.token);
-                Err(reason)
-            }
-        }
+            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()))?;
+        let token = ticket.token;
+        self.lobby.enter(ticket);
+        Ok(Some(token))
     }
 
     fn gone(&mut self, token: u64) {

@@ -24,6 +24,8 @@ impl Transport for Tcp {
             depth: "the kernel's socket buffers",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
+            ring: false,
+            groups: false,
             trust: "loopback only, key on both sides",
         }
     }

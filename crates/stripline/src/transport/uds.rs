@@ -19,18 +19,20 @@ impl Transport for Uds {
             depth: "the kernel's socket buffers",
             scopes: &[Scope::None, Scope::Transport],
             overflows: &Overflow::ALL,
-            trust: "same user (kernel credentials), key",
+            ring: false,
+            groups: true,
+            trust: "same user or a named group (kernel credentials), key",
         }
     }
 
     fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address)?;
+        let listener = Listener::unix(&endpoint.address, request.group)?;
         queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
-        let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let inlet = StreamInlet::connect(socket, endpoint, request)?;
         pump::for_policy(Box::new(inlet), request)
     }

@@ -52,6 +52,11 @@ impl Watched {
         self.0.gone.load(Ordering::Acquire)
     }
 
+    /// Whether the other end belongs to another user.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.0.socket.is_foreign()
+    }
+
     /// Asks the kernel, without waiting for the thread.
     pub(super) fn check(&self) -> bool {
         if !self.is_gone() {
@@ -93,7 +98,17 @@ fn start() -> Result<Watch> {
 
 fn run(bell: &Doorbell) {
     loop {
-        let subjects: Vec<Arc<Subject>> = lock().as_ref().map_or_else(Vec::new, |w| w.subjects.clone());
+        let subjects = {
+            let mut watch = lock();
+            match &*watch {
+                Some(running) if !running.subjects.is_empty() => running.subjects.clone(),
+                // Nobody to watch: whoever comes next starts another thread.
+                _ => {
+                    *watch = None;
+                    return;
+                }
+            }
+        };
         let mut sleep = Sleep::default();
         sleep.readable(bell.as_fd());
         subjects.iter().for_each(|subject| sleep.readable(subject.socket.as_fd()));

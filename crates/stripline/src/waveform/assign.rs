@@ -30,6 +30,8 @@ pub(super) fn assignment(
                 buffer: options.buffer,
                 depth: options.depth,
                 wait: options.wait,
+                huge_pages: options.huge_pages,
+                locked: options.locked,
             }
         });
         // Several receivers share the port: it keeps the strongest of what they ask.
@@ -37,6 +39,8 @@ pub(super) fn assignment(
         output.buffer = output.buffer.max(options.buffer);
         output.depth = output.depth.max(options.depth);
         output.wait = output.wait.max(options.wait);
+        output.huge_pages |= options.huge_pages;
+        output.locked |= options.locked;
     }
     let inputs = connections
         .iter()

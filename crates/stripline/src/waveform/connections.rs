@@ -11,7 +11,9 @@ use super::diagnostics::{
 use super::file::ConnectionDraft;
 use super::overrides::Options;
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
+use crate::error::Error;
 use crate::link::{LinkOptions, Overflow, Scope};
+use crate::transport;
 
 /// The transport that joins components of one process only.
 const SAME_PROCESS: &str = "inproc";
@@ -159,11 +161,13 @@ impl<'c> Checker<'c> {
         let ends = [&from, &to].map(|named| named.as_ref().and_then(|(_, named)| named.end()));
         self.used.extend(ends.iter().flatten());
         let transport = self.transport(draft, ends);
+        let [huge_pages, locked] = self.memory(draft, &transport);
         let mut options = LinkOptions::default();
         options.overflow = draft.overflow.unwrap_or(options.overflow);
         options.depth = draft.depth.unwrap_or(options.depth);
         options.buffer = draft.buffer.unwrap_or(options.buffer);
         options.wait = draft.wait.unwrap_or(options.wait);
+        (options.huge_pages, options.locked) = (huge_pages, locked);
         options.scope = self.scope(draft).unwrap_or(options.scope);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
@@ -350,6 +354,31 @@ impl<'c> Checker<'c> {
             format!("add `--placement threads`, or choose another transport: {others}")
         };
         self.error(Code::TransportUnfit, &option.place, message, remedy);
+    }
+
+    /// What is asked of the ring's memory, and whether the transport has a ring.
+    fn memory(&mut self, draft: &ConnectionDraft, transport: &str) -> [bool; 2] {
+        let huge_pages = draft.huge_pages.as_ref().is_some_and(|at| at.value);
+        let locked = draft.locked.as_ref().is_some_and(|at| at.value);
+        for (at, options) in [
+            (&draft.huge_pages, LinkOptions { huge_pages, ..LinkOptions::default() }),
+            (&draft.locked, LinkOptions { locked, ..LinkOptions::default() }),
+        ] {
+            // A transport that is not known has been reported.
+            if let Some(at) = at
+                && let Err(Error::Unsupported { transport, rule, alternatives }) =
+                    transport::check(transport, &options)
+            {
+                let message = format!("transport `{transport}` cannot keep {rule}");
+                self.error(
+                    Code::TransportUnfit,
+                    &at.place,
+                    message,
+                    format!("{alternatives}, or leave it out"),
+                );
+            }
+        }
+        [huge_pages, locked]
     }
 
     fn scope(&mut self, draft: &ConnectionDraft) -> Option<Scope> {

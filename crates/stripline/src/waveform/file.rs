@@ -64,6 +64,8 @@ pub(super) struct ConnectionDraft {
     pub scope: Option<At<Scope>>,
     pub buffer: Option<u32>,
     pub wait: Option<WaitStrategy>,
+    pub huge_pages: Option<At<bool>>,
+    pub locked: Option<At<bool>>,
 }
 
 /// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].

@@ -178,7 +178,18 @@ impl Reader<'_> {
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 8] = ["from", "to", "transport", "overflow", "depth", "scope", "buffer", "wait"];
+        const KEYS: [&str; 10] = [
+            "from",
+            "to",
+            "transport",
+            "overflow",
+            "depth",
+            "scope",
+            "buffer",
+            "wait",
+            "huge-pages",
+            "locked",
+        ];
         let table = self.table(item, "connection")?;
         let mut draft = ConnectionDraft {
             place: self.place(item.span()),
@@ -190,6 +201,8 @@ impl Reader<'_> {
             scope: None,
             buffer: None,
             wait: None,
+            huge_pages: None,
+            locked: None,
         };
         for (key, value) in in_order(table) {
             match key.get_ref().as_ref() {
@@ -212,6 +225,15 @@ impl Reader<'_> {
                 "wait" => {
                     let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));
                     draft.wait = self.word(value, "wait", &words).map(|at| at.value);
+                }
+                "huge-pages" => draft.huge_pages = self.truth(value, "huge-pages"),
+                "locked" => draft.locked = self.truth(value, "locked"),
+                "group" => {
+                    let place = self.place(key.span());
+                    let remedy = "all processes of a waveform belong to the user who starts it, and nobody else \
+                                  can find their connections; publish on a topic of a domain with a group instead";
+                    let message = "a connection has no `group`";
+                    self.found.push(Diagnostic::error(Code::UnknownKey, &place, message).help(remedy));
                 }
                 _ => self.unknown_key(key, &KEYS),
             }
@@ -272,6 +294,16 @@ impl Reader<'_> {
             DeValue::String(text) => Some(At { value: text.to_string(), place: self.place(item.span()) }),
             _ => {
                 self.kind(item, key, "a text");
+                None
+            }
+        }
+    }
+
+    fn truth(&mut self, item: &Item, key: &str) -> Option<At<bool>> {
+        match item.get_ref() {
+            DeValue::Boolean(value) => Some(At { value: *value, place: self.place(item.span()) }),
+            _ => {
+                self.kind(item, key, "true or false");
                 None
             }
         }

@@ -22,6 +22,8 @@ pub(in crate::transport) struct RingInlet {
     bells: Bells,
     connection: String,
     lossy: Option<Lossy>,
+    /// What a sender of another user could change while it is looked at is copied out first.
+    foreign: Option<CopiedFrame>,
     slept: bool,
     cursor: CursorPage,
     _sleepers: SleepersPage,
@@ -51,6 +53,13 @@ pub(in crate::transport) struct Bells {
     pub space: Doorbell,
 }
 
+/// The frame returned last, while it is taken.
+#[derive(Default)]
+struct CopiedFrame {
+    bytes: Vec<u8>,
+    taken: bool,
+}
+
 struct Lossy {
     /// Packets kept; 0: as many as the ring holds.
     keep: u32,
@@ -68,6 +77,7 @@ impl RingInlet {
     ) -> Result<Self> {
         let Pages { memory, cursor, sleepers } = pages;
         let options = request.options;
+        let foreign = matches!(&tie, Tie::Socket(socket) if socket.is_foreign()).then(CopiedFrame::default);
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
             // The queue in front of the component does the dropping; the ring only must never block for it.
@@ -87,6 +97,7 @@ impl RingInlet {
             bells,
             connection: request.connection.clone(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
+            foreign,
             slept: false,
             cursor,
             _sleepers: sleepers,
@@ -100,7 +111,14 @@ impl RingInlet {
     #[inline]
     fn look(&mut self) -> Result<bool> {
         let found = match &mut self.lossy {
-            None => self.reader.try_next().map(|frame| frame.is_some()),
+            None => match &mut self.foreign {
+                None => self.reader.try_next().map(|frame| frame.is_some()),
+                Some(frame) if frame.taken => Ok(true),
+                Some(frame) => self.reader.try_next_copied(&mut frame.bytes).map(|taken| {
+                    frame.taken = taken;
+                    taken
+                }),
+            },
             Some(lossy) if lossy.taken => Ok(true),
             Some(lossy) => {
                 let copied = self.reader.try_copy(lossy.keep, &mut lossy.frame);
@@ -116,10 +134,11 @@ impl RingInlet {
     /// The frame that the last look found.
     #[inline]
     fn found(&mut self) -> Next<'_> {
-        match &self.lossy {
-            Some(lossy) => Next::Frame(&lossy.frame),
+        match (&self.lossy, &self.foreign) {
+            (Some(lossy), _) => Next::Frame(&lossy.frame),
+            (None, Some(frame)) => Next::Frame(&frame.bytes),
             // The same frame again until it is released: no further look, and no error.
-            None => self.reader.try_next().ok().flatten().map_or(Next::Empty, Next::Frame),
+            (None, None) => self.reader.try_next().ok().flatten().map_or(Next::Empty, Next::Frame),
         }
     }
 
@@ -146,6 +165,9 @@ impl Inlet for RingInlet {
     fn release(&mut self) {
         match &mut self.lossy {
             None => {
+                if let Some(frame) = &mut self.foreign {
+                    frame.taken = false;
+                }
                 if self.reader.release() {
                     self.bells.space.ring();
                 }

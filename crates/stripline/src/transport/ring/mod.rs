@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |   mapped as | Control | ring | ring again |
+//!               (of huge pages: the first of them)
 //! cursor memfd: | Cursor page (4096) |                      written by both, believed by neither
 //! sleepers memfd: one word for all receivers in one process, likewise
 //! ```
@@ -52,12 +53,19 @@ struct Words {
 /// The mapped ring; whoever uses its addresses holds it.
 pub(super) struct RingMemory {
     mapping: Mapping,
+    /// Bytes of a page, the first of which is the control page.
+    page: usize,
     pub capacity: usize,
 }
 
 impl RingMemory {
-    pub(super) fn new(mapping: Mapping, capacity: usize) -> Self {
-        Self { mapping, capacity }
+    /// Maps the memory of a ring, locked if asked.
+    pub(super) fn map(memory: &SharedMemory, capacity: usize, writable: bool, locked: bool) -> Result<Self> {
+        let mapping = memory.map_mirrored(writable)?;
+        if locked {
+            mapping.lock()?;
+        }
+        Ok(Self { mapping, page: memory.page(), capacity })
     }
 
     fn control(&self) -> NonNull<Control> {
@@ -65,14 +73,23 @@ impl RingMemory {
     }
 
     fn data(&self) -> NonNull<u8> {
-        self.mapping.at(PAGE)
+        self.mapping.at(self.page)
     }
 }
 
 /// A receiver's mapped cursor page.
-pub(super) struct CursorPage(pub Mapping);
+pub(super) struct CursorPage(Mapping);
 
 impl CursorPage {
+    /// Maps a cursor, locked if its ring is.
+    pub(super) fn map(memory: &SharedMemory, locked: bool) -> Result<Self> {
+        let mapping = memory.map()?;
+        if locked {
+            mapping.lock()?;
+        }
+        Ok(Self(mapping))
+    }
+
     fn cursor(&self) -> NonNull<Cursor> {
         self.0.start().cast()
     }
@@ -137,6 +154,8 @@ struct Changes {
 pub(super) struct Lobby {
     pub capacity: usize,
     pub memory: SharedMemory,
+    /// Whether every side locks its mapping.
+    pub locked: bool,
     /// Wakes the writer when it waits for space.
     pub space: Doorbell,
     tokens: AtomicU64,
@@ -158,13 +177,15 @@ pub(super) struct Ticket {
     pub cursor: SharedMemory,
     pub sleepers: Arc<SharedMemory>,
     pub bell: Doorbell,
+    arrival: Arrival,
 }
 
 impl Lobby {
-    fn new(memory: SharedMemory, capacity: usize) -> Result<Self> {
+    fn new(memory: SharedMemory, capacity: usize, locked: bool) -> Result<Self> {
         Ok(Self {
             capacity,
             memory,
+            locked,
             space: Doorbell::new()?,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
@@ -173,8 +194,8 @@ impl Lobby {
         })
     }
 
-    /// Queues a receiver of the process `pid`: it is attached before the next packet is published.
-    pub(super) fn enter(&self, hello: &Hello, pid: i32) -> Result<Ticket> {
+    /// Makes what a receiver of the process `pid` needs.
+    pub(super) fn prepare(&self, hello: &Hello, pid: i32) -> Result<Ticket> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -189,16 +210,21 @@ impl Lobby {
         let arrival = Arrival {
             token,
             connection: hello.connection.clone(),
-            cursor: CursorPage(cursor.map()?),
+            cursor: CursorPage::map(&cursor, self.locked)?,
             sleepers: page,
             bell: bell.clone(),
             mode,
             barriers: hello.barriers,
         };
+        Ok(Ticket { token, cursor, sleepers, bell, arrival })
+    }
+
+    /// Queues a receiver, which has everything that it needs: it is attached before the next packet is published. Not
+    /// earlier, lest packets be sent to one that will never come.
+    pub(super) fn enter(&self, ticket: Ticket) {
         let mut changes = self.changes();
-        changes.arrivals.push(arrival);
+        changes.arrivals.push(ticket.arrival);
         self.announce(changes);
-        Ok(Ticket { token, cursor, sleepers, bell })
     }
 
     /// The word that the receivers of one process share. Should the number come to mean another process of the same

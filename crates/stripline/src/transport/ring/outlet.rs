@@ -13,7 +13,7 @@ use crate::link::Spinner;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::memory::{PAGE, SharedMemory};
+use crate::sys::memory::SharedMemory;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
 /// A ring and its receivers.
@@ -59,10 +59,10 @@ impl RingOutlet {
         open: impl FnOnce(Arc<Lobby>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.buffer as usize;
-        let shared = SharedMemory::new("stripline-ring", PAGE + capacity)?;
-        let memory = Arc::new(RingMemory::new(shared.map_mirrored(true)?, capacity));
+        let shared = SharedMemory::ring("stripline-ring", capacity, request.huge_pages)?;
+        let memory = Arc::new(RingMemory::map(&shared, capacity, true, request.locked)?);
         shared.seal_read_only()?;
-        let lobby = Arc::new(Lobby::new(shared, capacity)?);
+        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked)?);
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
         let writer = unsafe { Writer::new(memory.control(), memory.data(), capacity) };

@@ -331,8 +331,7 @@ impl Greeter for StreamGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.take_seat(&hello.connection);
-        let answer =
-            Answer::Welcome(Welcome { key: self.keys[1], resume_from, buffer: self.buffer, barriers: false });
+        let answer = Answer::Welcome(Welcome::new(self.keys[1], resume_from, self.buffer));
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));

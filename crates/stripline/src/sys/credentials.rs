@@ -1,0 +1,210 @@
+//! Who is at the other end of a local link, as the kernel says, and whom a link is open to.
+
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The most supplementary groups that Linux gives a process.
+const GROUPS_MAX: usize = 65_536;
+/// The longest entry of the group database that is read, in bytes: a group may have many members.
+const ENTRY_MAX: usize = 1 << 20;
+
+/// A group of this machine's users whom a local link is open to besides its own user.
+///
+/// The name is looked up once; what travels and is compared is its number.
+///
+/// ```
+/// use stripline::link::Group;
+///
+/// let error = Group::named("no such group").unwrap_err();
+/// assert!(error.to_string().contains("no such group"));
+/// # if let Ok(root) = Group::named("root") { assert_eq!(root.gid(), 0); }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Group(u32);
+
+impl Group {
+    /// The group of that name, from the machine's group database.
+    ///
+    /// # Errors
+    /// When there is no such group, or the database cannot be read.
+    pub fn named(name: &str) -> Result<Self> {
+        let unknown = || {
+            Error::failed(format!(
+                "there is no group `{name}` on this machine; `getent group` lists those there are"
+            ))
+        };
+        let wanted = CString::new(name).map_err(|_| unknown())?;
+        let mut space: Vec<libc::c_char> = vec![0; 1024];
+        loop {
+            let mut entry = MaybeUninit::<libc::group>::uninit();
+            let mut found = std::ptr::null_mut();
+            // SAFETY: the name ends with a zero, entry and answer live across the call, and the length is that of
+            // the space.
+            let answer = unsafe {
+                libc::getgrnam_r(
+                    wanted.as_ptr(),
+                    entry.as_mut_ptr(),
+                    space.as_mut_ptr(),
+                    space.len(),
+                    &raw mut found,
+                )
+            };
+            match answer {
+                0 if found.is_null() => return Err(unknown()),
+                // SAFETY: not null, so the entry has been filled in.
+                0 => return Ok(Self(unsafe { entry.assume_init() }.gr_gid)),
+                libc::EINTR => {}
+                libc::ERANGE if space.len() < ENTRY_MAX => space.resize(space.len() * 2, 0),
+                // What some name services say instead of "not found".
+                libc::ENOENT | libc::ESRCH => return Err(unknown()),
+                number => {
+                    let cause = std::io::Error::from_raw_os_error(number);
+                    return Err(Error::system(format!("cannot look up group `{name}`"), cause));
+                }
+            }
+        }
+    }
+
+    /// Its number.
+    pub fn gid(self) -> u32 {
+        self.0
+    }
+
+    /// Whether this process belongs to it, so that others who ask for it let this process in.
+    pub(crate) fn has_this_process(self) -> bool {
+        rustix::process::getegid().as_raw() == self.0
+            || rustix::process::getgroups()
+                .is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == self.0))
+    }
+}
+
+/// Who is at the other end: when it connected, or began to listen.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    user: u32,
+    group: u32,
+    supplementary: Vec<u32>,
+}
+
+impl Peer {
+    pub(crate) fn of(stream: &UnixStream) -> Result<Self> {
+        let failed = |e: std::io::Error| Error::system("cannot read a peer's credentials", e);
+        let first = rustix::net::sockopt::socket_peercred(stream).map_err(|e| failed(e.into()))?;
+        let supplementary = supplementary_groups(stream).map_err(failed)?;
+        Ok(Self { user: first.uid.as_raw(), group: first.gid.as_raw(), supplementary })
+    }
+
+    /// Whether it belongs to another user: what it shares must be copied before it is looked at.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.user != own_user()
+    }
+
+    /// Local links are open to the same user, and to the members of a group where one is named.
+    ///
+    /// # Errors
+    /// Who it is and is not, in words for either side.
+    pub(crate) fn check(&self, group: Option<Group>) -> Result<(), String> {
+        let (its, own) = (self.user, own_user());
+        match group {
+            _ if self.may_pass(own, group) => Ok(()),
+            None => Err(format!("user {its} is not user {own}, to whom alone this link is open")),
+            Some(Group(gid)) => Err(format!(
+                "user {its} is neither user {own} nor in group {gid}, to whom alone this link is open"
+            )),
+        }
+    }
+
+    fn may_pass(&self, user: u32, group: Option<Group>) -> bool {
+        self.user == user
+            || group.is_some_and(|Group(gid)| self.group == gid || self.supplementary.contains(&gid))
+    }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The groups besides its first of whoever is at the other end.
+fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, which the vector has.
+        let answer = unsafe {
+            libc::getsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        if answer == 0 {
+            groups.truncate(bytes as usize / size_of::<u32>());
+            return Ok(groups);
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::ERANGE) if groups.len() < GROUPS_MAX => {
+                groups.resize((groups.len() * 4).min(GROUPS_MAX), 0);
+            }
+            // A kernel of before 4.13: the first group has to do.
+            Some(libc::ENOPROTOOPT) => return Ok(Vec::new()),
+            _ => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_user_and_the_members_of_a_named_group_pass() {
+        let peer = Peer { user: 1000, group: 100, supplementary: vec![7, 42] };
+        for (user, group, passes) in [
+            (1000, None, true),
+            (1000, Some(1), true),
+            (0, None, false),
+            (1001, None, false),
+            (1001, Some(100), true),
+            (1001, Some(42), true),
+            (1001, Some(43), false),
+            // A user's number is no group's.
+            (1001, Some(1000), false),
+        ] {
+            assert_eq!(peer.may_pass(user, group.map(Group)), passes, "user {user}, group {group:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_says_who_the_peer_is() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let peer = Peer::of(&ours).unwrap();
+        assert!(!peer.is_foreign());
+        peer.check(None).unwrap();
+        let mut own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
+        let mut its = peer.supplementary.clone();
+        own.sort_unstable();
+        its.sort_unstable();
+        assert_eq!((peer.group, its), (rustix::process::getegid().as_raw(), own));
+        let stranger = Peer { user: peer.user + 1, ..peer };
+        assert!(stranger.is_foreign());
+        let said = stranger.check(None).unwrap_err();
+        assert!(said.contains(&format!("user {} is not user", stranger.user)), "{said}");
+    }
+
+    #[test]
+    fn groups_are_found_by_name() {
+        for name in ["", "no such group", "nul\0in it"] {
+            let error = Group::named(name).unwrap_err().to_string();
+            assert!(error.contains("there is no group"), "{error}");
+        }
+    }
+}

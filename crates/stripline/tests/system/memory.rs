@@ -1,0 +1,199 @@
+//! Huge pages and locked memory, as the machine has them.
+
+use rustix::process::{Resource, getrlimit};
+use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::{Error, Received};
+
+use crate::child::{Actor, Cast, DEADLINE, is_root, number, say};
+
+const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+const STATUS: &str = "/proc/self/status";
+const MEMINFO: &str = "/proc/meminfo";
+
+/// Huge pages, given back when dropped.
+struct Reservation(String);
+
+impl Reservation {
+    /// So many more than there are, if this process may and the memory is there.
+    fn of(pages: u64) -> Option<Self> {
+        let before = std::fs::read_to_string(RESERVED).ok()?.trim().to_string();
+        let more = before.parse::<u64>().ok()? + pages;
+        std::fs::write(RESERVED, more.to_string()).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let _ = std::fs::write(RESERVED, &self.0);
+    }
+}
+
+fn node(transport: &str, rules: &str) -> Node {
+    let domain = format!("system-{}-{transport}", std::process::id());
+    let text = format!("[default]\ntransport = '{transport}'\n{rules}");
+    Node::join(&domain, Topics::parse(&text).unwrap()).unwrap()
+}
+
+/// Sends several times what the ring holds.
+fn laps(publisher: &mut Publisher<u64>, mut subscriber: Subscriber<u64>) {
+    assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+    let thread = std::thread::spawn(move || {
+        for number in 0..400 {
+            match subscriber.receive_timeout(DEADLINE).unwrap() {
+                Received::Packet(packet) => {
+                    assert!(packet.len() == 3000 && packet.iter().all(|&n| n == number))
+                }
+                _ => panic!("packet {number} is missing"),
+            };
+        }
+    });
+    for number in 0..400 {
+        publisher.send(&[number; 3000]).unwrap();
+    }
+    thread.join().unwrap();
+}
+
+/// Bytes of the pages that the rings of this process are mapped by.
+fn pages_of_rings() -> Vec<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut of_ring = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if let Some(size) = line.strip_prefix("KernelPageSize:") {
+            if of_ring {
+                found.push(size.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024);
+            }
+        } else if line.contains('-') && line.contains(':') && !line.starts_with(char::is_uppercase) {
+            of_ring = line.contains("stripline-ring");
+        }
+    }
+    found
+}
+
+// One test, because it counts on what is reserved.
+#[test]
+fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
+    let Some(size) = number(MEMINFO, "Hugepagesize").map(|kib| kib * 1024) else {
+        let error = node("shm", "huge-pages = true").publisher::<u64>("numbers").err().unwrap();
+        assert!(error.to_string().contains("no huge pages"), "{error}");
+        return println!("this system has no huge pages; the refusal was tested");
+    };
+    // As many as leave nothing to find out: one too small, one that fits, and more than any machine has free.
+    let error = node("shm", "huge-pages = true\nbuffer = 4096").publisher::<u64>("numbers").err().unwrap();
+    assert!(error.to_string().contains(&format!("the next is {size}")), "{error}");
+
+    let buffer = size.max(1 << 20);
+    let rules = format!("huge-pages = true\nlocked = true\nbuffer = {buffer}");
+    let needed = 1 + buffer / size;
+    for transport in ["shm", "inproc"] {
+        let reservation = Reservation::of(needed);
+        let free = number(MEMINFO, "HugePages_Free").unwrap() - number(MEMINFO, "HugePages_Rsvd").unwrap();
+        let node = node(transport, &rules);
+        match node.publisher::<u64>("numbers") {
+            Ok(mut publisher) => {
+                assert!(free >= needed, "{free} are free, {needed} are needed");
+                let subscriber = node.subscriber("numbers").unwrap();
+                laps(&mut publisher, subscriber);
+                let mut late = node.subscriber::<u64>("numbers").unwrap();
+                assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+                publisher.send(&[7]).unwrap();
+                assert!(matches!(late.receive_timeout(DEADLINE).unwrap(), Received::Packet(p) if p[0] == 7));
+                let sizes = pages_of_rings();
+                // Control page and ring, and the ring again, on each side.
+                assert!(sizes.iter().filter(|&&bytes| bytes == size).count() >= 4, "{sizes:?}");
+                println!("{transport}: a ring of {needed} huge pages of {size} bytes");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(free < needed || text.contains("control group"), "{free} are free: {text}");
+                for part in [format!("{needed} huge pages"), format!("{free} of them free")] {
+                    assert!(text.contains(&part), "{text}");
+                }
+                println!("{transport}: no huge pages to be had; refused: {text}");
+            }
+        }
+        drop(node);
+        drop(reservation);
+    }
+    // Far more than are free.
+    let error = node("shm", "huge-pages = true\nbuffer = 1073741824").publisher::<u64>("numbers").err();
+    let free = number(MEMINFO, "HugePages_Free").unwrap();
+    if free * size < 1 << 30 {
+        let text = error.unwrap().to_string();
+        assert!(text.contains("vm.nr_hugepages=") && text.contains("are reserved"), "{text}");
+    }
+}
+
+#[test]
+fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
+    let mut actor = Actor::start("lock", &Cast::default());
+    let said = actor.hear();
+    println!("with this user's limit: {said}");
+    // What this user may do depends on the limit; either is in order, anything else is not.
+    let refused = said.contains("RLIMIT_MEMLOCK") || said == "only the sending side";
+    assert!(said.starts_with("locked") || refused, "{said}");
+    assert!(!is_root() || said.starts_with("locked"), "{said}");
+    actor.end();
+
+    // Without the right to go beyond it, as any user but root.
+    let user = is_root().then_some((65_534, &[][..]));
+    let cast = Cast { lock_limit: Some(1 << 16), user, ..Cast::default() };
+    let mut actor = Actor::start("lock", &cast);
+    let said = actor.hear();
+    for part in ["cannot lock 135168 bytes", "is 65536 bytes", "ulimit -l", "LimitMEMLOCK", "CAP_IPC_LOCK"] {
+        assert!(said.contains(part), "{said}");
+    }
+    println!("with a limit of 64 KiB: {said}");
+    actor.end();
+
+    // Enough for the sending side only, where that much is allowed at all.
+    let limit = 200 << 10;
+    let mut actor = Actor::start("lock", &Cast { lock_limit: Some(limit), ..cast });
+    let said = actor.hear_of("cannot lock 135168 bytes");
+    println!("with a limit of 200 KiB: {said}");
+    if getrlimit(Resource::Memlock).maximum.is_none_or(|maximum| maximum >= limit) {
+        assert!(said.contains("139264 are in use"), "{said}");
+        assert_eq!(actor.hear(), "only the sending side");
+    }
+    actor.end();
+}
+
+/// A locked ring with a reader, and how much is locked then; or why not.
+pub fn lock() {
+    let node = node("shm", "locked = true\nbuffer = 65536");
+    let before = number(STATUS, "VmLck").unwrap();
+    let mut publisher = match node.publisher::<u64>("numbers") {
+        Ok(publisher) => publisher,
+        Err(error) => return say(error),
+    };
+    let sending = number(STATUS, "VmLck").unwrap() - before;
+    // What is there already is connected when this returns, or never.
+    let mut subscriber = node.subscriber("numbers").unwrap();
+    if subscriber.senders() == 0 {
+        return say("only the sending side");
+    }
+    assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+    let both = number(STATUS, "VmLck").unwrap() - before;
+    // Control page, ring and mirror, on each side; and a cursor each.
+    assert_eq!((sending, both), (4 + 128, 2 * (4 + 128 + 4)));
+    laps(&mut publisher, subscriber);
+    say(format!("locked {both} KiB"));
+}
+
+#[test]
+fn what_has_no_ring_refuses_in_words() {
+    for key in ["huge-pages", "locked"] {
+        for transport in ["uds", "tcp"] {
+            let text = format!("[default]\ntransport = '{transport}'\n{key} = true");
+            let error = Topics::parse(&text).unwrap_err();
+            let text = error.to_string();
+            for part in [transport, key, "inproc or shm"] {
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
+    let options = stripline::link::LinkOptions { locked: true, ..Default::default() };
+    let error = stripline::transport::check("uds", &options).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }));
+}
