@@ -68,6 +68,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, Stamp, WaitStrategy};
+    use crate::payload::TypeName;
+    use crate::transport::{self, Bind, Connect, Next, Stop, Wait};
 
     #[test]
     fn what_fits_goes_in_one() {
@@ -83,6 +86,44 @@ mod tests {
             let room = stripline_ring::max_frame(ring) - size_of::<Header>();
             let first = pieces(ring, room).next().unwrap();
             assert_eq!(stripline_ring::frame_stride(size_of::<Header>() + first.bytes), ring / 4);
+        }
+    }
+
+    #[test]
+    fn a_port_over_two_transports_splits_for_the_smaller_ring() {
+        let (stop, payload) = (Stop::new().unwrap(), TypeName::of::<u8>());
+        let (mut outlets, mut inlets) = (Vec::new(), Vec::new());
+        for (name, buffer) in [("inproc", 65_536), ("uds", 4096)] {
+            let options = LinkOptions { buffer, ..LinkOptions::default() };
+            let (transport, stop) = (transport::find(name).unwrap(), stop.clone());
+            let (port, depth, wait) = ("out".into(), options.depth, WaitStrategy::Block);
+            let bind =
+                Bind { port, payload: payload.clone(), buffer, scope: Scope::Transport, depth, wait, stop };
+            let outlet = transport.bind(bind).unwrap();
+            let request = Connect { connection: format!("out -> {name}"), payload: payload.clone(), options };
+            inlets.push(transport.connect(&outlet.endpoint(), &request).unwrap());
+            outlets.push(outlet);
+        }
+        let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
+        let sent: Vec<u8> = (0..10_000_u32).map(|i| (i * i >> 3) as u8).collect();
+        outgoing.reserve(sent.len(), Wait::FOREVER).unwrap().copy_from_slice(&sent);
+        outgoing.send(sent.len(), sent.len() as u64, Stamp::default(), Wait::FOREVER).unwrap();
+        for mut inlet in inlets {
+            let (mut joiner, mut frames) = (Joiner::new(false), 0);
+            loop {
+                let joined = match inlet.try_next().unwrap() {
+                    Next::Frame(frame) => joiner.add_frame(frame).unwrap(),
+                    Next::Empty => continue,
+                    Next::Gone => panic!("gone"),
+                };
+                frames += 1;
+                inlet.release();
+                if joined == Joined::Whole {
+                    break;
+                }
+            }
+            // The description of the stream, and eleven pieces of 960 bytes at most.
+            assert_eq!((frames, joiner.payload()), (12, &sent[..]));
         }
     }
 
