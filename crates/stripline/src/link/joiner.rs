@@ -264,7 +264,7 @@ mod tests {
                 for (index, part) in payload.chunks(*piece).enumerate() {
                     let offset = index * piece;
                     let more = offset + part.len() < *bytes;
-                    let flags = u8::from(more) * MORE | u8::from(index > 0) * LAST;
+                    let flags = (u8::from(more) * MORE) | (u8::from(index > 0) * LAST);
                     if *misses.next().unwrap() {
                         missed = true;
                     } else {

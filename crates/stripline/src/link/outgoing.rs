@@ -142,6 +142,8 @@ impl Outgoing {
         if payload > max {
             return self.reserve_large(payload, max, wait);
         }
+        // A loan may have been forgotten, which gives nothing back.
+        self.splitter.set_holds(false);
         self.prepare(max, wait)?;
         let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
         Ok(&mut frame[HEADER_BYTES..][..payload])

@@ -105,7 +105,7 @@ mod tests {
             outlets.push(outlet);
         }
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
-        let sent: Vec<u8> = (0..10_000_u32).map(|i| (i * i >> 3) as u8).collect();
+        let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
         outgoing.reserve(sent.len(), Wait::FOREVER).unwrap().copy_from_slice(&sent);
         outgoing.send(sent.len(), sent.len() as u64, Stamp::default(), Wait::FOREVER).unwrap();
         for mut inlet in inlets {

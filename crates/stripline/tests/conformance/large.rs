@@ -185,7 +185,7 @@ pub fn a_flood_of_packets_larger_than_the_ring_is_counted_to_the_last(transport:
     for policy in ["drop-oldest", "drop-newest"] {
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 65536\ndepth = 3"));
         let (mut publisher, mut subscriber) = pair::<u32>(&node, "flood");
-        let size = |sequence: u64| if sequence % 3 == 0 { 100 } else { 40_000 };
+        let size = |sequence: u64| if sequence.is_multiple_of(3) { 100 } else { 40_000 };
         for sequence in 0..PACKETS {
             publisher.send(&samples(sequence, size(sequence))).unwrap();
         }
