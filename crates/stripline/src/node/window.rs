@@ -50,8 +50,9 @@ pub struct Windowed<T: Sample> {
     carried: Carried<T>,
     /// What the next window begins with.
     gap: Option<Gap>,
-    /// Whether there is a border behind what is carried.
+    /// Whether there is a border behind what is carried, and what is missing there.
     at_border: bool,
+    gap_behind: Option<Gap>,
     /// Whether the end of stream was found behind it.
     ended: bool,
 }
@@ -95,7 +96,7 @@ enum Found {
 impl<T: Sample> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
         let source = Source { subscriber, held: None, used: 0 };
-        Self { source, carried: Carried::new(), gap: None, at_border: false, ended: false }
+        Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
     }
 
     /// The port's or topic's name.
@@ -165,8 +166,7 @@ impl<T: Sample> Windowed<T> {
             Found::Nothing => Received::Empty,
             Found::End => Received::Ended,
             Found::Samples { count, is_whole } => {
-                // A gap that was found behind the border is the next window's.
-                let gap = if self.at_border { None } else { self.gap.take() };
+                let gap = self.gap.take();
                 Received::Packet(Window { of: self, samples: count, done: count, is_whole, gap })
             }
         })
@@ -182,11 +182,13 @@ impl<T: Sample> Windowed<T> {
             if carried > 0 && (self.at_border || self.ended) {
                 return Ok(Found::Samples { count: carried, is_whole: false });
             }
-            if self.ended {
-                self.ended = false;
+            if std::mem::take(&mut self.at_border) {
+                // Those before the border are gone, and with them what was missing before them.
+                self.gap = self.gap_behind.take();
+            }
+            if std::mem::take(&mut self.ended) {
                 return Ok(Found::End);
             }
-            self.at_border = false;
             if self.source.held.is_none() {
                 match self.source.subscriber.take(wait)? {
                     Received::Empty => return Ok(Found::Nothing),
@@ -208,14 +210,15 @@ impl<T: Sample> Windowed<T> {
     /// A packet has come.
     fn hold(&mut self, taken: Taken) {
         if let Some(mut gap) = taken.gap {
+            self.at_border = self.carried.len() > 0;
+            let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
             // Of several gaps without a sample in between, the sum is missing.
-            if let Some(before) = self.gap {
+            if let Some(before) = place {
                 gap.first = before.first;
                 gap.packets = gap.packets.saturating_add(before.packets);
                 gap.samples = gap.samples.saturating_add(before.samples);
             }
-            self.gap = Some(gap);
-            self.at_border = true;
+            *place = Some(gap);
         }
         self.source.hold(taken);
         if self.source.rest().is_empty() {
