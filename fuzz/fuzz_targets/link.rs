@@ -1,5 +1,5 @@
 //! From the bytes that senders put on their sockets to the packets that a port gives: stream descriptions, gaps,
-//! ends, senders that vanish and come again, under each overflow policy.
+//! ends, packets in pieces, senders that vanish and come again, under each overflow policy.
 #![no_main]
 #![allow(missing_docs)] // made by the macro
 
@@ -89,8 +89,35 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 header.sample_index = choices.number();
                 header.sent_ns = choices.number();
                 header.time_ns = choices.number() as i64;
+                header.flags = choices.byte() % 5;
                 let length = usize::from(choices.byte());
                 let _ = socket.write_all(&frame(&header, choices.bytes(length)));
+                *sequence = sequence.wrapping_add(1);
+            }
+            12 | 13 => {
+                // A packet in pieces, sound unless it is spoilt, or not finished.
+                let (pieces, spoilt) = (choices.byte() % 6 + 2, choices.byte());
+                let mut offset = 0;
+                for piece in 0..pieces {
+                    let payload = vec![action; usize::from(choices.byte() % 64)];
+                    let mut header = header(*sequence, Kind::Data, 0);
+                    header.flags = u8::from(piece + 1 < pieces) | u8::from(piece > 0) << 1;
+                    header.sample_index = offset;
+                    offset += payload.len() as u64;
+                    if piece == spoilt >> 3 {
+                        match spoilt & 7 {
+                            0 => header.flags = choices.byte() % 5,
+                            1 => header.sample_index = choices.number(),
+                            2 => header.sequence = choices.number(),
+                            3 => header.kind = choices.byte() % 5,
+                            4 => header.stream = 1,
+                            5 => continue,
+                            6 => break,
+                            _ => receive(&mut subscriber, &mut seen),
+                        }
+                    }
+                    let _ = socket.write_all(&frame(&header, &payload));
+                }
                 *sequence = sequence.wrapping_add(1);
             }
             _ => {

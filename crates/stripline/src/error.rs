@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::link::LinkOptions;
+
 /// Shorthand used throughout the crate.
 ///
 /// ```
@@ -32,7 +34,7 @@ pub enum Error {
         /// The connection that has no room.
         connection: String,
     },
-    /// The packet is larger than the connection's buffer allows.
+    /// The packet is larger than any may be, or than one that is sent without waiting.
     TooLarge {
         /// Bytes of the packet.
         bytes: usize,
@@ -128,10 +130,13 @@ impl fmt::Display for Error {
         match self {
             Self::Stopped => f.write_str("stopped on request"),
             Self::Full { connection } => write!(f, "connection {connection} is full"),
+            Self::TooLarge { bytes, bytes_max } if *bytes_max >= LinkOptions::PACKET_MAX => {
+                write!(f, "a packet of {bytes} bytes is too large: one has at most {bytes_max}")
+            }
             Self::TooLarge { bytes, bytes_max } => write!(
                 f,
-                "a packet of {bytes} bytes does not fit: this connection takes up to {bytes_max}; send \
-                 smaller packets or raise the connection's `buffer`"
+                "{bytes} bytes do not go in one piece: this connection takes up to {bytes_max}; send a packet with \
+                 `send`, which waits and splits it, or raise the connection's `buffer`"
             ),
             Self::Ejected { connection, depth } => write!(
                 f,

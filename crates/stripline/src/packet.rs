@@ -20,7 +20,12 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// | 40 | 4 | `length` |
 /// | 44 | 2 | `stream` |
 /// | 46 | 1 | `kind` |
-/// | 47 | 1 | `flags` (zero) |
+/// | 47 | 1 | `flags` |
+///
+/// A packet that is larger than a frame may be travels in pieces: [`Header::MORE`] says that another piece follows,
+/// [`Header::CONTINUED`] that it is not the first. All pieces have the packet's `sequence`; the first has all that is
+/// said of the packet, and in the others `sample_index` is the piece's offset in the packet, in bytes. `length` is
+/// always that of the frame. Other flags, and flags on what is no packet, are refused.
 ///
 /// ```
 /// assert_eq!(stripline::packet::HEADER_BYTES, 48);
@@ -38,17 +43,22 @@ pub struct Header {
     pub intended_ns: u64,
     /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
     pub sent_ns: u64,
-    /// Bytes of the payload.
+    /// Bytes of this frame's payload.
     pub length: u32,
     /// Which of the sender's streams the packet belongs to.
     pub stream: u16,
     /// A [`Kind`].
     pub kind: u8,
-    /// Zero; reserved.
+    /// [`Header::MORE`], [`Header::CONTINUED`], both or none.
     pub flags: u8,
 }
 
 impl Header {
+    /// Flag: another piece of the same packet follows.
+    pub const MORE: u8 = 1;
+    /// Flag: not the first piece of its packet.
+    pub const CONTINUED: u8 = 2;
+
     /// The header at the start of a frame; `None` when the frame is too short.
     ///
     /// ```
@@ -62,6 +72,18 @@ impl Header {
     /// ```
     pub fn read(frame: &[u8]) -> Option<Self> {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
+    }
+
+    /// Whether the frame goes on with a packet that an earlier one began.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.flags & Self::CONTINUED != 0
+    }
+
+    /// The number of the packet that is due once this frame has been taken: a packet of which pieces are missing
+    /// is still due.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        let completes = self.kind == Kind::Data as u8 && self.flags & Self::MORE == 0;
+        self.sequence.wrapping_add(u64::from(completes))
     }
 }
 

@@ -11,7 +11,9 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Inlet, Next, Stop, Wait};
 
-use super::{ConnectionStats, Delivery, Lent, LinkOptions, Mailbox, Overflow, Spinner, WaitStrategy};
+use super::{
+    ConnectionStats, Delivery, Joined, Joiner, Lent, LinkOptions, Mailbox, Overflow, Spinner, WaitStrategy,
+};
 
 /// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
 const LOOKS_PER_CHECK: u32 = 1024;
@@ -74,6 +76,7 @@ struct Origin {
     /// What a gap found now is due to, other than the policy.
     resuming: bool,
     gap: Option<Gap>,
+    joiner: Joiner,
     ended: bool,
 }
 
@@ -285,7 +288,7 @@ impl Incoming {
         let (origin, sample_bytes) = (&mut self.origins[index], self.sample_bytes);
         loop {
             let Some(inlet) = &mut origin.inlet else { return origin.failure().map_or(Ok(None), Err) };
-            let (header, payload) = match inlet.try_next() {
+            let (mut header, mut payload) = match inlet.try_next() {
                 Ok(Next::Empty) => return Ok(None),
                 Ok(Next::Gone) => {
                     origin.die();
@@ -304,8 +307,18 @@ impl Incoming {
                     return Err(error);
                 }
             };
+            let received = inlet.received_ns();
+            if origin.joiner.concerns(&header) {
+                match origin.join(&header, payload) {
+                    Ok(Some(whole)) => (header, payload) = whole,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        origin.lose();
+                        return Err(error);
+                    }
+                }
+            }
             if header.kind == Kind::Data as u8 {
-                let received = inlet.received_ns();
                 let samples = sample_bytes.map_or(1, |bytes| payload.bytes() / bytes);
                 return Ok(Some(origin.take(index, header, payload, samples, received)));
             }
@@ -370,6 +383,7 @@ impl Incoming {
                 expected_sample: None,
                 resuming: false,
                 gap: None,
+                joiner: Joiner::new(false),
                 ended: false,
             });
             self.origins.len() - 1
@@ -421,6 +435,7 @@ impl Origin {
         self.expected = None;
         self.expected_sample = None;
         self.streams.clear();
+        self.joiner.forget();
         self.inlet = Some(inlet);
     }
 
@@ -471,19 +486,52 @@ impl Origin {
     fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
-            let (header, text) = match inlet.try_next()? {
+            let (header, payload) = match inlet.try_next()? {
                 Next::Empty => return Ok(false),
                 Next::Gone => {
                     self.die();
                     continue;
                 }
                 Next::Frame(frame) => match parse(frame) {
-                    Ok((header, _)) if header.kind == Kind::Data as u8 => return Ok(true),
-                    Ok((header, text)) => (header, text.to_vec()),
+                    Ok((header, payload)) => (header, Lent::new(payload)),
                     Err(deed) => return Err(Error::misbehaved(&self.name, deed)),
                 },
             };
+            let is_packet = header.kind == Kind::Data as u8;
+            // The last piece stays where it is, for who takes the packet.
+            let is_before = header.flags & Header::MORE != 0 || !is_packet;
+            if is_before && self.joiner.concerns(&header) && self.join(&header, payload)?.is_none() {
+                continue;
+            }
+            if is_packet {
+                return Ok(true);
+            }
+            // SAFETY: just lent, and nothing has been asked of the transport since.
+            let text = unsafe { payload.get::<u8>() }.to_vec();
             self.obey(&header, &text)?;
+        }
+    }
+
+    /// Deals with a frame that is a piece of a packet, or comes after some: the packet that is whole with it, which
+    /// is then still to be released.
+    #[cold]
+    fn join(&mut self, header: &Header, piece: Lent) -> Result<Option<(Header, Lent)>> {
+        if !header.is_continued() {
+            // A packet that does not become whole is missed, too.
+            self.begin(header);
+        }
+        // SAFETY: just lent, and nothing has been asked of the transport since.
+        let bytes = unsafe { piece.get::<u8>() };
+        match self.joiner.add(header, bytes) {
+            Ok(Joined::Alone) => Ok(Some((*header, piece))),
+            Ok(Joined::Whole) => Ok(Some((self.joiner.header(), Lent::new(self.joiner.payload())))),
+            Ok(Joined::Piece) => {
+                if let Some(inlet) = &mut self.inlet {
+                    inlet.release();
+                }
+                Ok(None)
+            }
+            Err(deed) => Err(Error::misbehaved(&self.name, deed)),
         }
     }
 

@@ -5,15 +5,18 @@ mod borrowed;
 mod discard;
 mod histogram;
 mod incoming;
+mod joiner;
 mod mailbox;
 mod options;
 mod outgoing;
 mod sampler;
+mod splitter;
 mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
 pub(crate) use incoming::{Incoming, Outcome, Taken, Terms};
+pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Scope};
 pub(crate) use outgoing::{Outgoing, Stamp};

@@ -24,7 +24,8 @@ pub struct LinkOptions {
     /// When a send returns.
     pub scope: Scope,
     /// Bytes of the sending port's shared ring, a power of two in
-    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet with its headers fits in half of it.
+    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet that fits with its headers in half of it
+    /// is written in place and sent in one piece, a larger one in several.
     pub buffer: u32,
     /// How the receiving port waits for packets, and the sending port for room. A port with several connections
     /// does as the busiest of them says.
@@ -46,6 +47,12 @@ impl LinkOptions {
     pub const BUFFER_MIN: u32 = 4096;
     /// The largest ring, in bytes.
     pub const BUFFER_MAX: u32 = 1 << 30;
+    /// The largest packet, in bytes, whatever the ring.
+    ///
+    /// ```
+    /// assert_eq!(stripline::link::LinkOptions::PACKET_MAX, 1 << 30);
+    /// ```
+    pub const PACKET_MAX: usize = 1 << 30;
 
     /// Checks the numbers.
     ///

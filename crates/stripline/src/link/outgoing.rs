@@ -7,7 +7,9 @@ use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Outlet, Stop, Wait};
 
+use super::LinkOptions;
 use super::sampler::{Sampler, Sampling};
+use super::splitter::{Piece, Splitter, pieces};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. It is also repeated after
 /// every quarter of a ring: whatever a receiver that was overtaken still finds there, a description is near.
@@ -33,6 +35,7 @@ pub(crate) struct Outgoing {
     /// Bytes of packets since the last description.
     undescribed: usize,
     sampler: Sampler,
+    splitter: Splitter,
     stop: Stop,
     finished: bool,
     /// Taken back when the port is gone.
@@ -60,6 +63,7 @@ impl Outgoing {
             described: false,
             undescribed: 0,
             sampler: Sampler::new(sampling),
+            splitter: Splitter::default(),
             stop,
             finished: false,
             offer: None,
@@ -94,8 +98,8 @@ impl Outgoing {
         }
     }
 
-    /// The largest payload, in bytes.
-    pub(crate) fn payload_max(&self) -> usize {
+    /// The largest payload that goes in one frame, in bytes.
+    pub(crate) fn frame_payload_max(&self) -> usize {
         self.outlets.iter().map(|o| o.frame_max()).min().unwrap_or(0).saturating_sub(HEADER_BYTES)
     }
 
@@ -134,26 +138,85 @@ impl Outgoing {
         if self.stop.is_stopped() {
             return Err(Error::Stopped);
         }
+        let max = self.frame_payload_max();
+        if payload > max {
+            return self.reserve_large(payload, max, wait);
+        }
+        // A loan may have been forgotten, which gives nothing back.
+        self.splitter.set_holds(false);
+        self.prepare(max, wait)?;
+        let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
+        Ok(&mut frame[HEADER_BYTES..][..payload])
+    }
+
+    /// A place for a packet that goes in pieces. It is nobody's but the port's own: all waiting comes with `send`.
+    #[cold]
+    fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<&mut [u8]> {
+        // Without waiting, all receivers get a packet or none; nobody knows this of several frames in advance.
+        let bytes_max = if matches!(wait, Wait::Never) { max } else { LinkOptions::PACKET_MAX };
+        if payload > bytes_max {
+            return Err(Error::TooLarge { bytes: payload, bytes_max });
+        }
+        Ok(self.splitter.place(payload))
+    }
+
+    /// What comes before every packet: newcomers, and the description of its stream.
+    fn prepare(&mut self, max: usize, wait: Wait) -> Result<()> {
         self.admit();
-        let max = self.payload_max();
         let due = self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > max / 2;
         let repeat = due && self.outlets.iter().any(|o| o.is_lossy());
         if !self.described || repeat {
             self.describe(wait)?;
         }
-        if payload > max {
-            return Err(Error::TooLarge { bytes: payload, bytes_max: max });
-        }
-        let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
-        Ok(&mut frame[HEADER_BYTES..][..payload])
+        Ok(())
     }
 
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
-        let sample_index = stamp.sample_index.unwrap_or(self.sample_index);
-        let header = Header {
+        if self.splitter.holds() {
+            return self.send_large(payload, samples, stamp, wait);
+        }
+        let header = self.header(payload, stamp);
+        self.put(&header, payload, wait)?;
+        self.sent(&header, payload, samples);
+        Ok(())
+    }
+
+    /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
+    /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
+    #[cold]
+    fn send_large(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
+        self.splitter.set_holds(false);
+        let max = self.frame_payload_max();
+        self.prepare(max, wait)?;
+        let header = self.header(payload, stamp);
+        for piece in pieces(payload, max) {
+            if let Err(error) = self.put_piece(&header, piece, wait) {
+                if piece.offset > 0 {
+                    self.sent(&header, payload, samples);
+                }
+                return Err(error);
+            }
+        }
+        self.sent(&header, payload, samples);
+        Ok(())
+    }
+
+    fn put_piece(&mut self, header: &Header, piece: Piece, wait: Wait) -> Result<()> {
+        let frame = self.outlets[0].reserve(HEADER_BYTES + piece.bytes, wait)?;
+        frame[HEADER_BYTES..][..piece.bytes].copy_from_slice(self.splitter.bytes(piece));
+        let mut header = Header { length: piece.bytes as u32, flags: piece.flags, ..*header };
+        if header.is_continued() {
+            header.sample_index = piece.offset as u64;
+        }
+        self.put(&header, piece.bytes, wait)
+    }
+
+    /// That of the next packet.
+    fn header(&mut self, payload: usize, stamp: Stamp) -> Header {
+        Header {
             sequence: self.sequence,
-            sample_index,
+            sample_index: stamp.sample_index.unwrap_or(self.sample_index),
             time_ns: stamp.time_ns,
             intended_ns: stamp.intended_ns,
             sent_ns: self.sampler.stamp(),
@@ -161,15 +224,22 @@ impl Outgoing {
             stream: self.stream,
             kind: Kind::Data as u8,
             flags: 0,
-        };
-        self.put(&header, payload, wait)?;
+        }
+    }
+
+    fn sent(&mut self, header: &Header, payload: usize, samples: u64) {
         self.sequence += 1;
         self.undescribed = self.undescribed.saturating_add(payload);
-        self.sample_index = sample_index + samples;
-        Ok(())
+        self.sample_index = header.sample_index + samples;
+    }
+
+    /// Whether the packet being written will go in pieces, so that the transports know nothing of it yet.
+    pub(crate) fn holds_large(&self) -> bool {
+        self.splitter.holds()
     }
 
     pub(crate) fn cancel(&mut self) {
+        self.splitter.set_holds(false);
         self.outlets[0].cancel();
     }
 
@@ -191,7 +261,7 @@ impl Outgoing {
     fn describe(&mut self, wait: Wait) -> Result<()> {
         let text = serde_json::to_vec(&*self.info)
             .map_err(|e| Error::failed(format!("stream `{}`: {e}", self.info.id)))?;
-        let max = self.payload_max().min(StreamInfo::ENCODED_MAX);
+        let max = self.frame_payload_max().min(StreamInfo::ENCODED_MAX);
         if text.len() > max {
             return Err(Error::TooLarge { bytes: text.len(), bytes_max: max });
         }

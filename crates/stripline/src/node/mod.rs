@@ -9,6 +9,7 @@ pub(crate) mod rendezvous;
 mod subscriber;
 mod topics;
 mod wait;
+mod window;
 
 pub use message::{Message, MessagePublisher, MessageSubscriber};
 pub use node::Node;
@@ -16,3 +17,4 @@ pub use publisher::{Input, Loan, Output, Publisher};
 pub use subscriber::{Packet, Received, Subscriber};
 pub use topics::{TopicOptions, Topics};
 pub use wait::{Waitable, wait_any};
+pub use window::{Window, Windowed};

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{LentMut, Outgoing, Stamp};
+use crate::link::{LentMut, LinkOptions, Outgoing, Stamp};
 use crate::packet::StreamInfo;
 use crate::payload::Sample;
 use crate::transport::Wait;
@@ -105,24 +105,41 @@ impl<T: Sample> Publisher<T> {
         Ok(true)
     }
 
-    /// The most samples that a packet can have.
+    /// The most samples that a packet can have: [`LinkOptions::PACKET_MAX`] bytes of them.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
     /// let mut publisher = node.publisher::<f32>("levels")?;
     /// assert_eq!(publisher.receivers(), 0);
     /// assert_eq!((publisher.name(), publisher.sequence()), ("levels", 0));
-    /// let too_many = vec![0.0; publisher.samples_max() + 1];
-    /// assert!(matches!(publisher.send(&too_many), Err(stripline::Error::TooLarge { .. })));
+    /// let too_many = publisher.samples_max() + 1;
+    /// assert!(matches!(publisher.loan(too_many), Err(stripline::Error::TooLarge { .. })));
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn samples_max(&self) -> usize {
-        self.outgoing.as_ref().map_or(0, Outgoing::payload_max) / size_of::<T>()
+        LinkOptions::PACKET_MAX / size_of::<T>()
+    }
+
+    /// The most samples that a packet can have to go in one piece: it is written in place, and
+    /// [`Publisher::try_loan`] and [`Publisher::try_send`] take it. A little less than half of the smallest `buffer`
+    /// among the port's transports. A larger packet is written to memory of the port and copied once more.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let many = vec![0.0; publisher.in_place_samples_max() + 1];
+    /// let refusal = publisher.try_send(&many).unwrap_err();
+    /// assert!(refusal.to_string().contains("`send`"));
+    /// publisher.send(&many)?;
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn in_place_samples_max(&self) -> usize {
+        self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / size_of::<T>()
     }
 
     /// Describes the samples that follow. Receivers find it with every packet; it is sent once, and again for
-    /// those who come later. One whose JSON is larger than [`StreamInfo::ENCODED_MAX`] or than a packet may be
-    /// makes the next send fail with [`Error::TooLarge`].
+    /// those who come later. One whose JSON is larger than [`StreamInfo::ENCODED_MAX`] or does not go in one
+    /// piece makes the next send fail with [`Error::TooLarge`].
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -143,8 +160,14 @@ impl<T: Sample> Publisher<T> {
     /// are not copied again. Blocks while a receiver that blocks has no room. What is in the place at first is
     /// unspecified.
     ///
+    /// More than [`Publisher::in_place_samples_max`] samples are written to memory of the port, which it keeps for
+    /// the next such packet. They go in pieces, and all waiting comes with [`Loan::send`]: a packet that does not
+    /// fit a ring or a socket's buffer gets through while its receivers take it. Receivers see one packet. One that
+    /// drops packets and is overtaken in the middle of it loses the whole packet; over `inproc` and `shm`, give the
+    /// connection a `buffer` of four such packets, or it may get none.
+    ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Stopped`] when the component is asked to stop; what the
+    /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component is asked to stop; what the
     /// transport reports.
     pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_within(samples, Wait::FOREVER)
@@ -153,7 +176,9 @@ impl<T: Sample> Publisher<T> {
     /// As [`Publisher::loan`], without waiting.
     ///
     /// # Errors
-    /// [`Error::Full`] when a receiver that blocks has no room; otherwise as [`Publisher::loan`].
+    /// [`Error::Full`] when a receiver that blocks has no room; [`Error::TooLarge`] above
+    /// [`Publisher::in_place_samples_max`], because nobody can say in advance whether several pieces would find
+    /// room; otherwise as [`Publisher::loan`].
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_within(samples, Wait::Never)
     }
@@ -219,7 +244,7 @@ impl<T: Sample> Publisher<T> {
     fn loan_within(&mut self, samples: usize, wait: Wait) -> Result<Loan<'_, T>> {
         let bytes = samples
             .checked_mul(size_of::<T>())
-            .ok_or(Error::TooLarge { bytes: usize::MAX, bytes_max: self.samples_max() * size_of::<T>() })?;
+            .ok_or(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX })?;
         let link = self.link();
         let place = LentMut::new::<T>(link.reserve(bytes, wait)?);
         Ok(Loan { link, place, samples, stamp: Stamp::default(), wait, sent: false, of: PhantomData })
@@ -313,10 +338,12 @@ impl<T: Sample> Loan<'_, T> {
     }
 
     /// Sends the packet. Blocks, if the loan may, while a receiver that blocks over another transport has no
-    /// room.
+    /// room, and a packet in pieces also while one over the first has none.
     ///
     /// # Errors
-    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`].
+    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. When a packet in pieces fails after the first of
+    /// them, its number is used up: receivers drop what they have of it and report it as lost
+    /// ([`GapReason::Transport`](crate::GapReason::Transport)) with what comes next.
     pub fn send(mut self) -> Result<()> {
         self.sent = true;
         self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
@@ -343,7 +370,10 @@ impl<T: Sample> Loan<'_, T> {
     pub fn send_like<U: Sample>(mut self, packet: &Packet<'_, U>) -> Result<()> {
         self.stamp.sample_index = Some(packet.sample_index());
         self.stamp.time_ns = packet.time_ns();
-        if !self.link.follows(packet.stream()) {
+        if self.link.holds_large() {
+            // The transports have nothing of it yet: its description goes ahead by itself.
+            self.link.set_stream(packet.stream());
+        } else if !self.link.follows(packet.stream()) {
             // The description goes ahead of the packet, in the place that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();

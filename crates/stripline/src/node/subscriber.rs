@@ -11,6 +11,8 @@ use crate::packet::{Gap, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
+use super::Windowed;
+
 /// Receives packets of samples from every sender of a topic or input port.
 ///
 /// A subscriber belongs to one thread at a time; it lends one packet at a time.
@@ -144,7 +146,36 @@ impl<T: Sample> Subscriber<T> {
         self.incoming.gap_at_end()
     }
 
+    /// The same samples in windows of any size, across the borders of packets.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<i16>("audio")?;
+    /// let mut audio = node.subscriber::<i16>("audio")?.windowed();
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.send(&[1, 2, 3])?;
+    /// publisher.send(&[4, 5, 6])?;
+    /// let window = audio.window(4)?.expect("four samples");
+    /// assert_eq!(*window, [1, 2, 3, 4]);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn windowed(self) -> Windowed<T> {
+        Windowed::new(self)
+    }
+
     fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
+        Ok(match self.take(wait)? {
+            Received::Empty => Received::Empty,
+            Received::Ended => Received::Ended,
+            Received::Packet(taken) => {
+                Received::Packet(Packet { incoming: &mut self.incoming, taken, of: PhantomData })
+            }
+        })
+    }
+
+    /// The next packet, to be given back by `incoming`. Size and alignment of its payload suit `T`.
+    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Taken>> {
         match self.incoming.receive(wait)? {
             Outcome::Nothing => Ok(Received::Empty),
             Outcome::Ended => Ok(Received::Ended),
@@ -159,7 +190,7 @@ impl<T: Sample> Subscriber<T> {
                     }
                     taken.payload = self.incoming.realign(taken.payload);
                 }
-                Ok(Received::Packet(Packet { incoming: &mut self.incoming, taken, of: PhantomData }))
+                Ok(Received::Packet(taken))
             }
         }
     }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::{Connect, Inlet, Next};
 use crate::error::{Error, Result};
-use crate::link::Overflow;
+use crate::link::{Joined, Joiner, Overflow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -165,6 +165,7 @@ impl Drop for Pump {
 impl Shared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
         let mut progress = Progress::default();
+        let mut joiner = Joiner::new(true);
         let end = loop {
             // Relaxed: a late look costs one more frame. The bell wakes whoever sleeps.
             if self.over.load(Ordering::Relaxed) {
@@ -172,8 +173,11 @@ impl Shared {
             }
             match inlet.try_next() {
                 Ok(Next::Frame(frame)) => {
-                    if self.beginning.get().is_none() {
-                        let first = Header::read(frame).map(|header| (header.sequence, header.sample_index));
+                    let header = Header::read(frame);
+                    // The middle of a packet says nothing of where it starts.
+                    let starts = header.is_none_or(|header| !header.is_continued());
+                    if starts && self.beginning.get().is_none() {
+                        let first = header.map(|header| (header.sequence, header.sample_index));
                         let first_sent = inlet.first_sent().or(first);
                         progress.next = first_sent.map(|first| first.0);
                         let beginning = Beginning { resume_from: inlet.resume_from(), first_sent };
@@ -181,7 +185,12 @@ impl Shared {
                         let _ = self.beginning.set(beginning);
                         continue;
                     }
-                    let outcome = self.accept(frame, &mut progress);
+                    let outcome = match joiner.add_frame(frame) {
+                        Ok(Joined::Alone) => self.accept(frame, &mut progress),
+                        Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
+                        Ok(Joined::Piece) => Ok(()),
+                        Err(deed) => Err(Error::misbehaved(&self.connection, deed)),
+                    };
                     inlet.release();
                     if let Err(error) = outcome {
                         break Err(error);

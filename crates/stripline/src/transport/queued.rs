@@ -53,6 +53,10 @@ struct Queue {
     frames: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     sending: bool,
+    /// Packets waiting: the pieces of one count once.
+    packets: usize,
+    /// Whether another piece of the packet queued last is to come.
+    open: bool,
     receivers: usize,
     /// Somebody asks how many receivers there are.
     asked: bool,
@@ -135,7 +139,7 @@ impl Outlet for Queued {
         }
         let depth = self.shared.depth;
         // One more than packets: the description of the stream may wait before them.
-        drop(self.wait_for(wait, |queue| queue.frames.len() <= depth)?);
+        drop(self.wait_for(wait, |queue| queue.open || queue.packets <= depth)?);
         self.frame.grow(bytes);
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
@@ -145,7 +149,12 @@ impl Outlet for Queued {
     }
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
+        let header = Header::read(self.frame.bytes());
         let mut queue = self.shared.queue();
+        queue.packets += usize::from(header.is_none_or(|header| !header.is_continued()));
+        queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
+        // The thread looks for newcomers before it sends, but must not between two pieces of a packet.
+        queue.asked = false;
         let mut copy = queue.spare.pop().unwrap_or_default();
         copy.extend_from_slice(&self.frame.bytes()[..bytes]);
         queue.frames.push_back(copy);
@@ -188,6 +197,8 @@ impl Shared {
                     }
                     if let Some(frame) = queue.frames.pop_front() {
                         queue.sending = true;
+                        let starts = Header::read(&frame).is_none_or(|header| !header.is_continued());
+                        queue.packets -= usize::from(starts);
                         break frame;
                     }
                     if std::mem::take(&mut queue.asked) {
@@ -219,8 +230,12 @@ fn send(
     frame: &[u8],
     newcomers: &mut bool,
 ) -> Result<()> {
+    let header = Header::read(frame);
+    if header.is_some_and(|header| header.is_continued()) {
+        return put(outlet, frame);
+    }
     *newcomers |= outlet.admit();
-    if Header::read(frame).is_some_and(|header| header.kind == Kind::Stream as u8) {
+    if header.is_some_and(|header| header.kind == Kind::Stream as u8) {
         *described = Some(frame.to_vec());
         *newcomers = false;
     }

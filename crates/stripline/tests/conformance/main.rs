@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
+mod large;
 mod model;
 mod order;
 mod overflow;
@@ -20,6 +21,7 @@ mod support;
 mod topology;
 mod trust;
 mod trust_network;
+mod windows;
 
 /// One test per rule. `apart`: in a process of its own, because it looks at the process's descriptors or threads.
 macro_rules! rules_of {
@@ -28,7 +30,7 @@ macro_rules! rules_of {
             order here: [
                 order_is_kept,
                 every_sample_type_travels,
-                the_largest_packet_fits_and_one_sample_more_is_refused,
+                the_largest_packet_in_one_piece_fits,
                 end_of_stream_comes_last_once_and_stays,
                 end_of_stream_comes_without_packets,
                 end_of_stream_comes_from_a_dropped_publisher,
@@ -40,6 +42,20 @@ macro_rules! rules_of {
                 forwarded_packets_keep_stream_and_stamps,
                 messages_round_trip,
                 a_message_of_another_type_is_a_decode_error,
+            ]
+            large here: [
+                large_packets_travel_whole_among_small_ones,
+                the_smallest_ring_carries_the_largest_packets,
+                messages_may_be_large,
+                what_goes_in_pieces_is_not_tried,
+                large_packets_are_forwarded,
+                wait_any_waits_for_the_whole_packet,
+                every_policy_takes_large_packets,
+                a_flood_of_packets_larger_than_the_ring_is_counted_to_the_last,
+                none_queues_large_packets_whole,
+                a_packet_given_up_is_reported_as_lost,
+                a_sender_killed_in_a_packet_leaves_nothing_of_it,
+                a_receiver_killed_in_a_packet_misses_it,
             ]
             scope here: [
                 none_returns_while_the_receiver_does_not_read,
@@ -115,6 +131,11 @@ macro_rules! rules_of {
                 packets_and_bytes_are_exact,
                 losses_add_up,
                 every_connection_is_counted_by_itself,
+            ]
+            windows here: [
+                any_windows_match_the_model,
+                windows_begin_anew_behind_a_gap,
+                windows_keep_what_has_come,
             ]
             model here: [
                 any_sequence_of_operations_matches_the_model,

@@ -118,10 +118,10 @@ impl Model {
     }
 
     fn perform(&mut self, node: &Node, operation: &Operation) {
-        use Operation::{Loan, Send, SendTooMuch, TrySend};
+        use Operation::{Loan, Send, TrySend};
         let samples = |count: usize, sequence: u64| vec![sequence as u16; count];
         let had_room = self.has_room();
-        if matches!(operation, Send(_) | TrySend(_) | SendTooMuch | Loan { .. }) {
+        if matches!(operation, Send(_) | TrySend(_) | Loan { .. }) {
             self.describe();
         }
         match *operation {
@@ -143,11 +143,8 @@ impl Model {
                 }
             }
             Operation::SendTooMuch => {
-                let samples = vec![0; self.publisher.samples_max() + 1];
-                let outcome = self.publisher.try_send(&samples);
-                // A description that is due goes first, and may find no room.
-                assert!(matches!(outcome, Err(Error::TooLarge { .. } | Error::Full { .. })));
-                self.described &= had_room;
+                let samples = vec![0; self.publisher.in_place_samples_max() + 1];
+                assert!(matches!(self.publisher.try_send(&samples), Err(Error::TooLarge { .. })));
             }
             Operation::Loan { samples: count, sent } => {
                 let samples = samples(count, self.sequence);

@@ -13,7 +13,7 @@ pub fn order_is_kept(transport: &'static str) {
     const PACKETS: u64 = 2000;
     let node = node(transport, "buffer = 65536");
     let (mut publisher, mut subscriber) = pair::<u32>(&node, "numbers");
-    let max = publisher.samples_max();
+    let max = publisher.in_place_samples_max();
     // The sizes that a packet of that number has: none, one, the most, and anything between.
     let size = move |sequence: u64| match sequence % 50 {
         0 => 0,
@@ -70,7 +70,7 @@ fn travels<T: Sample + PartialEq + std::fmt::Debug>(transport: &'static str, sam
     }
 }
 
-pub fn the_largest_packet_fits_and_one_sample_more_is_refused(transport: &'static str) {
+pub fn the_largest_packet_in_one_piece_fits(transport: &'static str) {
     let node = node(transport, "buffer = 16384");
     let (mut bytes, mut byte_receiver) = pair::<u8>(&node, "bytes");
     largest(&mut bytes);
@@ -82,13 +82,13 @@ pub fn the_largest_packet_fits_and_one_sample_more_is_refused(transport: &'stati
     }
 }
 
-/// Sends the largest packet, is refused a larger one, and sends a small one, which has the next number.
+/// Sends the largest packet that is not split, without waiting, is refused a larger one, and sends a small one.
 fn largest<T: Sample>(publisher: &mut Publisher<T>) {
-    let (max, each) = (publisher.samples_max(), size_of::<T>());
-    publisher.send(&vec![T::zeroed(); max]).unwrap();
+    let (max, each) = (publisher.in_place_samples_max(), size_of::<T>());
+    publisher.try_send(&vec![T::zeroed(); max]).unwrap();
     for error in [
-        publisher.send(&vec![T::zeroed(); max + 1]).unwrap_err(),
         publisher.try_send(&vec![T::zeroed(); max + 1]).unwrap_err(),
+        publisher.try_loan(max + 1).map(drop).unwrap_err(),
     ] {
         let Error::TooLarge { bytes, bytes_max } = error else { panic!("{error}") };
         assert_eq!(bytes, (max + 1) * each);

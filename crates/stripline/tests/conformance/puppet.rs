@@ -206,6 +206,11 @@ impl Stage {
                 }
                 return publisher.sequence().to_string();
             }
+            "send-then-large" => {
+                let publisher = self.publisher.as_mut().unwrap();
+                publisher.send(&[publisher.sequence(); SAMPLES]).unwrap();
+                publisher.send(&vec![publisher.sequence(); number()]).unwrap();
+            }
             "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
             "take" => return self.take(number()),
             "drain" => return self.drain(),

@@ -170,6 +170,14 @@ pub fn await_asleep(process: u32, thread: i32) {
     });
 }
 
+/// Waits until all threads of a process sleep.
+pub fn await_all_asleep(process: u32) {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.for_each(|entry| {
+        await_asleep(process, entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    });
+}
+
 /// The state of a process or thread, from its `stat` file.
 pub fn state(stat: &Path) -> Option<char> {
     let text = std::fs::read_to_string(stat).ok()?;

@@ -261,7 +261,25 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         bytes
     };
+    let flagged = |sequence: u64, offset: u64, flags: u8, length: usize| {
+        let mut bytes = frame(length as u32, 1, &vec![0; length]);
+        bytes[..8].copy_from_slice(&sequence.to_le_bytes());
+        bytes[8..16].copy_from_slice(&offset.to_le_bytes());
+        bytes[47] = flags;
+        bytes
+    };
+    let (begin, go_on, end) = (1, 3, 2);
+    let in_pieces = |second: Vec<u8>| [flagged(5, 0, begin, 8), second].concat();
     let lies = [
+        (flagged(0, 0, 4, 8), "unknown flags 0x04"),
+        (flagged(0, 0, end, 8), "without its beginning"),
+        (flagged(0, 0, begin, 0), "empty piece"),
+        (in_pieces(flagged(5, 16, go_on, 8)), "at byte 16, of which 8 had come"),
+        (in_pieces(flagged(5, 0, go_on, 8)), "at byte 0, of which 8 had come"),
+        (in_pieces(flagged(6, 8, end, 8)), "continued packet 6 without its beginning"),
+        (in_pieces(flagged(5, 0, 0, 8)), "inside packet 5"),
+        (in_pieces(frame(0, 3, &[])), "inside packet 5"),
+        (in_pieces(flagged(5, 8, end, 4)), "12 bytes as samples"),
         (frame(u32::MAX, 1, &[]), "announced a frame of 4294967295 bytes"),
         (frame(0, 9, &[]), "kind 9"),
         (frame(4, 2, b"{no}"), "does not parse"),

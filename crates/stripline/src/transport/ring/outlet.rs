@@ -102,7 +102,7 @@ impl RingOutlet {
             return self.header_at(position).map(|header| header.sequence);
         }
         let newest = self.header_at(self.newest?)?;
-        Some(newest.sequence + u64::from(newest.kind == Kind::Data as u8))
+        Some(newest.next_sequence())
     }
 
     /// The header of the frame that starts there and has not been overwritten.

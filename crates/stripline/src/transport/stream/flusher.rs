@@ -79,13 +79,24 @@ fn run(shared: &Shared, freed: &Doorbell) {
     while !shared.over.load(Ordering::Acquire) {
         jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
         let before = jobs.len();
-        jobs.retain_mut(|job| !job.advance());
+        // What is for the same socket goes one after the other.
+        let mut busy: Vec<Arc<Socket>> = Vec::new();
+        jobs.retain_mut(|job| {
+            if busy.iter().any(|socket| Arc::ptr_eq(socket, &job.socket)) {
+                return true;
+            }
+            let done = job.advance();
+            if !done {
+                busy.push(Arc::clone(&job.socket));
+            }
+            !done
+        });
         if jobs.len() < before {
             freed.ring();
         }
         let mut sleep = Sleep::default();
         sleep.readable(shared.bell.as_fd());
-        jobs.iter().for_each(|job| sleep.writable(job.socket.as_fd()));
+        busy.iter().for_each(|socket| sleep.writable(socket.as_fd()));
         if let Err(error) = sleep.until(None) {
             crate::sys::complain!("stripline: {error}");
             return;

@@ -42,6 +42,8 @@ struct Receiver {
     tail: Option<Arc<Tail>>,
     /// What one that does not block could not be told yet, but must be: the stream and the end.
     postponed: Vec<u8>,
+    /// Whether one that does not block got the beginning of the packet being sent: then it gets all of it.
+    follows: bool,
     /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
     next_sequence: Arc<AtomicU64>,
     dead: bool,
@@ -161,6 +163,33 @@ impl StreamOutlet {
         self.hand_over(index, &rest)
     }
 
+    /// Sends the next piece of a packet to a receiver that does not block: if it got the beginning, it gets the rest,
+    /// too, lest a packet larger than the socket's buffer never arrive. What the socket does not take waits here,
+    /// one packet at most.
+    fn follow_up(&mut self, index: usize, bytes: usize) {
+        let receiver = &mut self.receivers[index];
+        if !receiver.follows {
+            return;
+        }
+        let mut sent = 0;
+        while sent < bytes && receiver.settle() {
+            match (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]) {
+                Ok(written) => sent += written,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    receiver.dead = true;
+                    return;
+                }
+            }
+        }
+        // Relaxed: a hint for the one who comes after it.
+        receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+        if sent < bytes && self.hand_over_from(index, sent, bytes).is_err() {
+            self.receivers[index].dead = true;
+        }
+    }
+
     /// Writes the frame to one receiver as the wait allows.
     fn send_to(&mut self, index: usize, bytes: usize, wait: Wait) -> Result<()> {
         let mut sent = 0;
@@ -218,7 +247,7 @@ impl Receiver {
             // No packet goes before what is postponed: of two descriptions, the older describes nothing.
             Some(Kind::Stream) => self.postponed = frame.to_vec(),
             Some(Kind::End) => self.postponed.extend_from_slice(frame),
-            Some(Kind::Data) | None => {}
+            Some(Kind::Data) | None => self.follows = false,
         }
     }
 }
@@ -274,11 +303,18 @@ impl Outlet for StreamOutlet {
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()> {
         let whole = bytes.next_multiple_of(16);
         self.frame.bytes_mut()[bytes..whole].fill(0);
-        if let Some(header) = Header::read(self.frame.bytes()) {
-            self.next_sequence = header.sequence + u64::from(header.kind == Kind::Data as u8);
+        let header = Header::read(self.frame.bytes());
+        if let Some(header) = header {
+            self.next_sequence = header.next_sequence();
         }
+        let continued = header.is_some_and(|header| header.is_continued());
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
+            if continued && !self.receivers[index].blocks {
+                self.follow_up(index, whole);
+                continue;
+            }
+            self.receivers[index].follows = true;
             if !self.settle(index) {
                 self.receivers[index].postpone(&self.frame.bytes()[..whole]);
                 continue;
@@ -348,6 +384,7 @@ impl Greeter for StreamGreeter {
             blocks: hello.overflow == Overflow::Block,
             tail: None,
             postponed: Vec::new(),
+            follows: false,
             next_sequence,
             dead: false,
         });

@@ -1,0 +1,304 @@
+//! Puts packets together that came in pieces, and believes nothing of what the sender says.
+
+use crate::packet::{HEADER_BYTES, Header, Kind};
+use crate::transport::AlignedBuffer;
+
+use super::LinkOptions;
+
+/// Where a packet's payload starts in the buffer: on a cache line, with its header right before it.
+const PAYLOAD: usize = 64;
+
+/// One connection's packet in pieces. Memory grows with what has arrived, and is kept for the next packet.
+pub(crate) struct Joiner {
+    /// Whether frames may be missing, because the receiver is one that is overtaken.
+    lossy: bool,
+    /// 1 while a packet is open.
+    open: u8,
+    /// That of the first piece; `length`, of what has come.
+    header: Header,
+    buffer: AlignedBuffer,
+    bytes_max: usize,
+}
+
+/// What a frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// Whole by itself.
+    Alone,
+    /// A piece; the packet is not whole yet, or was lost.
+    Piece,
+    /// The last piece: the packet is in the joiner until the next frame.
+    Whole,
+}
+
+impl Joiner {
+    /// For a connection that loses nothing, or one that may lose frames.
+    pub(crate) fn new(lossy: bool) -> Self {
+        let (header, buffer) = (bytemuck::Zeroable::zeroed(), AlignedBuffer::default());
+        Self { lossy, open: 0, header, buffer, bytes_max: LinkOptions::PACKET_MAX }
+    }
+
+    /// Whether [`Joiner::add`] has to see a frame: on the hot path, where packets are small, this is all there is.
+    #[inline]
+    pub(crate) fn concerns(&self, header: &Header) -> bool {
+        header.flags | self.open != 0
+    }
+
+    /// Takes a frame. What has come of a packet whose sender gave it up, as the numbers show, is dropped; it is
+    /// missing in the numbers.
+    ///
+    /// # Errors
+    /// What the sender did wrong.
+    #[cold]
+    pub(crate) fn add(&mut self, header: &Header, piece: &[u8]) -> Result<Joined, String> {
+        let Header { sequence, flags, .. } = *header;
+        if flags & !(Header::MORE | Header::CONTINUED) != 0 {
+            return Err(format!("sent a frame with unknown flags {flags:#04x}"));
+        }
+        if flags != 0 && header.kind != Kind::Data as u8 {
+            return Err(format!("sent a frame of kind {} as a piece of a packet", header.kind));
+        }
+        if flags != 0 && piece.is_empty() {
+            return Err(format!("sent an empty piece of packet {sequence}"));
+        }
+        let open = (self.open == 1).then_some(self.header.sequence);
+        if let Some(open) =
+            open.filter(|open| sequence < *open || sequence == *open && !header.is_continued())
+        {
+            return Err(format!("sent a frame numbered {sequence} inside packet {open}"));
+        }
+        if flags == 0 {
+            self.open = 0;
+            return Ok(Joined::Alone);
+        }
+        if !header.is_continued() {
+            (self.open, self.header) = (1, Header { length: 0, flags: 0, ..*header });
+            return self.append(piece).map(|()| Joined::Piece);
+        }
+        if open != Some(sequence) {
+            self.open = 0;
+            return self.missing(|| format!("continued packet {sequence} without its beginning"));
+        }
+        let (offset, have) = (header.sample_index, u64::from(self.header.length));
+        if offset != have {
+            self.open = 0;
+            let deed = || format!("continued packet {sequence} at byte {offset}, of which {have} had come");
+            return if offset < have { Err(deed()) } else { self.missing(deed) };
+        }
+        if header.stream != self.header.stream {
+            return Err(format!("changed the stream inside packet {sequence}"));
+        }
+        self.append(piece)?;
+        if flags & Header::MORE != 0 {
+            return Ok(Joined::Piece);
+        }
+        self.open = 0;
+        Ok(Joined::Whole)
+    }
+
+    /// As [`Joiner::add`], with a frame as it came. One that is not sound is left to who looks at frames.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn add_frame(&mut self, frame: &[u8]) -> Result<Joined, String> {
+        match Header::read(frame) {
+            Some(header)
+                if self.concerns(&header) && frame.len() == HEADER_BYTES + header.length as usize =>
+            {
+                self.add(&header, &frame[HEADER_BYTES..])
+            }
+            _ => Ok(Joined::Alone),
+        }
+    }
+
+    /// The packet put together last: its header, as if it had come in one frame.
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Its payload.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.buffer.bytes()[PAYLOAD..][..self.header.length as usize]
+    }
+
+    /// Both, as one frame.
+    pub(crate) fn frame(&mut self) -> &[u8] {
+        let bytes = HEADER_BYTES + self.header.length as usize;
+        let frame = &mut self.buffer.bytes_mut()[PAYLOAD - HEADER_BYTES..][..bytes];
+        frame[..HEADER_BYTES].copy_from_slice(bytemuck::bytes_of(&self.header));
+        frame
+    }
+
+    /// Drops what has come of a packet.
+    pub(crate) fn forget(&mut self) {
+        self.open = 0;
+    }
+
+    fn append(&mut self, piece: &[u8]) -> Result<(), String> {
+        let have = self.header.length as usize;
+        if piece.len() > self.bytes_max - have {
+            let (sequence, max) = (self.header.sequence, self.bytes_max);
+            return Err(format!("sent more than {max} bytes as packet {sequence}"));
+        }
+        self.buffer.grow(PAYLOAD + have + piece.len());
+        self.buffer.bytes_mut()[PAYLOAD + have..][..piece.len()].copy_from_slice(piece);
+        // At most `bytes_max`, which is far below what fits.
+        self.header.length += piece.len() as u32;
+        Ok(())
+    }
+
+    fn missing(&self, deed: impl FnOnce() -> String) -> Result<Joined, String> {
+        if self.lossy { Ok(Joined::Piece) } else { Err(deed()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header(sequence: u64, offset: u64, flags: u8, length: usize) -> Header {
+        Header {
+            sequence,
+            sample_index: offset,
+            time_ns: 5,
+            intended_ns: 6,
+            sent_ns: 7,
+            length: length as u32,
+            stream: 8,
+            kind: Kind::Data as u8,
+            flags,
+        }
+    }
+
+    const MORE: u8 = Header::MORE;
+    const LAST: u8 = Header::CONTINUED;
+    const MIDDLE: u8 = Header::MORE | Header::CONTINUED;
+
+    fn add(
+        joiner: &mut Joiner,
+        sequence: u64,
+        offset: u64,
+        flags: u8,
+        piece: &[u8],
+    ) -> Result<Joined, String> {
+        joiner.add(&header(sequence, offset, flags, piece.len()), piece)
+    }
+
+    fn begun(lossy: bool) -> Joiner {
+        let mut joiner = Joiner::new(lossy);
+        assert_eq!(add(&mut joiner, 4, 100, MORE, &[1, 2, 3]), Ok(Joined::Piece));
+        assert_eq!(add(&mut joiner, 4, 3, MIDDLE, &[4]), Ok(Joined::Piece));
+        joiner
+    }
+
+    #[test]
+    fn a_packet_comes_out_as_if_it_had_come_in_one() {
+        let mut joiner = begun(false);
+        assert_eq!(add(&mut joiner, 4, 4, LAST, &[5, 6]), Ok(Joined::Whole));
+        assert_eq!((joiner.header(), joiner.payload()), (header(4, 100, 0, 6), &[1, 2, 3, 4, 5, 6][..]));
+        assert_eq!(joiner.payload().as_ptr().addr() % 64, 0);
+        let frame = joiner.frame();
+        assert_eq!(Header::read(frame), Some(header(4, 100, 0, 6)));
+        assert_eq!(frame[HEADER_BYTES..], [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn every_misdeed_is_named() {
+        let lies: [(u64, u64, u8, &[u8], &str); 9] = [
+            (4, 4, 0x10, &[5], "unknown flags 0x10"),
+            (4, 4, LAST, &[], "empty piece of packet 4"),
+            (3, 4, LAST, &[5], "numbered 3 inside packet 4"),
+            (4, 0, MORE, &[5], "numbered 4 inside packet 4"),
+            (4, 0, 0, &[5], "numbered 4 inside packet 4"),
+            (5, 4, LAST, &[5], "continued packet 5 without its beginning"),
+            (4, 3, LAST, &[5], "continued packet 4 at byte 3, of which 4 had come"),
+            (4, 5, LAST, &[5], "continued packet 4 at byte 5, of which 4 had come"),
+            (4, 4, LAST, &[5; 4093], "sent more than 4096 bytes as packet 4"),
+        ];
+        for (sequence, offset, flags, piece, deed) in lies {
+            let mut joiner = begun(false);
+            joiner.bytes_max = 4096;
+            let told = add(&mut joiner, sequence, offset, flags, piece).unwrap_err();
+            assert!(told.contains(deed), "{told}");
+        }
+        let other = Header { stream: 9, ..header(4, 4, LAST, 1) };
+        assert!(begun(false).add(&other, &[5]).unwrap_err().contains("changed the stream"));
+        let end = Header { kind: Kind::End as u8, ..header(4, 0, 0, 0) };
+        assert!(begun(false).add(&end, &[]).unwrap_err().contains("inside packet 4"));
+        let piece = Header { kind: Kind::Stream as u8, ..header(5, 0, MORE, 1) };
+        assert!(Joiner::new(false).add(&piece, b"{").unwrap_err().contains("kind 2"));
+        assert!(
+            add(&mut Joiner::new(false), 0, 0, LAST, &[1]).unwrap_err().contains("without its beginning")
+        );
+    }
+
+    #[test]
+    fn a_packet_given_up_is_dropped() {
+        for kind in [Kind::Data, Kind::Stream, Kind::End] {
+            let mut joiner = begun(false);
+            let next = Header { kind: kind as u8, ..header(5, 0, 0, 1) };
+            assert!(joiner.concerns(&next));
+            assert_eq!(joiner.add(&next, &[9]), Ok(Joined::Alone));
+            assert!(!joiner.concerns(&header(6, 0, 0, 1)));
+        }
+        let mut joiner = begun(false);
+        assert_eq!(add(&mut joiner, 5, 0, MORE, &[7]), Ok(Joined::Piece));
+        assert_eq!(add(&mut joiner, 5, 1, LAST, &[8]), Ok(Joined::Whole));
+        assert_eq!(joiner.payload(), [7, 8]);
+    }
+
+    proptest! {
+        /// Packets cut anywhere, of which a lossy receiver misses any frames: what comes out is whole and right.
+        #[test]
+        fn what_is_not_whole_does_not_come(
+            packets in proptest::collection::vec((1usize..60, 1usize..20), 1..12),
+            misses in proptest::collection::vec(proptest::bool::weighted(0.2), 1..40),
+        ) {
+            let mut joiner = Joiner::new(true);
+            let mut misses = misses.iter().cycle();
+            for (sequence, (bytes, piece)) in packets.iter().enumerate() {
+                let (sequence, payload) = (sequence as u64, vec![sequence as u8; *bytes]);
+                let (mut outcome, mut missed) = (Joined::Piece, false);
+                for (index, part) in payload.chunks(*piece).enumerate() {
+                    let offset = index * piece;
+                    let more = offset + part.len() < *bytes;
+                    let flags = (u8::from(more) * MORE) | (u8::from(index > 0) * LAST);
+                    if *misses.next().unwrap() {
+                        missed = true;
+                    } else {
+                        outcome = add(&mut joiner, sequence, offset as u64, flags, part).unwrap();
+                    }
+                }
+                match outcome {
+                    Joined::Whole => {
+                        prop_assert!(!missed);
+                        prop_assert_eq!(joiner.payload(), &payload[..]);
+                    }
+                    Joined::Alone => prop_assert!(bytes <= piece && !missed),
+                    Joined::Piece => prop_assert!(missed),
+                }
+            }
+        }
+
+        /// Whatever comes, it is an answer and not a panic, and no more is kept than has come.
+        #[test]
+        fn anything_may_come(
+            frames in proptest::collection::vec((0u64..3, 0u64..20, 0u8..6, 0usize..9, 0u8..5), 0..60),
+            lossy in any::<bool>(),
+        ) {
+            let mut joiner = Joiner::new(lossy);
+            let mut came = 0;
+            for (sequence, offset, flags, length, kind) in frames {
+                came += length;
+                let header = Header { kind, ..header(sequence, offset, flags, length) };
+                match joiner.add(&header, &vec![1; length]) {
+                    Ok(Joined::Whole) => prop_assert!(joiner.payload().len() <= came),
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}

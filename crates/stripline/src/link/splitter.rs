@@ -1,0 +1,145 @@
+//! Takes packets apart that are larger than a frame may be.
+
+use crate::packet::Header;
+use crate::transport::AlignedBuffer;
+
+/// Where a sending port keeps a large packet until it is sent; the memory is kept for the next one.
+#[derive(Default)]
+pub(super) struct Splitter {
+    buffer: AlignedBuffer,
+    holds: bool,
+}
+
+/// A run of bytes of a packet, and what its header says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub offset: usize,
+    pub bytes: usize,
+    pub flags: u8,
+}
+
+impl Splitter {
+    /// Whether the packet being written is here.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    pub(super) fn set_holds(&mut self, holds: bool) {
+        self.holds = holds;
+    }
+
+    /// A place for a packet.
+    pub(super) fn place(&mut self, bytes: usize) -> &mut [u8] {
+        self.buffer.grow(bytes);
+        self.holds = true;
+        &mut self.buffer.bytes_mut()[..bytes]
+    }
+
+    pub(super) fn bytes(&self, piece: Piece) -> &[u8] {
+        &self.buffer.bytes()[piece.offset..][..piece.bytes]
+    }
+}
+
+/// The pieces of a packet where a frame has room for `frame_max` bytes of it.
+///
+/// Half of that each, and so a quarter of a ring: while the receiver takes one there is always room to write another.
+/// In whole cache lines, so that no two pieces of a packet meet in one when they are put together.
+pub(super) fn pieces(payload: usize, frame_max: usize) -> impl Iterator<Item = Piece> {
+    let one = if payload <= frame_max { payload } else { (frame_max / 2 / 64 * 64).max(1) };
+    let mut offset = 0;
+    let mut over = false;
+    std::iter::from_fn(move || {
+        if over {
+            return None;
+        }
+        let bytes = one.min(payload - offset);
+        over = offset + bytes == payload;
+        let more = if over { 0 } else { Header::MORE };
+        let continued = if offset == 0 { 0 } else { Header::CONTINUED };
+        let piece = Piece { offset, bytes, flags: more | continued };
+        offset += bytes;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, Stamp, WaitStrategy};
+    use crate::payload::TypeName;
+    use crate::transport::{self, Bind, Connect, Next, Stop, Wait};
+
+    #[test]
+    fn what_fits_goes_in_one() {
+        for bytes in [0, 1, 1920] {
+            let all: Vec<Piece> = pieces(bytes, 1920).collect();
+            assert_eq!(all, [Piece { offset: 0, bytes, flags: 0 }]);
+        }
+    }
+
+    #[test]
+    fn a_piece_is_a_quarter_of_the_ring() {
+        for ring in [4096, 1 << 21, 1 << 30] {
+            let room = stripline_ring::max_frame(ring) - size_of::<Header>();
+            let first = pieces(ring, room).next().unwrap();
+            assert_eq!(stripline_ring::frame_stride(size_of::<Header>() + first.bytes), ring / 4);
+        }
+    }
+
+    #[test]
+    fn a_port_over_two_transports_splits_for_the_smaller_ring() {
+        let (stop, payload) = (Stop::new().unwrap(), TypeName::of::<u8>());
+        let (mut outlets, mut inlets) = (Vec::new(), Vec::new());
+        for (name, buffer) in [("inproc", 65_536), ("uds", 4096)] {
+            let options = LinkOptions { buffer, ..LinkOptions::default() };
+            let (transport, stop) = (transport::find(name).unwrap(), stop.clone());
+            let (port, depth, wait) = ("out".into(), options.depth, WaitStrategy::Block);
+            let bind =
+                Bind { port, payload: payload.clone(), buffer, scope: Scope::Transport, depth, wait, stop };
+            let outlet = transport.bind(bind).unwrap();
+            let request = Connect { connection: format!("out -> {name}"), payload: payload.clone(), options };
+            inlets.push(transport.connect(&outlet.endpoint(), &request).unwrap());
+            outlets.push(outlet);
+        }
+        let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
+        let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
+        outgoing.reserve(sent.len(), Wait::FOREVER).unwrap().copy_from_slice(&sent);
+        outgoing.send(sent.len(), sent.len() as u64, Stamp::default(), Wait::FOREVER).unwrap();
+        for mut inlet in inlets {
+            let (mut joiner, mut frames) = (Joiner::new(false), 0);
+            loop {
+                let joined = match inlet.try_next().unwrap() {
+                    Next::Frame(frame) => joiner.add_frame(frame).unwrap(),
+                    Next::Empty => continue,
+                    Next::Gone => panic!("gone"),
+                };
+                frames += 1;
+                inlet.release();
+                if joined == Joined::Whole {
+                    break;
+                }
+            }
+            // The description of the stream, and eleven pieces of 960 bytes at most.
+            assert_eq!((frames, joiner.payload()), (12, &sent[..]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_follow_each_other(payload in 0usize..100_000, frame_max in 1usize..5000) {
+            let all: Vec<Piece> = pieces(payload, frame_max).collect();
+            let mut next = 0;
+            for (index, piece) in all.iter().enumerate() {
+                prop_assert_eq!(piece.offset, next);
+                prop_assert!(piece.bytes <= frame_max && (piece.bytes > 0 || payload == 0));
+                prop_assert_eq!(piece.flags & Header::CONTINUED != 0, index > 0);
+                prop_assert_eq!(piece.flags & Header::MORE != 0, index + 1 < all.len());
+                next += piece.bytes;
+            }
+            prop_assert_eq!(next, payload);
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! Samples in runs of the length that the receiver wants, wherever packets begin and end.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::link::{LinkOptions, Taken};
+use crate::packet::{Gap, Header, StreamInfo};
+use crate::payload::Sample;
+use crate::transport::{AlignedBuffer, Wait};
+
+use super::{Received, Subscriber};
+
+/// A [`Subscriber`] whose samples are taken in windows of any length, which may overlap: what filters and transforms
+/// of a fixed size need.
+///
+/// A window that lies within one packet is used in place. One that goes across the border of two packets cannot be:
+/// every packet has its header in front, so the samples of two packets are never neighbours in memory. Its samples
+/// are then copied, each of them once (and moved at most once more while windows overlap), and back in place as
+/// soon as the border is behind.
+///
+/// A window never goes across a gap, or from one stream or connection to another. Where samples end in this way it is
+/// shorter than asked for, [`Window::is_whole`] is false, and the next one begins behind the border. It is made for
+/// ports with one sender at a time: packets of several alternate, and every change ends a window.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<f32>("levels")?;
+/// # let subscriber = node.subscriber::<f32>("levels")?;
+/// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// # for part in [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]] { publisher.send(&part)?; }
+/// # publisher.finish()?;
+/// // 1 2 3 and 4 5 6 have been sent. The mean of each four samples, two apart:
+/// let (mut levels, mut means) = (subscriber.windowed(), Vec::new());
+/// while let Some(window) = levels.window(4)? {
+///     if window.is_whole() {
+///         means.push(window.iter().sum::<f32>() / 4.0);
+///     }
+///     window.consume(2);
+/// }
+/// assert_eq!(means, [2.5, 4.5]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Windowed<T: Sample> {
+    source: Source<T>,
+    carried: Carried<T>,
+    /// What the next window begins with.
+    gap: Option<Gap>,
+    /// Whether there is a border behind what is carried, and what is missing there.
+    at_border: bool,
+    gap_behind: Option<Gap>,
+    /// Whether the end of stream was found behind it.
+    ended: bool,
+}
+
+/// A subscriber, and the packet that it has lent.
+struct Source<T: Sample> {
+    subscriber: Subscriber<T>,
+    held: Option<Taken>,
+    /// How many samples of the packet are behind, or carried.
+    used: usize,
+}
+
+/// Samples that were copied, one stream of one connection, and the packets they come from.
+struct Carried<T> {
+    buffer: AlignedBuffer,
+    /// In samples.
+    start: usize,
+    end: usize,
+    parts: VecDeque<Part>,
+    stream: Arc<StreamInfo>,
+    connection: String,
+    of: PhantomData<fn() -> T>,
+}
+
+/// Samples of one packet.
+#[derive(Clone, Copy)]
+struct Part {
+    header: Header,
+    /// How many samples of the packet lie before them.
+    before: usize,
+    samples: usize,
+}
+
+/// What there is for a window.
+enum Found {
+    Samples { count: usize, is_whole: bool },
+    Nothing,
+    End,
+}
+
+impl<T: Sample> Windowed<T> {
+    pub(super) fn new(subscriber: Subscriber<T>) -> Self {
+        let source = Source { subscriber, held: None, used: 0 };
+        Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
+    }
+
+    /// The port's or topic's name.
+    pub fn name(&self) -> &str {
+        self.source.subscriber.name()
+    }
+
+    /// Blocks until there are `samples` samples in a row, or fewer and a border behind them; `None` is the end of
+    /// stream.
+    ///
+    /// # Errors
+    /// As [`Subscriber::receive`], after which waiting goes on with what has come; [`Error::Port`] for a window of no
+    /// samples, [`Error::TooLarge`] for one of more than [`LinkOptions::PACKET_MAX`] bytes.
+    pub fn window(&mut self, samples: usize) -> Result<Option<Window<'_, T>>> {
+        Ok(self.window_within(samples, Wait::FOREVER)?.packet())
+    }
+
+    /// The next window if all its samples have come, or a border behind some.
+    ///
+    /// # Errors
+    /// As [`Windowed::window`].
+    pub fn try_window(&mut self, samples: usize) -> Result<Received<Window<'_, T>>> {
+        self.window_within(samples, Wait::Never)
+    }
+
+    /// As [`Windowed::window`], but not longer than `timeout`. What has come stays for the next.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::Received;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<u8>("bytes")?;
+    /// let mut bytes = node.subscriber::<u8>("bytes")?.windowed();
+    /// assert_eq!(bytes.name(), "bytes");
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// publisher.send(b"abc")?;
+    /// assert!(matches!(bytes.window_timeout(4, Duration::from_millis(10))?, Received::Empty));
+    /// assert_eq!(bytes.try_window(3)?.packet().as_deref(), Some(&b"abc"[..]));
+    /// publisher.finish()?;
+    /// assert!(bytes.window(4)?.is_none());
+    /// assert_eq!(bytes.gap_at_end(), None);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Windowed::window`].
+    pub fn window_timeout(&mut self, samples: usize, timeout: Duration) -> Result<Received<Window<'_, T>>> {
+        self.window_within(samples, Wait::within(timeout))
+    }
+
+    /// As [`Subscriber::gap_at_end`].
+    pub fn gap_at_end(&mut self) -> Option<Gap> {
+        // One that was to come with samples, if none came any more, was before what the link knows of.
+        self.gap.take().or_else(|| self.source.subscriber.gap_at_end())
+    }
+
+    fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
+        if samples == 0 {
+            return Err(Error::port(self.name(), "a window has at least one sample"));
+        }
+        let bytes = samples.saturating_mul(size_of::<T>());
+        if bytes > LinkOptions::PACKET_MAX {
+            return Err(Error::TooLarge { bytes, bytes_max: LinkOptions::PACKET_MAX });
+        }
+        Ok(match self.find(samples, wait)? {
+            Found::Nothing => Received::Empty,
+            Found::End => Received::Ended,
+            Found::Samples { count, is_whole } => {
+                let gap = self.gap.take();
+                Received::Packet(Window { of: self, samples: count, done: count, is_whole, gap })
+            }
+        })
+    }
+
+    /// Sees to it that the next `samples` samples lie in a row, or those up to a border.
+    fn find(&mut self, samples: usize, wait: Wait) -> Result<Found> {
+        loop {
+            let carried = self.carried.len();
+            if carried >= samples {
+                return Ok(Found::Samples { count: samples, is_whole: true });
+            }
+            if carried > 0 && (self.at_border || self.ended) {
+                return Ok(Found::Samples { count: carried, is_whole: false });
+            }
+            if std::mem::take(&mut self.at_border) {
+                // Those before the border are gone, and with them what was missing before them.
+                self.gap = self.gap_behind.take();
+            }
+            if std::mem::take(&mut self.ended) {
+                return Ok(Found::End);
+            }
+            if self.source.held.is_none() {
+                match self.source.subscriber.take(wait)? {
+                    Received::Empty => return Ok(Found::Nothing),
+                    Received::Ended => self.ended = true,
+                    Received::Packet(taken) => self.hold(taken),
+                }
+                continue;
+            }
+            let rest = self.source.rest().len();
+            if carried == 0 && rest >= samples {
+                return Ok(Found::Samples { count: samples, is_whole: true });
+            }
+            let count = rest.min(samples - carried);
+            self.carried.append(&self.source, count);
+            self.source.skip(count);
+        }
+    }
+
+    /// A packet has come.
+    fn hold(&mut self, taken: Taken) {
+        if let Some(mut gap) = taken.gap {
+            self.at_border = self.carried.len() > 0;
+            let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
+            // Of several gaps without a sample in between, the sum is missing.
+            if let Some(before) = place {
+                gap.first = before.first;
+                gap.packets = gap.packets.saturating_add(before.packets);
+                gap.samples = gap.samples.saturating_add(before.samples);
+            }
+            *place = Some(gap);
+        }
+        self.source.hold(taken);
+        if self.source.rest().is_empty() {
+            self.source.skip(0);
+        } else if !self.carried.is_continued_by(&self.source) {
+            self.at_border = true;
+        }
+    }
+
+    fn consume(&mut self, samples: usize) {
+        if self.carried.len() == 0 {
+            self.source.skip(samples);
+            return;
+        }
+        self.carried.skip(samples);
+        // What is carried now may be of the packet held only: it is back in place then. A packet is carried in parts
+        // only behind others, so from its beginning on.
+        if self.source.held.is_some() && self.carried.len() <= self.source.used {
+            self.source.used -= self.carried.len();
+            self.carried.clear();
+        }
+    }
+
+    fn samples(&self) -> &[T] {
+        if self.carried.len() > 0 { self.carried.samples() } else { self.source.rest() }
+    }
+
+    /// Where the first sample comes from.
+    fn part(&self) -> Option<Part> {
+        self.carried.parts.front().copied().or_else(|| self.source.part(0))
+    }
+}
+
+impl<T: Sample> Source<T> {
+    /// The samples of the packet held that are not behind.
+    fn rest(&self) -> &[T] {
+        let Some(held) = &self.held else { return &[] };
+        // SAFETY: a packet is asked for only while none is held, and nothing else is asked of the link while one is;
+        // size and alignment were checked when it was taken.
+        unsafe { &held.payload.get::<T>()[self.used..] }
+    }
+
+    fn hold(&mut self, taken: Taken) {
+        debug_assert!(self.held.is_none(), "one packet at a time");
+        (self.held, self.used) = (Some(taken), 0);
+    }
+
+    /// The next `samples` samples are done with; the packet, too, if there are no more.
+    fn skip(&mut self, samples: usize) {
+        self.used += samples;
+        if self.rest().is_empty()
+            && let Some(held) = self.held.take()
+        {
+            self.subscriber.incoming.release(&held);
+        }
+    }
+
+    fn part(&self, samples: usize) -> Option<Part> {
+        let held = self.held.as_ref()?;
+        Some(Part { header: held.header, before: self.used, samples })
+    }
+
+    fn stream(&self) -> Option<&Arc<StreamInfo>> {
+        self.held.as_ref().map(|held| self.subscriber.incoming.stream(held))
+    }
+
+    fn connection(&self) -> &str {
+        self.held.as_ref().map_or("", |held| self.subscriber.incoming.connection(held))
+    }
+}
+
+impl<T: Sample> Carried<T> {
+    fn new() -> Self {
+        Self {
+            buffer: AlignedBuffer::default(),
+            start: 0,
+            end: 0,
+            parts: VecDeque::new(),
+            stream: Arc::default(),
+            connection: String::new(),
+            of: PhantomData,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn samples(&self) -> &[T] {
+        let bytes = self.start * size_of::<T>()..self.end * size_of::<T>();
+        bytemuck::cast_slice(&self.buffer.bytes()[bytes])
+    }
+
+    /// Whether the packet held goes on with what is carried. A stream that was described once more is the same.
+    fn is_continued_by(&self, source: &Source<T>) -> bool {
+        let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
+        self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
+    }
+
+    /// Copies samples from the packet held.
+    fn append(&mut self, source: &Source<T>, samples: usize) {
+        if self.len() == 0 {
+            self.clear();
+            self.stream = source.stream().cloned().unwrap_or_default();
+            self.connection.clear();
+            self.connection.push_str(source.connection());
+        }
+        self.make_room(samples);
+        let size = size_of::<T>();
+        let place = &mut self.buffer.bytes_mut()[self.end * size..][..samples * size];
+        place.copy_from_slice(bytemuck::cast_slice(&source.rest()[..samples]));
+        self.end += samples;
+        self.parts.extend(source.part(samples));
+    }
+
+    /// Room for so many samples at the end.
+    fn make_room(&mut self, samples: usize) {
+        let size = size_of::<T>();
+        if (self.end + samples) * size > self.buffer.len() && self.start > 0 && self.start >= self.len() {
+            // At least as many have gone since the last time as are moved now.
+            self.buffer.bytes_mut().copy_within(self.start * size..self.end * size, 0);
+            (self.start, self.end) = (0, self.len());
+        }
+        self.buffer.grow((self.end + samples) * size);
+    }
+
+    fn skip(&mut self, mut samples: usize) {
+        self.start += samples;
+        while samples > 0
+            && let Some(part) = self.parts.front_mut()
+        {
+            let of_part = samples.min(part.samples);
+            part.before += of_part;
+            part.samples -= of_part;
+            samples -= of_part;
+            if part.samples == 0 {
+                self.parts.pop_front();
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+        self.parts.clear();
+    }
+}
+
+/// Samples in a row, done with when dropped.
+///
+/// ```
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<i16>("audio")?;
+/// # let mut audio = node.subscriber::<i16>("audio")?.windowed();
+/// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+/// publisher.set_stream(stripline::StreamInfo::new("left").sample_rate_hz(48e3));
+/// let mut loan = publisher.loan(100)?;
+/// loan.fill(7);
+/// loan.at_sample(500).at_time_ns(1_000_000_000).send()?;
+/// publisher.finish()?;
+///
+/// audio.window(48)?.expect("some samples").consume(24);
+/// let window = audio.window(48)?.expect("some samples");
+/// assert_eq!((window.len(), window.is_whole(), window[47]), (48, true, 7));
+/// assert_eq!((window.sequence(), window.sample_index(), window.time_ns()), (0, 524, 1_000_500_000));
+/// assert_eq!((&*window.stream().id, window.gap()), ("left", None));
+/// assert!(window.connection().ends_with("-> audio"));
+/// drop(window);
+///
+/// let rest = audio.window(48)?.expect("some samples");
+/// assert_eq!((rest.len(), rest.is_whole()), (28, false));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Window<'a, T: Sample> {
+    of: &'a mut Windowed<T>,
+    samples: usize,
+    done: usize,
+    is_whole: bool,
+    gap: Option<Gap>,
+}
+
+impl<T: Sample> Window<'_, T> {
+    /// Whether it has all the samples that were asked for. If not, there is a border behind them or the end of
+    /// stream, and the next window begins behind it.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Says that only the first `samples` samples are done with: the next window begins with the one behind them.
+    /// A window that is not whole is done with in any case: it would never become longer.
+    pub fn consume(mut self, samples: usize) {
+        if self.is_whole {
+            self.done = samples.min(self.samples);
+        }
+    }
+
+    /// The number of the packet that the first sample came with.
+    pub fn sequence(&self) -> u64 {
+        self.of.part().map_or(0, |part| part.header.sequence)
+    }
+
+    /// Number of the first sample within its stream: as its packet says of its own first sample, and on from there.
+    pub fn sample_index(&self) -> u64 {
+        self.of.part().map_or(0, |part| part.header.sample_index.wrapping_add(part.before as u64))
+    }
+
+    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown. Without a sample rate in the
+    /// stream's description, the time of its packet's first sample.
+    pub fn time_ns(&self) -> i64 {
+        let Some(part) = self.of.part().filter(|part| part.header.time_ns != 0) else { return 0 };
+        let rate = self.stream().sample_rate_hz.filter(|rate| *rate > 0.0);
+        // Casts saturate: a sender may claim any time and any rate.
+        let later = rate.map_or(0, |rate| (part.before as f64 * 1e9 / rate).round() as i64);
+        part.header.time_ns.saturating_add(later)
+    }
+
+    /// What is missing just before the first sample.
+    pub fn gap(&self) -> Option<&Gap> {
+        self.gap.as_ref()
+    }
+
+    /// The stream that all its samples belong to.
+    pub fn stream(&self) -> &Arc<StreamInfo> {
+        let carried = &self.of.carried;
+        self.of.source.stream().filter(|_| carried.len() == 0).unwrap_or(&carried.stream)
+    }
+
+    /// The connection that all its samples came over, as `from -> to`.
+    pub fn connection(&self) -> &str {
+        let Windowed { carried, source, .. } = &*self.of;
+        if carried.len() > 0 { &carried.connection } else { source.connection() }
+    }
+}
+
+impl<T: Sample> Deref for Window<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.of.samples()[..self.samples]
+    }
+}
+
+impl<T: Sample> Drop for Window<'_, T> {
+    fn drop(&mut self) {
+        self.of.consume(self.done);
+    }
+}
+
+impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Window<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
+    }
+}
