@@ -1,42 +1,20 @@
 //! The receiving port: takes frames from its connections in turn, notices what is missing, and ends when all
 //! its senders have.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
+use crate::packet::{Gap, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
-use crate::transport::{AlignedBuffer, Inlet, Next, Stop, Wait};
+use crate::transport::{AlignedBuffer, Next, Stop, Wait};
 
-use super::{
-    ConnectionStats, Delivery, Joined, Joiner, Lent, LinkOptions, Mailbox, Overflow, Spinner, WaitStrategy,
-};
+use super::origin::{Origin, TermsFor, parse};
+use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
 /// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
 const LOOKS_PER_CHECK: u32 = 1024;
-/// Stream descriptions remembered per connection.
-const STREAMS_MAX: usize = 64;
-
-/// What a connection is to keep to, and where its statistics go.
-#[derive(Clone)]
-pub(crate) struct Terms {
-    pub stats: Arc<ConnectionStats>,
-    pub overflow: Overflow,
-    pub wait: WaitStrategy,
-}
-
-impl Terms {
-    /// Those of a connection that has not carried anything yet.
-    pub(crate) fn new(options: &LinkOptions) -> Self {
-        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait }
-    }
-}
-
-/// The terms of a connection, by its name.
-pub(crate) type TermsFor = Arc<dyn Fn(&str) -> Terms + Send + Sync>;
 
 pub(crate) struct Incoming {
     port: String,
@@ -59,27 +37,6 @@ pub(crate) struct Incoming {
     sample_bytes: Option<usize>,
 }
 
-/// One connection.
-struct Origin {
-    name: String,
-    inlet: Option<Box<dyn Inlet>>,
-    /// What was found wrong while only looking; to be told by the next `receive`.
-    failed: Option<Error>,
-    /// Made while the one before was still being read, with their names.
-    successors: VecDeque<(String, Box<dyn Inlet>)>,
-    terms: Terms,
-    terms_for: TermsFor,
-    streams: BTreeMap<u16, Arc<StreamInfo>>,
-    /// The sequence number and sample that come next, once known.
-    expected: Option<u64>,
-    expected_sample: Option<u64>,
-    /// What a gap found now is due to, other than the policy.
-    resuming: bool,
-    gap: Option<Gap>,
-    joiner: Joiner,
-    ended: bool,
-}
-
 /// What `receive` found.
 pub(crate) enum Outcome {
     Packet(Taken),
@@ -92,8 +49,8 @@ pub(crate) struct Taken {
     pub header: Header,
     pub payload: Lent,
     pub gap: Option<Gap>,
-    origin: usize,
-    taken_ns: u64,
+    pub(super) origin: usize,
+    pub(super) taken_ns: u64,
 }
 
 impl Incoming {
@@ -371,21 +328,7 @@ impl Incoming {
     fn origin(&mut self, name: String) -> &mut Origin {
         let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
             let terms = (self.terms_for)(&name);
-            self.origins.push(Origin {
-                name,
-                inlet: None,
-                failed: None,
-                successors: VecDeque::new(),
-                terms,
-                terms_for: Arc::clone(&self.terms_for),
-                streams: BTreeMap::new(),
-                expected: None,
-                expected_sample: None,
-                resuming: false,
-                gap: None,
-                joiner: Joiner::new(false),
-                ended: false,
-            });
+            self.origins.push(Origin::new(name, terms, Arc::clone(&self.terms_for)));
             self.origins.len() - 1
         });
         &mut self.origins[index]
@@ -410,239 +353,4 @@ impl Incoming {
         self.cancel_sleep();
         fired
     }
-}
-
-impl Origin {
-    /// How this connection is waited for: where looking takes a system call, to try whether it pays does not.
-    fn wait(&self) -> WaitStrategy {
-        match (self.terms.wait, &self.inlet) {
-            (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
-            (wait, _) => wait,
-        }
-    }
-
-    /// Whether its sender is gone, and nobody has come in its place.
-    fn is_orphaned(&mut self) -> bool {
-        self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_orphaned())
-    }
-
-    fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
-        if name != self.name {
-            self.terms = (self.terms_for)(&name);
-            self.name = name;
-        }
-        // A sender that comes anew counts anew.
-        self.expected = None;
-        self.expected_sample = None;
-        self.streams.clear();
-        self.joiner.forget();
-        self.inlet = Some(inlet);
-    }
-
-    /// The sender is gone without an end of stream.
-    fn die(&mut self) {
-        self.terms.stats.peer_died();
-        self.lose();
-    }
-
-    /// The connection is over without an end of stream; the next one, if there is one, starts anew.
-    fn lose(&mut self) {
-        self.inlet = None;
-        self.gap = Some(Gap {
-            first: self.expected.unwrap_or(0),
-            packets: 0,
-            samples: 0,
-            reason: GapReason::PeerRestart,
-        });
-        self.succeed();
-    }
-
-    fn succeed(&mut self) {
-        if let Some((name, next)) = self.successors.pop_front() {
-            self.ended = false;
-            self.connect(name, next);
-        }
-    }
-
-    /// What was found wrong by looking, once.
-    fn failure(&mut self) -> Option<Error> {
-        let error = self.failed.take()?;
-        self.fail(&error);
-        Some(error)
-    }
-
-    /// The transport has given the connection up. One that was ejected is not waited for.
-    fn fail(&mut self, error: &Error) {
-        if matches!(error, Error::Ejected { .. }) {
-            self.inlet = None;
-            self.ended = true;
-            self.succeed();
-        } else {
-            self.lose();
-        }
-    }
-
-    /// Whether `receive` would find a packet or an error here; deals with what is neither.
-    fn peek(&mut self) -> Result<bool> {
-        loop {
-            let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
-            let (header, payload) = match inlet.try_next()? {
-                Next::Empty => return Ok(false),
-                Next::Gone => {
-                    self.die();
-                    continue;
-                }
-                Next::Frame(frame) => match parse(frame) {
-                    Ok((header, payload)) => (header, Lent::new(payload)),
-                    Err(deed) => return Err(Error::misbehaved(&self.name, deed)),
-                },
-            };
-            let is_packet = header.kind == Kind::Data as u8;
-            // The last piece stays where it is, for who takes the packet.
-            let is_before = header.flags & Header::MORE != 0 || !is_packet;
-            if is_before && self.joiner.concerns(&header) && self.join(&header, payload)?.is_none() {
-                continue;
-            }
-            if is_packet {
-                return Ok(true);
-            }
-            // SAFETY: just lent, and nothing has been asked of the transport since.
-            let text = unsafe { payload.get::<u8>() }.to_vec();
-            self.obey(&header, &text)?;
-        }
-    }
-
-    /// Deals with a frame that is a piece of a packet, or comes after some: the packet that is whole with it, which
-    /// is then still to be released.
-    #[cold]
-    fn join(&mut self, header: &Header, piece: Lent) -> Result<Option<(Header, Lent)>> {
-        if !header.is_continued() {
-            // A packet that does not become whole is missed, too.
-            self.begin(header);
-        }
-        // SAFETY: just lent, and nothing has been asked of the transport since.
-        let bytes = unsafe { piece.get::<u8>() };
-        match self.joiner.add(header, bytes) {
-            Ok(Joined::Alone) => Ok(Some((*header, piece))),
-            Ok(Joined::Whole) => Ok(Some((self.joiner.header(), Lent::new(self.joiner.payload())))),
-            Ok(Joined::Piece) => {
-                if let Some(inlet) = &mut self.inlet {
-                    inlet.release();
-                }
-                Ok(None)
-            }
-            Err(deed) => Err(Error::misbehaved(&self.name, deed)),
-        }
-    }
-
-    /// Deals with a frame that is no packet, and releases it.
-    fn obey(&mut self, header: &Header, text: &[u8]) -> Result<()> {
-        if header.kind == Kind::Stream as u8 {
-            self.begin(header);
-            self.describe(header.stream, text)?;
-            if let Some(inlet) = &mut self.inlet {
-                inlet.release();
-            }
-        } else {
-            self.begin(header);
-            self.notice(header);
-            self.ended = true;
-            self.inlet = None;
-            self.succeed();
-        }
-        Ok(())
-    }
-
-    /// At the first frame of a connection: where its numbers start.
-    fn begin(&mut self, header: &Header) {
-        if self.expected.is_some() {
-            return;
-        }
-        let inlet = self.inlet.as_ref();
-        let resumed = inlet.and_then(|inlet| inlet.resume_from());
-        let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
-        match resumed.filter(|next| *next < header.sequence) {
-            // This side was started again: what its predecessor had not taken is missing.
-            Some(next) => (self.expected, self.resuming) = (Some(next), true),
-            None => {
-                let (sequence, sample) = first_sent.unwrap_or((header.sequence, header.sample_index));
-                (self.expected, self.expected_sample) = (Some(sequence), Some(sample));
-            }
-        }
-    }
-
-    fn take(
-        &mut self,
-        index: usize,
-        header: Header,
-        payload: Lent,
-        samples: usize,
-        received: Option<u64>,
-    ) -> Taken {
-        self.begin(&header);
-        self.notice(&header);
-        self.expected = Some(header.sequence.wrapping_add(1));
-        self.expected_sample = Some(header.sample_index.wrapping_add(samples as u64));
-        self.terms.stats.packet(payload.bytes());
-        let mut taken_ns = 0;
-        if header.sent_ns != 0 {
-            taken_ns = now_ns();
-            self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
-        }
-        Taken { header, payload, gap: self.gap.take(), origin: index, taken_ns }
-    }
-
-    /// Compares a sequence number with the one expected and notes what is missing.
-    fn notice(&mut self, header: &Header) {
-        let resuming = std::mem::take(&mut self.resuming);
-        let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
-        if restarted {
-            self.terms.stats.gap(0, 0);
-        }
-        let Some(expected) = self.expected else { return };
-        if header.sequence < expected {
-            self.terms.stats.reordered();
-        } else if header.sequence > expected {
-            let packets = header.sequence - expected;
-            let samples = self.expected_sample.map_or(0, |next| header.sample_index.saturating_sub(next));
-            let reason = match self.terms.overflow {
-                _ if resuming || restarted => GapReason::PeerRestart,
-                Overflow::Block => GapReason::Transport,
-                _ => GapReason::Overflow,
-            };
-            self.terms.stats.gap(packets, samples);
-            self.gap = Some(Gap { first: expected, packets, samples, reason });
-        }
-    }
-
-    fn describe(&mut self, stream: u16, text: &[u8]) -> Result<()> {
-        if text.len() > StreamInfo::ENCODED_MAX {
-            return Err(Error::misbehaved(&self.name, "sent a stream description that is too long"));
-        }
-        let info: StreamInfo = serde_json::from_slice(text).map_err(|e| {
-            Error::misbehaved(&self.name, format!("sent a stream description that does not parse: {e}"))
-        })?;
-        if self.streams.get(&stream).is_some_and(|known| **known == info) {
-            return Ok(());
-        }
-        if self.streams.len() >= STREAMS_MAX {
-            // Numbers only grow: the oldest is the one that no packet on its way belongs to.
-            self.streams.pop_first();
-        }
-        self.streams.insert(stream, Arc::new(info));
-        Ok(())
-    }
-}
-
-/// A frame as header and payload.
-fn parse(frame: &[u8]) -> Result<(Header, &[u8]), String> {
-    let header = Header::read(frame).ok_or("sent a frame without a header")?;
-    let payload = &frame[HEADER_BYTES..];
-    if payload.len() != header.length as usize {
-        return Err(format!("announced {} bytes and sent {}", header.length, payload.len()));
-    }
-    if Kind::parse(header.kind).is_none() {
-        return Err(format!("sent a frame of unknown kind {}", header.kind));
-    }
-    Ok((header, payload))
 }

@@ -96,9 +96,18 @@ mod tests {
         for (name, buffer) in [("inproc", 65_536), ("uds", 4096)] {
             let options = LinkOptions { buffer, ..LinkOptions::default() };
             let (transport, stop) = (transport::find(name).unwrap(), stop.clone());
-            let (port, depth, wait) = ("out".into(), options.depth, WaitStrategy::Block);
-            let bind =
-                Bind { port, payload: payload.clone(), buffer, scope: Scope::Transport, depth, wait, stop };
+            let bind = Bind {
+                port: "out".into(),
+                payload: payload.clone(),
+                buffer,
+                scope: Scope::Transport,
+                depth: options.depth,
+                wait: WaitStrategy::Block,
+                huge_pages: false,
+                locked: false,
+                group: None,
+                stop,
+            };
             let outlet = transport.bind(bind).unwrap();
             let request = Connect { connection: format!("out -> {name}"), payload: payload.clone(), options };
             inlets.push(transport.connect(&outlet.endpoint(), &request).unwrap());
