@@ -185,18 +185,23 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
                 break;
             }
             pace.done += 1;
-            let outcome = outcome.map_err(|problem| notes.push(format!("{case}: {problem}"))).ok();
+            let outcome = outcome.map_err(|problem| {
+                let note = format!("{case}: {problem}");
+                // Once is enough of what fails in every round.
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            });
             let runs = results.entry(case.clone()).or_default();
             // A round keeps its place even if an earlier one was not measured.
             runs.resize(round as usize, None);
-            runs.push(outcome);
+            runs.push(outcome.ok());
         }
         if interruption.flag.load(Ordering::Relaxed) {
             break;
         }
         completed += 1;
     }
-    notes.dedup();
     if completed == 0 && !results.values().flatten().any(Option::is_some) {
         return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
     }
@@ -207,7 +212,8 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         rounds: completed,
         seconds_per_run: launcher.seconds,
         clock_ns: noise.typical,
-        noise,
+        // What was timed as a whole there is the clock.
+        noise: Percentiles { typical: None, ..noise },
         null_comparison: ratios::null(&plan::null(settings), &results),
         rows: report::rows(&cases, &results),
         ratios: ratios::all(&results, settings),

@@ -64,7 +64,7 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
         cases.push(Case::new(Measure::Latency, what, transport, wait, size));
     };
     // What is compared at 32 B is packets per second.
-    if settings.quick && size == 32 {
+    if settings.quick && settings.sizes.is_empty() && size == 32 {
         return;
     }
     add(What::Memcpy, "memory", Wait::None);

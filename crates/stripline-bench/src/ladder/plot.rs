@@ -70,7 +70,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
         let Some(seconds) = time(limit) else { continue };
         let span = times.iter().flat_map(|line| line.points.iter().map(|point| point.0));
         let (low, high) = span.fold((f64::MAX, 0.0f64), |(low, high), x| (low.min(x), high.max(x)));
-        if low < high {
+        if low <= high {
             times.push(Line {
                 label: limit.what.clone(),
                 points: vec![(low, seconds), (high, seconds)],
@@ -85,19 +85,20 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     chart(&right, "Throughput", "bytes per packet", bytes_per_s, &rates)
 }
 
-/// One line for each thing that has the figure at more than one size.
+/// One line for each thing that has the figure.
 fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> Vec<Line> {
     COLORS
         .iter()
         .map(|(what, transport, color)| {
             let own = rows.iter().filter(|row| row.what == *what && row.transport == *transport);
-            let own = own.filter(|row| row.size > 0 && row.readers == 1 && row.components == 2);
+            let own =
+                own.filter(|row| row.size > 0 && row.publish_ns.is_none() && row.per_packet_ns.is_none());
             let points = own.filter_map(|row| Some((row.size as f64, figure(row)?))).collect();
             let label =
                 if *what == "stripline" { format!("Stripline {transport}") } else { (*what).to_string() };
             Line { label, points, color: *color, dashed }
         })
-        .filter(|line| line.points.len() > 1)
+        .filter(|line| !line.points.is_empty())
         .collect()
 }
 
@@ -105,13 +106,15 @@ fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> V
 fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, lines: &[Line]) -> Drawn {
     let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {
-        return Err("one size alone makes no line; measure at least two".into());
+        return Err("nothing to draw was measured".into());
     }
     let bounds = |of: fn(&(f64, f64)) -> f64| {
         points().map(of).fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), v| (low.min(v), high.max(v)))
     };
     let ((left, right), (low, high)) = (bounds(|point| point.0), bounds(|point| point.1));
     let range = (low / 1.4, high * 1.4);
+    // One size alone stands in the middle.
+    let (left, right) = if left < right { (left, right) } else { (left / 2.0, right * 2.0) };
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 19).into_font().style(FontStyle::Bold))
         .margin(14)
@@ -164,9 +167,9 @@ fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, li
 
 fn bytes(size: &f64) -> String {
     match *size {
-        size if size < 1024.0 => format!("{size:.0}"),
-        size if size < 1_048_576.0 => format!("{:.0} Ki", size / 1024.0),
-        size => format!("{:.0} Mi", size / 1_048_576.0),
+        size if size < 1e4 => format!("{size:.0}"),
+        size if size < 1e6 => format!("{:.0} k", size / 1e3),
+        size => format!("{:.0} M", size / 1e6),
     }
 }
 
