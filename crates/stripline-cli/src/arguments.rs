@@ -14,7 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         stripline run waveforms/adsb.toml                     hear simulated aircraft\n  \
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
-        stripline components adsb-source                      its ports and properties\n\n\
+        stripline components adsb-source                      its ports and properties\n  \
+        stripline bench ladder --quick                        how fast links are on this machine\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -28,6 +29,11 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Check a waveform completely without starting anything
     Check(FileArguments),
+    /// Measure links
+    Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
     /// List the stock components, or show one with its ports and properties
     Components {
         /// The component type to show
@@ -79,6 +85,53 @@ pub(crate) struct RunArguments {
     /// Neither progress nor table; warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Measure Stripline's links from the machine's limits up, beside bare sockets and other libraries
+    Ladder(LadderArguments),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline bench ladder --quick                                   within a minute\n  \
+    stripline bench ladder --json ladder.json --svg ladder.svg       all of it: about eight minutes\n  \
+    stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
+    Each case is run several times by fresh processes, in turn with all others. Figures are ratios of what was \
+    measured in the same round: compare those, not nanoseconds, between machines. It wants two processors to \
+    itself.\n\n\
+    iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
+    Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (what there is by then is \
+    reported), 2 wrong usage.")]
+pub(crate) struct LadderArguments {
+    /// Bytes of a packet, 8 to 1048576, separated by commas
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
+
+    /// Stripline's transports to measure, separated by commas
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub transports: Vec<String>,
+
+    /// Fewer cases and rounds: done within a minute
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Rounds: how often each case is run, 1 to 1000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+
+    /// Write everything as JSON to this file (`-`: standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Draw the plot into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Seconds that each run measures, for tests
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, hide = true)]
+    pub seconds_per_run: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

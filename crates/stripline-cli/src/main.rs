@@ -1,4 +1,4 @@
-//! The `stripline` command: checks and runs waveforms of radio components.
+//! The `stripline` command: checks and runs waveforms of radio components, and measures links.
 
 /// Writes a line to standard error. A log that is full or closed is no reason to end a receiver.
 macro_rules! complain {
@@ -8,6 +8,7 @@ macro_rules! complain {
 }
 
 mod arguments;
+mod bench;
 mod format;
 mod run;
 mod show;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, BenchCommand, Command};
 
 /// What the process answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,10 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
+    // A benchmark starts this same executable for each side of a link.
+    if let Some(code) = stripline_bench::child_if_launched() {
+        return code;
+    }
     let registry = stripline_components::registry();
     // The launcher starts this same executable for the stock components.
     if let Some(code) = stripline::component::host_if_launched(&registry) {
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
     let exit = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments, &registry),
         Command::Check(arguments) => run::check(&arguments, &registry),
+        Command::Bench { command: BenchCommand::Ladder(arguments) } => bench::ladder(&arguments),
         Command::Components { name } => show::components(name.as_deref(), &registry),
         Command::Transports => show::transports(),
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::Sampling;
 use stripline::waveform::{
@@ -46,11 +47,9 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     };
     // Before anything runs: a result that cannot be written should not cost a run.
     if let Some(path) = &arguments.json
-        && path.as_os_str() != "-"
-        && let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+        && let Err(exit) = check_writable(path)
     {
-        complain!("error: cannot write {}: {error}", path.display());
-        return Exit::Usage;
+        return exit;
     }
     let options = RunOptions {
         host,
@@ -80,6 +79,20 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         exit = Exit::Failure;
     }
     exit
+}
+
+/// Complains of a file that results cannot be written to; `-` is standard output.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            complain!("error: cannot write {}: {error}", path.display());
+            Err(Exit::Usage)
+        }
+    }
 }
 
 /// Loads and checks the file; prints what is wrong with it.
@@ -260,7 +273,8 @@ fn summary(report: &RunReport) -> String {
     )
 }
 
-fn write_json(path: &Path, report: &RunReport) -> Exit {
+/// Writes a result as JSON; `-` is standard output.
+pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
     let text = match serde_json::to_string_pretty(report) {
         Ok(text) => text + "\n",
         Err(error) => {
@@ -280,7 +294,8 @@ fn write_json(path: &Path, report: &RunReport) -> Exit {
     }
 }
 
-fn worse(a: Exit, b: Exit) -> Exit {
+/// The first of two that is no success.
+pub(crate) fn worse(a: Exit, b: Exit) -> Exit {
     if a == Exit::Clean { b } else { a }
 }
 

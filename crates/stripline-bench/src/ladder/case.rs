@@ -1,0 +1,211 @@
+//! What is measured, and what a process is told to do for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+
+/// What carries the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum What {
+    Atomics,
+    Futex,
+    Memcpy,
+    Ring,
+    UnixSocket,
+    TcpSocket,
+    PosixQueue,
+    Stripline,
+    Iceoryx2,
+    Zeromq,
+    /// No peer at all: what the clock and the machine do by themselves.
+    Noise,
+}
+
+impl What {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Atomics => "two atomics",
+            Self::Futex => "futex hand-over",
+            Self::Memcpy => "memcpy",
+            Self::Ring => "bare ring",
+            Self::UnixSocket => "bare Unix socket",
+            Self::TcpSocket => "bare TCP socket",
+            Self::PosixQueue => "bare POSIX queue",
+            Self::Stripline => "stripline",
+            Self::Iceoryx2 => "iceoryx2",
+            Self::Zeromq => "ZeroMQ",
+            Self::Noise => "noise",
+        }
+    }
+}
+
+/// How both sides wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Wait {
+    /// There is nothing to wait for.
+    None,
+    Spin,
+    Adaptive,
+    Block,
+}
+
+impl Wait {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Spin => "spin",
+            Self::Adaptive => "adaptive",
+            Self::Block => "block",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Measure {
+    /// Round trips.
+    Latency,
+    /// As fast as it goes, one way.
+    Throughput,
+    /// The cost of a publish with many readers.
+    Publish,
+    /// A chain of components.
+    Pipeline,
+}
+
+/// One rung: everything that tells it from the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Case {
+    pub measure: Measure,
+    pub what: What,
+    pub transport: String,
+    pub wait: Wait,
+    pub size: usize,
+    pub readers: u32,
+    pub components: u32,
+    /// Statistics at their default.
+    pub statistics: bool,
+    /// The same once more, to be compared with itself.
+    pub again: bool,
+}
+
+impl Case {
+    pub(crate) fn new(measure: Measure, what: What, transport: &str, wait: Wait, size: usize) -> Self {
+        let transport = transport.into();
+        Self {
+            measure,
+            what,
+            transport,
+            wait,
+            size,
+            readers: 1,
+            components: 2,
+            statistics: true,
+            again: false,
+        }
+    }
+
+    /// How many processes take part.
+    pub(crate) fn processes(&self) -> u32 {
+        match self.what {
+            What::Memcpy | What::Noise => 1,
+            What::Stripline if self.transport == "inproc" => 1,
+            _ => self.components,
+        }
+    }
+
+    /// How many sides wait for each other before they start.
+    pub(crate) fn sides(&self) -> u32 {
+        if matches!(self.what, What::Memcpy | What::Noise) { 1 } else { self.components }
+    }
+
+    /// A ring, and what is compared with it, has at least the default size and room for two messages.
+    pub(crate) fn buffer(&self) -> usize {
+        (2 * (self.size + 1024)).next_power_of_two().max(1 << 21)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what.name())?;
+        if self.what == What::Stripline {
+            write!(f, " {}", self.transport)?;
+        }
+        match self.measure {
+            Measure::Latency => write!(f, ", one way")?,
+            Measure::Throughput => write!(f, ", throughput")?,
+            Measure::Publish => write!(f, ", publish to {}", self.readers)?,
+            Measure::Pipeline => write!(f, ", {} components", self.components)?,
+        }
+        if self.size > 0 {
+            write!(f, ", {} B", self.size)?;
+        }
+        if self.wait == Wait::None { Ok(()) } else { write!(f, ", {}", self.wait.name()) }
+    }
+}
+
+/// What one process is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub case: Case,
+    /// Its place in the chain, from 0.
+    pub place: u32,
+    /// Processors, one per side, in order; sides of a pipeline share them all.
+    pub cpus: Vec<usize>,
+    pub seconds: f64,
+    /// The domain of Stripline's nodes, and the name of whatever needs one.
+    pub domain: String,
+    /// The memory by which all sides start together.
+    pub board: i32,
+    /// Inherited descriptors, as the case needs them.
+    pub descriptors: Vec<i32>,
+}
+
+/// What one process has found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Round trips timed one by one: nanoseconds and how often.
+    pub round_trips: Vec<(u64, u64)>,
+    /// The median over batches of the mean time of one trip, publish or copy in the batch.
+    pub typical_ns: Option<f64>,
+    /// Packets received in `elapsed_s`, first to last.
+    pub packets: u64,
+    pub elapsed_s: f64,
+    pub lost: u64,
+    pub reordered: u64,
+    pub usage: Usage,
+    /// Why there is nothing.
+    pub error: Option<Problem>,
+}
+
+/// What the processes of a run took of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    pub cpu_s: f64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    pub peak_kib: u64,
+}
+
+impl Outcome {
+    /// Takes in what another process of the same run has found.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.round_trips.extend(other.round_trips);
+        self.typical_ns = self.typical_ns.or(other.typical_ns);
+        self.packets += other.packets;
+        self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
+        self.lost += other.lost;
+        self.reordered += other.reordered;
+        self.usage.cpu_s += other.usage.cpu_s;
+        self.usage.voluntary_switches += other.usage.voluntary_switches;
+        self.usage.involuntary_switches += other.usage.involuntary_switches;
+        self.usage.peak_kib += other.usage.peak_kib;
+        self.error = self.error.take().or(other.error);
+    }
+
+    pub(crate) fn packets_per_s(&self) -> Option<f64> {
+        (self.packets > 0 && self.elapsed_s > 0.0).then(|| self.packets as f64 / self.elapsed_s)
+    }
+}

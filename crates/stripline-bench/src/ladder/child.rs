@@ -1,0 +1,172 @@
+//! The inside of a process that takes part in a measurement.
+
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::Problem;
+use super::case::{Job, Measure, Outcome, Usage, What};
+use super::ends;
+use crate::memory::{Mapping, PAGE};
+
+/// The job, as JSON.
+pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
+
+/// The longest that a side waits for the others.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// In a process that a benchmark started: does its part and returns the exit code. In any other process: `None`.
+///
+/// ```
+/// // This one was started by nobody of that kind.
+/// assert!(stripline_bench::child_if_launched().is_none());
+/// ```
+pub fn child_if_launched() -> Option<ExitCode> {
+    let job = std::env::var(JOB_VARIABLE).ok()?;
+    let outcome =
+        serde_json::from_str(&job).map_err(|e| format!("the job: {e}")).and_then(|job| perform(&job));
+    let mut outcome = outcome.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() });
+    outcome.usage = usage();
+    let failed = outcome.error.is_some();
+    let told = serde_json::to_string(&outcome)
+        .map_err(std::io::Error::other)
+        .and_then(|text| writeln!(std::io::stdout(), "{text}"));
+    Some(if failed || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn perform(job: &Job) -> Result<Outcome, Problem> {
+    // Two hundred readers have many descriptors.
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    pin(job, job.place)?;
+    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
+    let here: &AtomicU64 = board.atomic(0);
+    let all_here = || assemble(here, job.case.sides());
+    if job.case.what != What::Stripline {
+        return side(job, all_here);
+    }
+    let node = ends::stripline::node(&job.case, &job.domain)?;
+    if job.case.processes() > 1 {
+        return ends::stripline::run(&job.case, job.place, job.seconds, &node, all_here);
+    }
+    // One process, a thread for each side.
+    let sides = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..job.case.sides())
+            .map(|place| {
+                let (node, all_here) = (&node, &all_here);
+                scope.spawn(move || {
+                    pin(job, place)?;
+                    let outcome = ends::stripline::run(&job.case, place, job.seconds, node, all_here);
+                    if outcome.is_err() {
+                        // The other side need not wait for what will not come.
+                        node.stop();
+                    }
+                    outcome
+                })
+            })
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
+        };
+        threads.into_iter().map(join).collect::<Vec<Result<Outcome, Problem>>>()
+    });
+    let mut whole = Outcome::default();
+    for side in sides {
+        whole.merge(side?);
+    }
+    Ok(whole)
+}
+
+/// One side of everything that is not Stripline.
+fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
+    let Job { case, place, seconds, .. } = job;
+    let (place, seconds) = (*place, *seconds);
+    let needed = match case.what {
+        What::Ring | What::PosixQueue => 2,
+        What::Atomics | What::Futex | What::UnixSocket | What::TcpSocket => 1,
+        _ => 0,
+    };
+    if job.descriptors.len() != needed {
+        return Err(format!("{} descriptors in place of {needed}", job.descriptors.len()));
+    }
+    match case.what {
+        #[cfg(feature = "peers")]
+        What::Iceoryx2 => return ends::iceoryx2::run(case, place, seconds, &job.domain, ready),
+        #[cfg(feature = "peers")]
+        What::Zeromq => return ends::zeromq::run(case, place, seconds, &job.domain, ready),
+        // The ring's sides find each other by its memory, before they are ready.
+        What::Ring => {}
+        _ => return bare(job, ready),
+    }
+    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    let files = [0, 1].map(|index| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) });
+    ends::ring::run(case, place, seconds, files, ready)
+}
+
+/// Those that are connected from the start.
+fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
+    let Job { case, place, seconds, .. } = job;
+    let (place, seconds) = (*place, *seconds);
+    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    let borrow = |index: usize| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) };
+    ready()?;
+    match case.what {
+        What::Noise => ends::bare::noise(seconds),
+        What::Memcpy => ends::bare::memcpy(case, seconds),
+        What::Atomics => ends::bare::atomics(case, place, seconds, borrow(0)),
+        What::Futex => ends::bare::futex(case, place, seconds, borrow(0)),
+        What::PosixQueue => ends::queue::run(case, place, seconds, [borrow(0), borrow(1)]),
+        // SAFETY: inherited for this process, and used for nothing else.
+        What::UnixSocket | What::TcpSocket => unsafe {
+            ends::socket::run(case, place, seconds, job.descriptors[0])
+        },
+        What::Ring | What::Stripline | What::Iceoryx2 | What::Zeromq => Err("it is not built in".into()),
+    }
+}
+
+/// Waits until all sides are here.
+fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
+    here.fetch_add(1, Ordering::AcqRel);
+    let patience = Instant::now() + PATIENCE;
+    while here.load(Ordering::Acquire) < u64::from(sides) {
+        if Instant::now() > patience {
+            return Err("the other side did not come".into());
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Ok(())
+}
+
+/// Keeps the calling thread, and those that it will start, on its side's processor.
+fn pin(job: &Job, place: u32) -> Result<(), Problem> {
+    let mut set = CpuSet::new();
+    if job.case.measure == Measure::Pipeline {
+        job.cpus.iter().for_each(|cpu| set.set(*cpu));
+    } else {
+        let own = job.cpus.get(place as usize % job.cpus.len().max(1));
+        set.set(*own.ok_or("no processor to run on")?);
+    }
+    sched_setaffinity(None, &set).map_err(|e| format!("cannot stay on a processor: {e}"))
+}
+
+fn usage() -> Usage {
+    // SAFETY: all zeros are a valid `rusage`, and the call only writes to it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Usage {
+        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
+        involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
+        peak_kib: usage.ru_maxrss.unsigned_abs(),
+    }
+}

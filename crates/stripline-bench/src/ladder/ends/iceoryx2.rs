@@ -1,0 +1,99 @@
+//! iceoryx2: publish-subscribe, written in place, both sides asking again and again.
+
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use iceoryx2::port::publisher::Publisher;
+use iceoryx2::port::subscriber::Subscriber;
+use iceoryx2::port::update_connections::UpdateConnections;
+use iceoryx2::prelude::*;
+
+use super::super::Problem;
+use super::super::case::{Case, Outcome};
+use super::super::measure::{self, Receiver, Sender};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One side: it publishes on its own service and subscribes to the peer's.
+pub(crate) fn run(
+    case: &Case,
+    place: u32,
+    seconds: f64,
+    domain: &str,
+    ready: impl FnOnce() -> Result<(), Problem>,
+) -> Result<Outcome, Problem> {
+    set_log_level(LogLevel::Fatal);
+    // As much memory as the ring has.
+    let depth = (case.buffer() / case.size).clamp(2, 1024);
+    let node = NodeBuilder::new().create::<ipc::Service>().map_err(text("node"))?;
+    let service = |name: &str| {
+        let name = format!("{domain}-{name}");
+        node.service_builder(&name.as_str().try_into().map_err(text("name"))?)
+            .publish_subscribe::<[u8]>()
+            // Nothing may be lost.
+            .enable_safe_overflow(false)
+            .subscriber_max_buffer_size(depth)
+            .max_publishers(1)
+            .max_subscribers(1)
+            .open_or_create()
+            .map_err(text("service"))
+    };
+    let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
+    let (own, peers) = (service(own)?, service(peers)?);
+    let publisher = own
+        .publisher_builder()
+        .initial_max_slice_len(case.size)
+        .backpressure_strategy(BackpressureStrategy::RetryUntilDelivered)
+        .create()
+        .map_err(text("publisher"))?;
+    let subscriber = peers.subscriber_builder().create().map_err(text("subscriber"))?;
+    let patience = Instant::now() + PATIENCE;
+    while own.dynamic_config().number_of_subscribers() == 0
+        || peers.dynamic_config().number_of_publishers() == 0
+    {
+        if Instant::now() > patience {
+            return Err("iceoryx2: the peer did not come".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    publisher.update_connections().map_err(text("connections"))?;
+    ready()?;
+    super::run_pair(case, place, seconds, Sending { publisher, size: case.size }, Receiving { subscriber })
+}
+
+fn text<E: std::fmt::Debug>(what: &str) -> impl Fn(E) -> Problem + '_ {
+    move |error| format!("iceoryx2: {what}: {error:?}")
+}
+
+struct Sending {
+    publisher: Publisher<ipc::Service, [u8], ()>,
+    size: usize,
+}
+
+impl Sender for Sending {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        let mut sample = self.publisher.loan_slice_uninit(self.size).map_err(text("loan"))?;
+        let place = sample.payload_mut();
+        // SAFETY: bytes may have any value, and these are written in full before they are read.
+        let bytes = unsafe { &mut *(std::ptr::from_mut(place) as *mut [u8]) };
+        measure::write(bytes, word);
+        // SAFETY: all of it was just written.
+        unsafe { sample.assume_init() }.send().map_err(text("send"))?;
+        Ok(())
+    }
+}
+
+struct Receiving {
+    subscriber: Subscriber<ipc::Service, [u8], ()>,
+}
+
+impl Receiver for Receiving {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        loop {
+            if let Some(sample) = self.subscriber.receive().map_err(text("receive"))? {
+                return measure::read(&sample);
+            }
+            spin_loop();
+        }
+    }
+}

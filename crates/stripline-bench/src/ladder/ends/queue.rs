@@ -1,0 +1,89 @@
+//! Bare POSIX message queues.
+
+use std::ffi::CString;
+use std::io::Error;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::super::Problem;
+use super::super::case::{Case, Outcome, Wait};
+use super::super::measure::{self, Receiver, Sender};
+
+/// The largest message that the system allows.
+pub(crate) fn size_max() -> usize {
+    limit("msgsize_max").unwrap_or(8192)
+}
+
+fn limit(name: &str) -> Option<usize> {
+    std::fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}")).ok()?.trim().parse().ok()
+}
+
+/// A new queue, whose name is gone at once: only who inherits the descriptor has it.
+pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
+    let text = CString::new(format!("/{name}")).map_err(|e| e.to_string())?;
+    // SAFETY: all zeros are a valid `mq_attr`.
+    let mut attributes: libc::mq_attr = unsafe { zeroed() };
+    attributes.mq_maxmsg = limit("msg_max").unwrap_or(10) as _;
+    attributes.mq_msgsize = case.size as _;
+    let flags = libc::O_RDWR
+        | libc::O_CREAT
+        | libc::O_EXCL
+        | libc::O_CLOEXEC
+        | if case.wait == Wait::Spin { libc::O_NONBLOCK } else { 0 };
+    // SAFETY: a terminated name, and attributes that live through the call.
+    let queue = unsafe { libc::mq_open(text.as_ptr(), flags, 0o600 as libc::c_uint, &raw mut attributes) };
+    if queue < 0 {
+        return Err(format!("POSIX queue: {}", Error::last_os_error()));
+    }
+    // SAFETY: a terminated name.
+    unsafe { libc::mq_unlink(text.as_ptr()) };
+    // SAFETY: just opened; on Linux a queue is a descriptor like any other.
+    Ok(unsafe { OwnedFd::from_raw_fd(queue) })
+}
+
+/// Each side sends to one queue and receives from the other.
+pub(crate) fn run(
+    case: &Case,
+    place: u32,
+    seconds: f64,
+    queues: [BorrowedFd<'_>; 2],
+) -> Result<Outcome, Problem> {
+    let end = |queue: BorrowedFd<'_>| End { queue: queue.as_raw_fd(), bytes: vec![0; case.size] };
+    super::run_pair(case, place, seconds, end(queues[place as usize]), end(queues[1 - place as usize]))
+}
+
+struct End {
+    queue: libc::mqd_t,
+    bytes: Vec<u8>,
+}
+
+/// Whether the call is to be made again: a queue that is full or empty is asked until it is not.
+fn again() -> Result<(), Problem> {
+    let error = Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR) => Ok(()),
+        _ => Err(format!("POSIX queue: {error}")),
+    }
+}
+
+impl Sender for End {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        measure::write(&mut self.bytes, word);
+        // SAFETY: an open queue, and as many bytes as are said.
+        while unsafe { libc::mq_send(self.queue, self.bytes.as_ptr().cast(), self.bytes.len(), 0) } < 0 {
+            again()?;
+        }
+        Ok(())
+    }
+}
+
+impl Receiver for End {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        let (bytes, len) = (self.bytes.as_mut_ptr(), self.bytes.len());
+        // SAFETY: an open queue, and room for as many bytes as are said.
+        while unsafe { libc::mq_receive(self.queue, bytes.cast(), len, std::ptr::null_mut()) } < 0 {
+            again()?;
+        }
+        measure::read(&self.bytes)
+    }
+}

@@ -1,0 +1,103 @@
+//! The bare ring, without a link layer: what shared memory can do.
+
+use std::hint::spin_loop;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use stripline_ring::{Fence, Mode, Reader, ReaderMode, Writer};
+
+use super::super::Problem;
+use super::super::case::{Case, Outcome};
+use super::super::measure::{self, Receiver, Sender};
+use crate::memory::{Mapping, PAGE};
+
+/// The control page and the cursor's.
+const HEAD: usize = 2 * PAGE;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of the memory that one ring lies in.
+pub(crate) fn bytes(case: &Case) -> usize {
+    HEAD + case.buffer()
+}
+
+/// Each side writes one of the two rings and reads the other.
+pub(crate) fn run(
+    case: &Case,
+    place: u32,
+    seconds: f64,
+    files: [BorrowedFd<'_>; 2],
+    ready: impl FnOnce() -> Result<(), Problem>,
+) -> Result<Outcome, Problem> {
+    let capacity = case.buffer();
+    let own = Mapping::new(files[place as usize], HEAD, capacity)?;
+    let peers = Mapping::new(files[1 - place as usize], HEAD, capacity)?;
+    // SAFETY: fresh and zeroed, mapped twice, written by nobody else; the mapping outlives the writer.
+    let mut writer = unsafe { Writer::new(own.at(0).cast(), own.at(HEAD), capacity) };
+    // SAFETY: the cursor is the page after the control page, zeroed, used by no other reader.
+    unsafe { writer.attach(own.at(PAGE).cast(), Mode::Blocking { depth: 0 }) };
+    // Nobody sleeps here.
+    writer.set_fence(Fence::Compiler);
+    let mut reader = reader(&peers, capacity)?;
+    reader.set_fence(Fence::Compiler);
+    ready()?;
+    super::run_pair(case, place, seconds, Sending { writer, size: case.size }, Receiving { reader })
+}
+
+/// A reader of the peer's ring, as soon as that is there.
+fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        // SAFETY: a ring's memory, or zeros, which it refuses; the mapping outlives the reader.
+        let reader = unsafe {
+            let (control, cursor) = (memory.at(0).cast(), memory.at(PAGE).cast());
+            Reader::new(control, memory.at(HEAD), capacity, cursor, ReaderMode::Blocking)
+        };
+        if let Ok(mut reader) = reader
+            && reader.is_attached()
+        {
+            return Ok(reader);
+        }
+        if Instant::now() > patience {
+            return Err("the ring's writer did not come".into());
+        }
+        std::thread::yield_now();
+    }
+}
+
+struct Sending {
+    writer: Writer,
+    size: usize,
+}
+
+impl Sender for Sending {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        loop {
+            if let Ok(bytes) = self.writer.try_reserve(self.size) {
+                measure::write(bytes, word);
+                break;
+            }
+            spin_loop();
+        }
+        self.writer.publish(self.size);
+        self.writer.for_each_sleeper(|_| {});
+        Ok(())
+    }
+}
+
+struct Receiving {
+    reader: Reader,
+}
+
+impl Receiver for Receiving {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        let word = loop {
+            match self.reader.try_next() {
+                Ok(Some(bytes)) => break measure::read(bytes)?,
+                Ok(None) => spin_loop(),
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        self.reader.release();
+        Ok(word)
+    }
+}

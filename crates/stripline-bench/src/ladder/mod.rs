@@ -1,0 +1,333 @@
+//! The ladder: from the limit up, in one interleaved run.
+//!
+//! Every case is run by fresh processes, pinned to one processor each, several times; the run is the replicate. The
+//! order of the cases turns round every round (A B, B A, …). The payload is written in full by its sender, and the
+//! receiver reads one word of every cache line of it. The first tenth of each run is dropped.
+//!
+//! One-way time is half of a round trip. Half of the time of a run goes to batches of trips, timed as a whole: the
+//! median over batches is what ratios are made of. In the other half every trip is timed by itself, for percentiles;
+//! those contain half of a reading of the clock, whose cost is reported.
+
+mod case;
+mod child;
+mod ends;
+mod launch;
+mod machine;
+mod measure;
+mod plan;
+mod plot;
+mod ratios;
+mod report;
+mod statistics;
+
+pub use child::child_if_launched;
+pub use machine::Machine;
+pub use plot::plot;
+pub use report::{Null, Percentiles, Ratio, Report, Row, Run};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use case::{Case, Measure, Wait, What};
+use launch::Launcher;
+use ratios::Results;
+
+/// What went wrong, in words.
+pub(crate) type Problem = String;
+
+/// The sizes of a full run.
+const SIZES: [usize; 7] = [8, 32, 64, 1024, 8192, 65_536, 1 << 20];
+/// The sizes of a quick one: those that the ratios need.
+const QUICK_SIZES: [usize; 5] = [32, 64, 1024, 8192, 65_536];
+/// A packet begins with its number.
+const SIZE_MIN: usize = 8;
+const SIZE_MAX: usize = 1 << 20;
+/// What all runs together should take.
+const BUDGET: Duration = Duration::from_secs(7 * 60);
+const QUICK_BUDGET: Duration = Duration::from_secs(50);
+/// What one run measures, at least and at most, in seconds.
+const SECONDS: (f64, f64) = (0.02, 0.5);
+/// What a run needs beside measuring, as a first guess: processes start and find each other.
+const OVERHEAD_S: f64 = 0.04;
+
+/// What is measured.
+///
+/// ```
+/// use stripline_bench::ladder::Settings;
+///
+/// let settings = Settings { sizes: vec![64, 1024], transports: vec!["shm".into()], ..Settings::default() };
+/// assert_eq!(settings.check(), Ok(()));
+/// let wrong = Settings { sizes: vec![0], ..Settings::default() };
+/// assert!(wrong.check().unwrap_err().contains("0"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Bytes of a packet; empty: the sizes that a ladder has.
+    pub sizes: Vec<usize>,
+    /// Stripline's transports; empty: all.
+    pub transports: Vec<String>,
+    /// Fewer cases, rounds and packets: within a minute on two processors.
+    pub quick: bool,
+    /// Rounds; `None`: five, or three of a quick run.
+    pub rounds: Option<u32>,
+    /// Seconds that each run measures; `None`: what the time allows.
+    pub seconds_per_run: Option<f64>,
+    /// The program whose `main` begins with [`child_if_launched`]; `None`: this one.
+    pub program: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Refuses what cannot be measured.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what is possible.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(size) = self.sizes.iter().find(|size| !(SIZE_MIN..=SIZE_MAX).contains(*size)) {
+            return Err(format!("a size of {size}: it must be from {SIZE_MIN} to {SIZE_MAX} bytes"));
+        }
+        let known: Vec<&str> = stripline::transport::all().map(|transport| transport.name).collect();
+        match self.transports.iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                Err(format!("there is no transport `{name}`; use one or more of {}", known.join(", ")))
+            }
+        }
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        let mut sizes = match (self.sizes.is_empty(), self.quick) {
+            (false, _) => self.sizes.clone(),
+            (true, false) => SIZES.to_vec(),
+            (true, true) => QUICK_SIZES.to_vec(),
+        };
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    fn transports(&self) -> Vec<String> {
+        let all = stripline::transport::all().map(|transport| transport.name.to_string());
+        all.filter(|name| self.has(name)).collect()
+    }
+
+    fn has(&self, transport: &str) -> bool {
+        self.transports.is_empty() || self.transports.iter().any(|name| name == transport)
+    }
+}
+
+/// How far a ladder is.
+///
+/// ```
+/// let start = stripline_bench::ladder::Progress { done: 0, total: 10, doing: "two atomics".into() };
+/// assert!(start.done < start.total);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Runs done.
+    pub done: usize,
+    /// Runs in all.
+    pub total: usize,
+    /// What is measured now.
+    pub doing: String,
+}
+
+/// Climbs the ladder: minutes, or less than one if it is quick. Ctrl-C ends it early, with what there is by then.
+///
+/// # Errors
+/// When the settings are wrong, or nothing at all could be measured.
+///
+/// ```no_run
+/// use stripline_bench::ladder::{Settings, run};
+///
+/// let report = run(&Settings::default(), &mut |progress| eprintln!("{}", progress.doing))?;
+/// println!("{}", report.machine);
+/// # Ok::<(), String>(())
+/// ```
+pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+    settings.check()?;
+    let program = match &settings.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()
+            .map_err(|error| format!("cannot find the path of this program: {error}"))?,
+    };
+    let interruption = Interruption::watch()?;
+    let mut notes = notes(settings);
+    let cpus = allowed_cpus();
+    if cpus.len() < 2 {
+        notes.push("only one processor: both sides share it, and what spins is slow".into());
+    }
+    let mut cases = vec![Case::new(Measure::Latency, What::Noise, "none", Wait::None, 0)];
+    cases.extend(plan::cases(settings));
+    let rounds = settings.rounds.unwrap_or(if settings.quick { 3 } else { 5 }).max(1);
+    let mut launcher = Launcher {
+        program: &program,
+        cpus: cpus.into_iter().take(2).collect(),
+        seconds: 0.0,
+        interrupted: &interruption.flag,
+        count: 0,
+    };
+    let mut pace = Pace::new(settings, cases.len() * rounds as usize);
+    let mut results = Results::new();
+    let mut completed = 0;
+    for round in 0..rounds {
+        launcher.seconds = pace.seconds();
+        let forward = round % 2 == 0;
+        let order: Vec<&Case> = if forward { cases.iter().collect() } else { cases.iter().rev().collect() };
+        for case in order {
+            observer(&Progress { done: pace.done, total: pace.total, doing: case.to_string() });
+            let outcome = launcher.run(case);
+            if interruption.flag.load(Ordering::Relaxed) {
+                break;
+            }
+            pace.done += 1;
+            let outcome = outcome.map_err(|problem| {
+                let note = format!("{case}: {problem}");
+                // Once is enough of what fails in every round.
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            });
+            let runs = results.entry(case.clone()).or_default();
+            // A round keeps its place even if an earlier one was not measured.
+            runs.resize(round as usize, None);
+            runs.push(outcome.ok());
+        }
+        if interruption.flag.load(Ordering::Relaxed) {
+            break;
+        }
+        completed += 1;
+    }
+    if completed == 0 && !results.values().flatten().any(Option::is_some) {
+        return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
+    }
+    let noise: Vec<_> = results.remove(&cases[0]).into_iter().flatten().flatten().collect();
+    let noise = report::percentiles(&noise.iter().collect::<Vec<_>>(), 1.0);
+    Ok(Report {
+        machine: Machine::here(),
+        rounds: completed,
+        seconds_per_run: launcher.seconds,
+        clock_ns: noise.typical,
+        // What was timed as a whole there is the clock.
+        noise: Percentiles { typical: None, ..noise },
+        null_comparison: ratios::null(&plan::null(settings), &results),
+        rows: report::rows(&cases, &results),
+        ratios: ratios::all(&results, settings),
+        notes,
+        interrupted: interruption.flag.load(Ordering::Relaxed),
+    })
+}
+
+/// The processors that this process may use.
+fn allowed_cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
+        // All that is known is that it runs.
+        Err(_) => vec![0],
+    }
+}
+
+/// What is known to be missing before anything runs.
+fn notes(settings: &Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    if cfg!(not(feature = "peers")) {
+        notes.push(
+            "iceoryx2 and ZeroMQ are not built in: `cargo build --release --features peers` measures them, too"
+                .into(),
+        );
+    }
+    let largest = ends::queue::size_max();
+    if settings.sizes().iter().any(|size| *size > largest) {
+        notes.push(format!(
+            "POSIX queues carry {largest} bytes at most here (/proc/sys/fs/mqueue/msgsize_max): larger sizes are \
+             left out"
+        ));
+    }
+    notes
+}
+
+/// How long each run may measure so that all end in time.
+struct Pace {
+    start: Instant,
+    budget: Duration,
+    fixed: Option<f64>,
+    done: usize,
+    total: usize,
+    spent: f64,
+}
+
+impl Pace {
+    fn new(settings: &Settings, total: usize) -> Self {
+        let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
+        Self { start: Instant::now(), budget, fixed: settings.seconds_per_run, done: 0, total, spent: 0.0 }
+    }
+
+    /// For the runs of the round that begins now.
+    fn seconds(&mut self) -> f64 {
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
+        let elapsed = self.start.elapsed().as_secs_f64();
+        let overhead = if self.done == 0 { OVERHEAD_S } else { elapsed / self.done as f64 - self.spent };
+        let left = (self.budget.as_secs_f64() - elapsed) / (self.total - self.done).max(1) as f64;
+        let seconds = (left - overhead).clamp(SECONDS.0, SECONDS.1);
+        // The mean over the runs until the next round.
+        self.spent = seconds;
+        seconds
+    }
+}
+
+/// Notices Ctrl-C until dropped.
+struct Interruption {
+    flag: Arc<AtomicBool>,
+    ids: Vec<signal_hook::SigId>,
+}
+
+impl Interruption {
+    fn watch() -> Result<Self, Problem> {
+        let mut own = Self { flag: Arc::default(), ids: Vec::new() };
+        for signal in [SIGINT, SIGTERM] {
+            let id = signal_hook::flag::register(signal, Arc::clone(&own.flag));
+            own.ids.push(id.map_err(|error| format!("cannot watch for Ctrl-C: {error}"))?);
+        }
+        Ok(own)
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        self.ids.drain(..).for_each(|id| {
+            signal_hook::low_level::unregister(id);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_settings_are_named() {
+        for size in [0, 7, SIZE_MAX + 1] {
+            let wrong = Settings { sizes: vec![64, size], ..Settings::default() };
+            assert!(wrong.check().unwrap_err().contains(&size.to_string()));
+        }
+        let wrong = Settings { transports: vec!["pigeon".into()], ..Settings::default() };
+        let error = wrong.check().unwrap_err();
+        assert!(error.contains("pigeon") && error.contains("shm"), "{error}");
+    }
+
+    #[test]
+    fn runs_become_shorter_when_time_runs_out() {
+        let settings = Settings { quick: true, ..Settings::default() };
+        let (few, many) = (Pace::new(&settings, 10).seconds(), Pace::new(&settings, 400).seconds());
+        assert!(few > many && many >= SECONDS.0, "{few} {many}");
+        assert_eq!(Pace::new(&settings, 1_000_000).seconds(), SECONDS.0);
+        let fixed = Settings { seconds_per_run: Some(0.001), ..Settings::default() };
+        assert_eq!(Pace::new(&fixed, 10).seconds(), 0.001);
+    }
+}

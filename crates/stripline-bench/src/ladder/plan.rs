@@ -1,0 +1,155 @@
+//! Which rungs a ladder has, and in which order.
+
+use super::Settings;
+use super::case::{Case, Measure, Wait, What};
+use super::ends;
+
+/// Above this, one packet in flight and many asleep say the same: left out of a quick run.
+const QUICK_SLEEPING_MAX: usize = 1024;
+
+/// The rungs in their order: what is compared with each other stands close together, as little apart in time as
+/// can be.
+pub(super) fn cases(settings: &Settings) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for size in settings.sizes() {
+        latency(settings, size, &mut cases);
+        throughput(settings, size, &mut cases);
+    }
+    if settings.has("shm") {
+        for readers in if settings.quick { &[1, 10, 200][..] } else { &[1, 10, 50, 100, 200] } {
+            let case = Case::new(Measure::Publish, What::Stripline, "shm", Wait::Spin, 64);
+            cases.push(Case { readers: *readers, ..case });
+        }
+        for components in if settings.quick { &[2, 10][..] } else { &[2, 5, 10] } {
+            for wait in [Wait::Block, Wait::Adaptive] {
+                let case = Case::new(Measure::Pipeline, What::Stripline, "shm", wait, 1024);
+                cases.push(Case { components: *components, ..case });
+            }
+        }
+    }
+    cases
+}
+
+/// The case that is compared with itself.
+pub(super) fn null(settings: &Settings) -> Case {
+    if settings.has("shm") && settings.sizes().contains(&64) {
+        Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64)
+    } else {
+        atomics()
+    }
+}
+
+/// The limit of every spinning side.
+pub(super) fn atomics() -> Case {
+    Case::new(Measure::Latency, What::Atomics, "memory", Wait::Spin, 0)
+}
+
+/// The limit of every sleeping side.
+pub(super) fn futex() -> Case {
+    Case::new(Measure::Latency, What::Futex, "memory", Wait::Block, 0)
+}
+
+/// What stands beside a transport of Stripline: what carries it, bare.
+pub(super) fn bare(transport: &str) -> Option<What> {
+    match transport {
+        "shm" => Some(What::Ring),
+        "uds" => Some(What::UnixSocket),
+        "tcp" => Some(What::TcpSocket),
+        _ => None,
+    }
+}
+
+fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
+    let mut add = |what, transport: &str, wait| {
+        cases.push(Case::new(Measure::Latency, what, transport, wait, size));
+    };
+    // What is compared at 32 B is packets per second.
+    if settings.quick && settings.sizes.is_empty() && size == 32 {
+        return;
+    }
+    add(What::Memcpy, "memory", Wait::None);
+    for wait in [Wait::Spin, Wait::Block] {
+        if wait == Wait::Block && settings.quick && size > QUICK_SLEEPING_MAX {
+            continue;
+        }
+        for transport in settings.transports() {
+            let socket = matches!(&*transport, "uds" | "tcp");
+            if socket && wait == Wait::Spin && settings.quick && size != 1024 {
+                continue;
+            }
+            if let Some(what) = bare(&transport)
+                && (wait == Wait::Spin || socket)
+            {
+                add(what, &transport, wait);
+            }
+            add(What::Stripline, &transport, wait);
+        }
+        if size <= ends::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
+            add(What::PosixQueue, "mqueue", wait);
+        }
+    }
+    if cfg!(feature = "peers") {
+        add(What::Iceoryx2, "shm", Wait::Spin);
+        add(What::Zeromq, "uds", Wait::Block);
+    }
+    if size == 64 {
+        cases.push(atomics());
+        if settings.has("shm") {
+            let shm = null(settings);
+            cases.push(Case { statistics: false, ..shm.clone() });
+            cases.push(Case { again: true, ..shm });
+        }
+        cases.push(futex());
+    }
+}
+
+fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
+    let mut add = |what, transport: &str, wait| {
+        cases.push(Case::new(Measure::Throughput, what, transport, wait, size));
+    };
+    add(What::Memcpy, "memory", Wait::None);
+    for transport in settings.transports() {
+        // Sockets are slept on: who asks them again and again takes time from whoever carries the packets.
+        let wait = if matches!(&*transport, "uds" | "tcp") { Wait::Block } else { Wait::Spin };
+        if let Some(what) = bare(&transport) {
+            add(what, &transport, wait);
+        }
+        add(What::Stripline, &transport, wait);
+    }
+    if size <= ends::queue::size_max() {
+        add(What::PosixQueue, "mqueue", Wait::Block);
+    }
+    if cfg!(feature = "peers") {
+        add(What::Iceoryx2, "shm", Wait::Spin);
+        add(What::Zeromq, "uds", Wait::Block);
+    }
+    if size == 32 && settings.has("shm") {
+        let case = Case::new(Measure::Throughput, What::Stripline, "shm", Wait::Spin, size);
+        cases.push(Case { statistics: false, ..case });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rung_stands_twice() {
+        for quick in [false, true] {
+            let cases = cases(&Settings { quick, ..Settings::default() });
+            let mut sorted = cases.clone();
+            sorted.sort();
+            sorted.dedup();
+            assert_eq!(cases.len(), sorted.len());
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_out() {
+        let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
+        let cases = cases(&settings);
+        assert!(cases.iter().all(|case| case.what != What::Stripline || case.transport == "uds"));
+        assert!(cases.iter().all(|case| [0, 64].contains(&case.size)));
+        assert_eq!(null(&settings), atomics());
+    }
+}

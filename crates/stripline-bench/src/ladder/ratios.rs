@@ -1,0 +1,229 @@
+//! The figures: ratios of what was measured in one run.
+
+use std::collections::BTreeMap;
+
+use super::Settings;
+use super::case::{Case, Measure, Outcome, Wait, What};
+use super::plan::{atomics, bare, futex};
+use super::report::{Null, Ratio};
+use super::statistics::{bootstrap, median};
+
+/// What the runs found, by case and round.
+pub(super) type Results = BTreeMap<Case, Vec<Option<Outcome>>>;
+
+/// What is taken of a run.
+#[derive(Clone, Copy)]
+enum Figure {
+    Time,
+    Rate,
+}
+
+/// One comparison: the first over the second.
+struct Pair {
+    over: Case,
+    under: Case,
+    figure: Figure,
+}
+
+enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// All that have a target, in the order of the report.
+pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
+    let latency = |what, transport, wait, size| Case::new(Measure::Latency, what, transport, wait, size);
+    let stream = |what, transport, wait, size| Case::new(Measure::Throughput, what, transport, wait, size);
+    let time = |over, under| Pair { over, under, figure: Figure::Time };
+    let rate = |over, under| Pair { over, under, figure: Figure::Rate };
+    let (spin, shm) = (Wait::Spin, What::Stripline);
+    let shm_64 = latency(shm, "shm", spin, 64);
+    let shm_32 = stream(shm, "shm", spin, 32);
+    let ring_32 = stream(What::Ring, "shm", spin, 32);
+    let off = |case: &Case| Case { statistics: false, ..case.clone() };
+    let publish = Case::new(Measure::Publish, shm, "shm", spin, 64);
+    let pipeline = |wait| {
+        let case = Case::new(Measure::Pipeline, shm, "shm", wait, 1024);
+        Case { components: 10, ..case }
+    };
+    let socket = |name| {
+        let what = bare(name).unwrap_or(What::UnixSocket);
+        vec![
+            time(latency(shm, name, Wait::Block, 1024), latency(what, name, Wait::Block, 1024)),
+            rate(stream(what, name, Wait::Block, 1024), stream(shm, name, Wait::Block, 1024)),
+        ]
+    };
+    let many = Case { readers: 200, ..publish.clone() };
+    let wake = time(latency(shm, "shm", Wait::Block, 64), futex());
+    let iceoryx2 = time(latency(What::Iceoryx2, "shm", spin, 64), shm_64.clone());
+    let over_ring = time(latency(shm, "shm", spin, 8192), latency(What::Ring, "shm", spin, 8192));
+    let over_memcpy =
+        rate(stream(shm, "shm", spin, 65_536), stream(What::Memcpy, "memory", Wait::None, 65_536));
+    let statistics = vec![time(shm_64.clone(), off(&shm_64)), rate(off(&shm_32), shm_32.clone())];
+    let mut ratios = vec![
+        ratio("shm_64_over_atomic", vec![time(shm_64, atomics())], Target::AtMost(1.5), results),
+        ratio("iceoryx2_64_over_shm", vec![iceoryx2], Target::AtLeast(3.0), results),
+        ratio("shm_8192_over_ring", vec![over_ring], Target::AtMost(1.1), results),
+        small(shm_32, ring_32, results),
+        ratio("shm_64k_over_memcpy", vec![over_memcpy], Target::AtLeast(0.6), results),
+        ratio("wake_over_futex", vec![wake], Target::AtMost(1.1), results),
+        ratio("publish_200_over_1", vec![time(many, publish)], Target::AtMost(1.5), results),
+        ratio("stats_on_over_off", statistics, Target::AtMost(1.1), results),
+        ratio(
+            "adaptive_10_over_block",
+            vec![time(pipeline(Wait::Adaptive), pipeline(Wait::Block))],
+            Target::AtMost(1.1),
+            results,
+        ),
+        ratio("uds_1024_over_bare", socket("uds"), Target::AtMost(1.1), results),
+        ratio("tcp_1024_over_bare", socket("tcp"), Target::AtMost(1.1), results),
+    ];
+    for ratio in &mut ratios {
+        if ratio.name == "iceoryx2_64_over_shm" && ratio.value.is_none() && cfg!(not(feature = "peers")) {
+            ratio.missing = Some("not built in: build with `--features peers`".into());
+        }
+        if let Some(missing) = &mut ratio.missing
+            && (!settings.sizes.is_empty() || !settings.transports.is_empty())
+        {
+            missing.push_str(" (see `--sizes` and `--transports`)");
+        }
+    }
+    ratios
+}
+
+/// A case against itself: what a ratio of 1 looks like here.
+pub(super) fn null(case: &Case, results: &Results) -> Null {
+    let again = Case { again: true, ..case.clone() };
+    let values = values(&Pair { over: again, under: case.clone(), figure: Figure::Time }, results);
+    let found = values.ok().and_then(|values| bootstrap(&values));
+    Null {
+        what: format!("{case}, against itself"),
+        value: found.map(|f| f.0),
+        low: found.map(|f| f.1),
+        high: found.map(|f| f.2),
+    }
+}
+
+/// The packets per second of small packets have a second target, where the ring is that fast.
+fn small(shm: Case, ring: Case, results: &Results) -> Ratio {
+    let rates = |case: &Case| {
+        let runs = results.get(case)?.iter().flatten();
+        median(&runs.filter_map(Outcome::packets_per_s).collect::<Vec<_>>())
+    };
+    let absolute = rates(&shm).zip(rates(&ring));
+    let pair = Pair { over: shm, under: ring, figure: Figure::Rate };
+    let mut ratio = ratio("shm_small_over_ring", vec![pair], Target::AtLeast(0.6), results);
+    ratio.target.push_str(", and > 40 M/s where the ring does 100 M/s");
+    if let (Some(met), Some((shm, ring))) = (&mut ratio.met, absolute) {
+        *met &= shm > 40e6 || ring < 100e6;
+    }
+    ratio
+}
+
+/// Of several pairs, the worse.
+fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Ratio {
+    let mut worst: Option<(f64, f64, f64)> = None;
+    let mut missing = None;
+    for pair in &pairs {
+        match values(pair, results).map(|values| bootstrap(&values)) {
+            Ok(Some(found)) if worst.is_none_or(|worst| found.0 > worst.0) => worst = Some(found),
+            Ok(_) => {}
+            Err(reason) => missing = Some(reason),
+        }
+    }
+    // Half of a comparison is none: the other half might be the worse.
+    let found = if missing.is_none() { worst } else { None };
+    let (text, met) = match target {
+        Target::AtMost(most) => (format!("<= {most}"), found.map(|f| f.0 <= most)),
+        Target::AtLeast(least) => (format!(">= {least}"), found.map(|f| f.0 >= least)),
+    };
+    Ratio {
+        name: name.into(),
+        value: found.map(|f| f.0),
+        low: found.map(|f| f.1),
+        high: found.map(|f| f.2),
+        target: text,
+        met,
+        missing,
+    }
+}
+
+/// The ratio in each round that has both.
+fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
+    let runs = |case: &Case| results.get(case).ok_or_else(|| format!("not measured: {case}"));
+    let (over, under) = (runs(&pair.over)?, runs(&pair.under)?);
+    let figure = |outcome: &Option<Outcome>| {
+        let outcome = outcome.as_ref()?;
+        match pair.figure {
+            Figure::Rate => outcome.packets_per_s(),
+            Figure::Time => outcome.typical_ns.or_else(|| outcome.packets_per_s().map(|rate| 1e9 / rate)),
+        }
+    };
+    let rounds = over.iter().zip(under).filter_map(|(over, under)| Some(figure(over)? / figure(under)?));
+    let values: Vec<f64> = rounds.collect();
+    if values.is_empty() {
+        return Err(format!("no round measured both: {}; {}", pair.over, pair.under));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed(ns: f64) -> Option<Outcome> {
+        Some(Outcome { typical_ns: Some(ns), ..Outcome::default() })
+    }
+
+    fn flow(packets: u64) -> Option<Outcome> {
+        Some(Outcome { packets, elapsed_s: 1.0, ..Outcome::default() })
+    }
+
+    fn find(results: &Results, name: &str) -> Ratio {
+        all(results, &Settings::default()).into_iter().find(|ratio| ratio.name == name).unwrap()
+    }
+
+    #[test]
+    fn ratios_are_of_one_round_each() {
+        let shm = Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64);
+        let mut results = Results::new();
+        results.insert(shm, vec![timed(70.0), timed(140.0), None]);
+        results.insert(atomics(), vec![timed(50.0), timed(100.0), timed(1.0)]);
+        let ratio = find(&results, "shm_64_over_atomic");
+        assert_eq!((ratio.value, ratio.met, &*ratio.target), (Some(1.4), Some(true), "<= 1.5"));
+        assert!(ratio.missing.is_none());
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_figure() {
+        for ratio in all(&Results::new(), &Settings::default()) {
+            assert_eq!((ratio.value, ratio.low, ratio.high, ratio.met), (None, None, None, None));
+            assert!(ratio.missing.is_some(), "{}", ratio.name);
+        }
+    }
+
+    #[test]
+    fn of_two_the_worse_counts_and_none_without_both() {
+        let case = |measure, what| Case::new(measure, what, "uds", Wait::Block, 1024);
+        let mut results = Results::new();
+        results.insert(case(Measure::Latency, What::Stripline), vec![timed(105.0)]);
+        results.insert(case(Measure::Latency, What::UnixSocket), vec![timed(100.0)]);
+        assert_eq!(find(&results, "uds_1024_over_bare").value, None);
+        results.insert(case(Measure::Throughput, What::Stripline), vec![flow(100)]);
+        results.insert(case(Measure::Throughput, What::UnixSocket), vec![flow(120)]);
+        let ratio = find(&results, "uds_1024_over_bare");
+        assert_eq!((ratio.value, ratio.met), (Some(1.2), Some(false)));
+    }
+
+    #[test]
+    fn small_packets_have_two_targets() {
+        let case = |what| Case::new(Measure::Throughput, what, "shm", Wait::Spin, 32);
+        for (shm, ring, met) in [(30, 45, true), (70, 110, true), (39, 60, true), (20, 45, false)] {
+            let results = Results::from([
+                (case(What::Stripline), vec![flow(shm * 1_000_000)]),
+                (case(What::Ring), vec![flow(ring * 1_000_000)]),
+            ]);
+            assert_eq!(find(&results, "shm_small_over_ring").met, Some(met), "{shm} {ring}");
+        }
+    }
+}

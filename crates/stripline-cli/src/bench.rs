@@ -1,0 +1,259 @@
+//! `stripline bench`.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
+
+use crate::Exit;
+use crate::arguments::LadderArguments;
+use crate::format::{grouped, quantity};
+use crate::run::{check_writable, worse, write_json};
+use crate::show::print;
+
+/// Between two lines of progress where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
+    let settings = Settings {
+        sizes: arguments.sizes.clone(),
+        transports: arguments.transports.clone(),
+        quick: arguments.quick,
+        rounds: arguments.runs,
+        seconds_per_run: arguments.seconds_per_run,
+        program: None,
+    };
+    if let Err(error) = settings.check() {
+        complain!("error: {error}");
+        return Exit::Usage;
+    }
+    // Before anything runs: a result that cannot be written should not cost a run.
+    for path in [&arguments.json, &arguments.svg].into_iter().flatten() {
+        if let Err(exit) = check_writable(path) {
+            return exit;
+        }
+    }
+    let mut screen = Screen::new();
+    let report = ladder::run(&settings, &mut |progress| screen.show(progress));
+    screen.bar.finish_and_clear();
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            complain!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    let mut exit = Exit::Clean;
+    if arguments.json.as_ref().is_none_or(|path| path.as_os_str() != "-") {
+        exit = print(&tables(&report));
+    }
+    if let Some(path) = &arguments.json {
+        exit = worse(exit, write_json(path, &report));
+    }
+    if let Some(path) = &arguments.svg {
+        exit = worse(exit, write_plot(path, &report));
+    }
+    if report.interrupted {
+        complain!("error: interrupted; the figures are of what was measured until then");
+        exit = Exit::Failure;
+    }
+    exit
+}
+
+fn write_plot(path: &std::path::Path, report: &Report) -> Exit {
+    let svg = match ladder::plot(report) {
+        Ok(svg) => svg,
+        Err(error) => {
+            complain!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    if path.as_os_str() == "-" {
+        return print(&svg);
+    }
+    match std::fs::write(path, svg) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            complain!("error: cannot write {}: {error}", path.display());
+            Exit::Failure
+        }
+    }
+}
+
+/// What is shown meanwhile, on standard error.
+struct Screen {
+    bar: ProgressBar,
+    start: Instant,
+    said: Option<Instant>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, start: Instant::now(), said: None }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let Progress { done, total, doing } = progress;
+        let text =
+            format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
+        if self.bar.is_hidden() {
+            // Where there is no terminal, a log gets a line now and then.
+            if self.said.is_none_or(|said| said.elapsed() >= LINE_EVERY) {
+                self.said = Some(Instant::now());
+                complain!("{text}");
+            }
+            return;
+        }
+        self.bar.set_length(*total as u64);
+        self.bar.set_position(*done as u64);
+        self.bar.set_message(text);
+        self.bar.tick();
+    }
+}
+
+fn tables(report: &Report) -> String {
+    let mut text = format!(
+        "\n{}\n{} rounds of {:.0} ms a run; a clock reading costs {}, a loop with no peer is held up for {} at most\n",
+        report.machine,
+        report.rounds,
+        report.seconds_per_run * 1e3,
+        ns(report.clock_ns),
+        ns(report.noise.max),
+    );
+    text += "\nONE WAY: half a round trip between two processes (inproc: threads), one processor each; of memcpy, one \
+             copy.\nTypical: batches without the clock. A percentile needs 100 samples beyond it.\n";
+    text += &latency(report);
+    text += "\nTHROUGHPUT: one way, as fast as it goes\n";
+    text += &throughput(report);
+    if report.rows.iter().any(|row| row.publish_ns.is_some()) {
+        text += "\nPUBLISH: the cost of one, in bursts of 1024, all readers polled in turn by one process\n";
+        text += &publish(report);
+    }
+    if report.rows.iter().any(|row| row.per_packet_ns.is_some()) {
+        text += "\nPIPELINE: a chain of processes that each copy the packet, on the same two processors\n";
+        text += &pipeline(report);
+    }
+    text += "\nRATIOS: the median over rounds, and its 95 % interval\n";
+    text += &ratios(report);
+    for note in &report.notes {
+        text += &format!("\nnote: {note}");
+    }
+    let lost: u64 = report.rows.iter().map(|row| row.lost + row.reordered).sum();
+    if lost > 0 {
+        text += &format!("\nwarning: {} packets were lost or out of order; see the JSON", grouped(lost));
+    }
+    if text.ends_with('\n') { text } else { text + "\n" }
+}
+
+fn latency(report: &Report) -> String {
+    let mut table = new(&["WHAT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3);
+    for row in report.rows.iter().filter(|row| row.one_way_ns.typical.is_some()) {
+        let times = &row.one_way_ns;
+        let mut cells = named(row);
+        cells.push(if row.size == 0 { "-".into() } else { grouped(row.size as u64) });
+        cells.extend([times.typical, times.p50, times.p99, times.p999, times.max].map(ns));
+        table.add_row(cells);
+    }
+    finish(table, 3)
+}
+
+fn throughput(report: &Report) -> String {
+    let mut table = new(&["WHAT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
+    for row in report.rows.iter().filter(|row| row.packets_per_s.is_some() && row.per_packet_ns.is_none()) {
+        let mut cells = named(row);
+        cells.push(grouped(row.size as u64));
+        let rates = [(row.packets_per_s, "/s"), (row.bytes_per_s, "B/s")];
+        cells.extend(rates.map(|(rate, unit)| quantity(rate.unwrap_or(0.0), unit)));
+        table.add_row(cells);
+    }
+    finish(table, 3)
+}
+
+fn publish(report: &Report) -> String {
+    let mut table = new(&["TRANSPORT", "SIZE", "READERS", "A PUBLISH"], 1);
+    for row in report.rows.iter().filter(|row| row.publish_ns.is_some()) {
+        let (size, readers) = (row.size.to_string(), row.readers.to_string());
+        table.add_row([row.transport.clone(), size, readers, ns(row.publish_ns)]);
+    }
+    finish(table, 1)
+}
+
+fn pipeline(report: &Report) -> String {
+    let mut table = new(&["TRANSPORT", "WAIT", "SIZE", "COMPONENTS", "A PACKET", "PACKETS"], 2);
+    for row in report.rows.iter().filter(|row| row.per_packet_ns.is_some()) {
+        table.add_row([
+            row.transport.clone(),
+            row.wait.clone(),
+            grouped(row.size as u64),
+            row.components.to_string(),
+            ns(row.per_packet_ns),
+            quantity(row.packets_per_s.unwrap_or(0.0), "/s"),
+        ]);
+    }
+    finish(table, 2)
+}
+
+fn ratios(report: &Report) -> String {
+    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "TARGET", ""], 5);
+    for ratio in &report.ratios {
+        let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(two);
+        let interval = if ratio.value.is_some() { format!("{low} - {high}") } else { String::new() };
+        let verdict = match (ratio.met, &ratio.missing) {
+            (Some(true), _) => "met".to_string(),
+            (Some(false), _) => "MISSED".to_string(),
+            (None, Some(reason)) => reason.clone(),
+            (None, None) => String::new(),
+        };
+        table.add_row([ratio.name.clone(), value, interval, ratio.target.clone(), verdict]);
+    }
+    let null = &report.null_comparison;
+    if null.value.is_some() {
+        let interval = format!("{} - {}", two(null.low), two(null.high));
+        table.add_row([null.what.clone(), two(null.value), interval, "1".into(), String::new()]);
+    }
+    finish(table, 5)
+}
+
+/// What was measured, over what, and how it waits.
+fn named(row: &Row) -> Vec<String> {
+    let what = if row.statistics { row.what.clone() } else { format!("{}, no statistics", row.what) };
+    vec![what, row.transport.clone(), row.wait.clone()]
+}
+
+fn new(header: &[&str], left: usize) -> Table {
+    debug_assert!(left <= header.len());
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+/// All columns but the first so many hold numbers.
+fn finish(mut table: Table, left: usize) -> String {
+    let right: BTreeSet<usize> = (left..table.column_count()).collect();
+    for index in right {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// Nanoseconds with about three digits.
+fn ns(ns: Option<f64>) -> String {
+    match ns {
+        Some(ns) if ns < 99.95 => format!("{ns:.1} ns"),
+        ns => crate::format::time(ns.map(|ns| ns.round() as u64)),
+    }
+}
+
+fn two(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
+}
