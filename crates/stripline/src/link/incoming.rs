@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
@@ -11,6 +12,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Inlet, Next, Stop, Wait};
 
+use super::sign::{Line, Sign};
 use super::{ConnectionStats, Delivery, Lent, LinkOptions, Mailbox, Overflow, Spinner, WaitStrategy};
 
 /// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
@@ -24,12 +26,13 @@ pub(crate) struct Terms {
     pub stats: Arc<ConnectionStats>,
     pub overflow: Overflow,
     pub wait: WaitStrategy,
+    pub depth: u32,
 }
 
 impl Terms {
     /// Those of a connection that has not carried anything yet.
     pub(crate) fn new(options: &LinkOptions) -> Self {
-        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait }
+        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait, depth: options.depth }
     }
 }
 
@@ -55,6 +58,8 @@ pub(crate) struct Incoming {
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<usize>,
+    /// For those who look from outside.
+    sign: Arc<Sign>,
 }
 
 /// One connection.
@@ -75,6 +80,8 @@ struct Origin {
     resuming: bool,
     gap: Option<Gap>,
     ended: bool,
+    /// For those who look from outside: whether there is a sender.
+    open: Arc<AtomicBool>,
 }
 
 /// What `receive` found.
@@ -102,7 +109,9 @@ impl Incoming {
         open: bool,
         sample_bytes: Option<usize>,
     ) -> Self {
+        let sign = Sign::hang(&port);
         Self {
+            sign,
             port,
             origins: Vec::new(),
             mailbox,
@@ -209,8 +218,13 @@ impl Incoming {
 
     /// Prepares to sleep on this port together with others; false when there is something to take.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        !self.mailbox.is_full()
-            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep())
+        let quiet = !self.mailbox.is_full()
+            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep());
+        if quiet {
+            self.origins.iter().for_each(Origin::show);
+            self.sign.set_sleeping(true);
+        }
+        quiet
     }
 
     pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
@@ -219,6 +233,7 @@ impl Incoming {
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
+        self.sign.set_sleeping(false);
         self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
         self.check_peers();
     }
@@ -343,6 +358,7 @@ impl Incoming {
         }
         let busiest = self.origins.iter().map(Origin::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
+        self.sign.list(self.origins.iter().map(Origin::line).collect());
     }
 
     /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
@@ -371,6 +387,7 @@ impl Incoming {
                 resuming: false,
                 gap: None,
                 ended: false,
+                open: Arc::default(),
             });
             self.origins.len() - 1
         });
@@ -405,6 +422,18 @@ impl Origin {
             (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
             (wait, _) => wait,
         }
+    }
+
+    /// What those who look from outside are told.
+    fn line(&self) -> Line {
+        self.show();
+        let depot = self.inlet.as_ref().and_then(|inlet| inlet.depot());
+        Line { name: self.name.clone(), terms: self.terms.clone(), open: Arc::clone(&self.open), depot }
+    }
+
+    fn show(&self) {
+        // Relaxed: a hint for people, renewed before every sleep.
+        self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
 
     /// Whether its sender is gone, and nobody has come in its place.

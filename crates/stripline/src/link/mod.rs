@@ -8,6 +8,7 @@ mod mailbox;
 mod options;
 mod outgoing;
 mod sampler;
+mod sign;
 mod stats;
 mod waiting;
 

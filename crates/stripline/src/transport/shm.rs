@@ -77,7 +77,7 @@ impl Greeter for ShmGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
-        let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
+        let ticket = self.lobby.enter(&hello, socket::peer_process(stream)).map_err(|e| e.to_string())?;
         let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];

@@ -14,10 +14,11 @@
 
 mod inlet;
 mod outlet;
+mod sign;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stripline_ring::{Control, Cursor, Mode};
 
@@ -108,7 +109,7 @@ impl CursorPage {
 struct Arrival {
     token: u64,
     connection: String,
-    cursor: CursorPage,
+    cursor: Arc<CursorPage>,
     bell: Doorbell,
     mode: Mode,
 }
@@ -128,6 +129,7 @@ pub(super) struct Lobby {
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
+    roster: sign::Roster,
 }
 
 /// What a receiver needs from the lobby to read.
@@ -146,11 +148,12 @@ impl Lobby {
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
+            roster: sign::Roster::default(),
         })
     }
 
-    /// Queues a receiver: it is attached before the next packet is published.
-    pub(super) fn enter(&self, hello: &Hello) -> Result<Ticket> {
+    /// Queues a receiver, of that process if it is known: it is attached before the next packet is published.
+    pub(super) fn enter(&self, hello: &Hello, pid: Option<u32>) -> Result<Ticket> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -161,7 +164,8 @@ impl Lobby {
             Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
-        let page = CursorPage(cursor.map()?);
+        let page = Arc::new(CursorPage(cursor.map()?));
+        self.roster.enter(token, hello, pid, &page);
         let arrival =
             Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
         let mut changes = self.changes();
@@ -172,6 +176,7 @@ impl Lobby {
 
     /// A receiver is gone.
     pub(super) fn leave(&self, token: u64) {
+        self.roster.leave(token);
         let mut changes = self.changes();
         changes.departures.push(token);
         self.announce(changes);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
+use super::sign::Sign;
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory};
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
@@ -31,6 +32,8 @@ pub(in crate::transport) struct RingOutlet {
     endpoint: Endpoint,
     stop: Stop,
     port: String,
+    /// Held for those who look from outside.
+    _sign: Arc<Sign>,
 }
 
 struct Attached {
@@ -42,7 +45,7 @@ struct Attached {
     /// Nothing has been published for it yet.
     fresh: bool,
     // Also keeps the page mapped while the writer holds its address.
-    cursor: CursorPage,
+    cursor: Arc<CursorPage>,
 }
 
 impl RingOutlet {
@@ -62,6 +65,7 @@ impl RingOutlet {
         // the writer, and this is the only writer: later writable mappings are sealed off.
         let writer = unsafe { Writer::new(memory.control(), memory.data(), capacity) };
         let door = Box::new(open(Arc::clone(&lobby))?);
+        let sign = Sign::hang(&request, &endpoint, &lobby, &memory);
         Ok(Self {
             writer,
             readers: Vec::new(),
@@ -74,6 +78,7 @@ impl RingOutlet {
             endpoint,
             stop: request.stop,
             port: request.port,
+            _sign: sign,
         })
     }
 
