@@ -9,6 +9,7 @@ macro_rules! complain {
 
 mod arguments;
 mod format;
+mod ps;
 mod run;
 mod show;
 
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => run::check(&arguments, &registry),
         Command::Components { name } => show::components(name.as_deref(), &registry),
         Command::Transports => show::transports(),
+        Command::Ps(arguments) => ps::ps(&arguments),
     };
     exit.into()
 }
