@@ -15,7 +15,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
-        stripline bench ladder --quick                        how fast links are on this machine\n\n\
+        stripline bench ladder --quick                        how fast links are on this machine\n  \
+        stripline ps                                          what runs now, and who waits for whom\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     },
     /// List the transports and what each of them gives
     Transports,
+    /// List this user's live ports, who reads them, how far behind, and who waits for whom
+    Ps(PsArguments),
 }
 
 /// A waveform and what is changed in it.
@@ -132,6 +135,27 @@ pub(crate) struct LadderArguments {
     /// Seconds that each run measures, for tests
     #[arg(long, value_name = "SECONDS", value_parser = seconds, hide = true)]
     pub seconds_per_run: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline ps                         every connection of every process of this user\n  \
+    stripline ps demodulator --watch     those of one component, every second\n  \
+    stripline ps --json | jq .waits      who waits for whom, for a script\n\n\
+    LAG is packets sent that wait for the receiver; on sockets the kernel does not say. A process that is stopped \
+    is named as one that does not answer; the rest is listed.\n\n\
+    Exit codes: 0 listed (also when there is nothing), 1 the kernel's list of sockets cannot be read.")]
+pub(crate) struct PsArguments {
+    /// Only ports and connections with this in their names, or the process with this number or command
+    pub name: Option<String>,
+
+    /// Print everything that is known as JSON; with `--watch` one line each time
+    #[arg(long)]
+    pub json: bool,
+
+    /// List again and again, every second or so many seconds, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    pub watch: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -10,6 +10,7 @@ macro_rules! complain {
 mod arguments;
 mod bench;
 mod format;
+mod ps;
 mod run;
 mod show;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Bench { command: BenchCommand::Ladder(arguments) } => bench::ladder(&arguments),
         Command::Components { name } => show::components(name.as_deref(), &registry),
         Command::Transports => show::transports(),
+        Command::Ps(arguments) => ps::ps(&arguments),
     };
     exit.into()
 }

@@ -150,6 +150,12 @@ impl HeapRing {
     }
 }
 
+impl HeapRing {
+    pub(crate) fn control(&self) -> &Control {
+        &self.memory.0.control
+    }
+}
+
 /// The cursor of a reader that is still to be attached.
 #[derive(Debug)]
 pub struct HeapCursor {

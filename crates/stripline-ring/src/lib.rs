@@ -99,6 +99,7 @@ mod layout;
 mod lossy;
 mod mem;
 mod reader;
+mod snapshot;
 mod writer;
 
 pub use error::{AttachError, Corruption, Misdeed, ReadError, ReserveError};
@@ -109,4 +110,5 @@ pub use layout::{
 };
 pub use lossy::Copied;
 pub use reader::{Reader, ReaderMode};
+pub use snapshot::{CursorSnapshot, Snapshot};
 pub use writer::{Fence, Lag, Mode, ReaderId, Writer};

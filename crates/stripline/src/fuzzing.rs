@@ -42,6 +42,14 @@ pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
     handshake::encode(&Answer::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 
+/// What a process says of its ports.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
+    crate::introspect::parse(bytes)
+}
+
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered
 /// already, or hung up.
 pub struct Frames(Box<dyn Inlet>);
@@ -113,6 +121,7 @@ impl Switchboard {
             stats: Arc::clone(&its),
             overflow,
             wait: WaitStrategy::Adaptive,
+            depth: 4,
         });
         let incoming =
             Incoming::new("in".into(), Arc::clone(&mailbox), terms_for, Stop::new()?, true, sample_bytes);

@@ -22,6 +22,7 @@ mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod introspect;
 pub mod link;
 pub mod node;
 pub mod packet;

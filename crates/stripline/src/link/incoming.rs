@@ -11,6 +11,7 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Next, Stop, Wait};
 
 use super::origin::{Origin, TermsFor, parse};
+use super::sign::Sign;
 use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
 /// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
@@ -35,6 +36,8 @@ pub(crate) struct Incoming {
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<usize>,
+    /// For those who look from outside.
+    sign: Arc<Sign>,
 }
 
 /// What `receive` found.
@@ -62,7 +65,9 @@ impl Incoming {
         open: bool,
         sample_bytes: Option<usize>,
     ) -> Self {
+        let sign = Sign::hang(&port);
         Self {
+            sign,
             port,
             origins: Vec::new(),
             mailbox,
@@ -169,8 +174,13 @@ impl Incoming {
 
     /// Prepares to sleep on this port together with others; false when there is something to take.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        !self.mailbox.is_full()
-            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep())
+        let quiet = !self.mailbox.is_full()
+            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep());
+        if quiet {
+            self.origins.iter().for_each(Origin::show);
+            self.sign.set_sleeping(true);
+        }
+        quiet
     }
 
     pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
@@ -179,6 +189,7 @@ impl Incoming {
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
+        self.sign.set_sleeping(false);
         self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
         self.check_peers();
     }
@@ -313,6 +324,7 @@ impl Incoming {
         }
         let busiest = self.origins.iter().map(Origin::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
+        self.sign.list(self.origins.iter().map(Origin::line).collect());
     }
 
     /// Where senders come and go under ever new names: the connection whose place a new one takes, because its

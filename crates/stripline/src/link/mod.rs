@@ -11,6 +11,7 @@ mod options;
 mod origin;
 mod outgoing;
 mod sampler;
+mod sign;
 mod splitter;
 mod stats;
 mod waiting;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
+use super::sign::Line;
 use super::{ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Taken, WaitStrategy};
 
 /// Stream descriptions remembered per connection.
@@ -19,12 +21,13 @@ pub(crate) struct Terms {
     pub stats: Arc<ConnectionStats>,
     pub overflow: Overflow,
     pub wait: WaitStrategy,
+    pub depth: u32,
 }
 
 impl Terms {
     /// Those of a connection that has not carried anything yet.
     pub(crate) fn new(options: &LinkOptions) -> Self {
-        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait }
+        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait, depth: options.depth }
     }
 }
 
@@ -50,6 +53,8 @@ pub(super) struct Origin {
     pub gap: Option<Gap>,
     pub joiner: Joiner,
     pub ended: bool,
+    /// For those who look from outside: whether there is a sender.
+    pub open: Arc<AtomicBool>,
 }
 
 impl Origin {
@@ -68,6 +73,7 @@ impl Origin {
             gap: None,
             joiner: Joiner::new(false),
             ended: false,
+            open: Arc::default(),
         }
     }
 
@@ -77,6 +83,18 @@ impl Origin {
             (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
             (wait, _) => wait,
         }
+    }
+
+    /// What those who look from outside are told.
+    pub(super) fn line(&self) -> Line {
+        self.show();
+        let depot = self.inlet.as_ref().and_then(|inlet| inlet.depot());
+        Line { name: self.name.clone(), terms: self.terms.clone(), open: Arc::clone(&self.open), depot }
+    }
+
+    pub(super) fn show(&self) {
+        // Relaxed: a hint for people, renewed before every sleep.
+        self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
 
     /// Whether its sender is gone, and nobody has come in its place.

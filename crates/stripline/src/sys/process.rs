@@ -33,6 +33,13 @@ pub(crate) fn set_priority(priority: u8) -> Result<()> {
     }
 }
 
+/// Takes a real-time priority that the calling thread inherited from it. That it keeps it is no harm worth a message.
+pub(crate) fn clear_priority() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
+}
+
 /// Lets the calling thread (and those it starts) run on these processors only.
 pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();

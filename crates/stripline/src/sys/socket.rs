@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
@@ -186,11 +186,44 @@ pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<UnixStrea
     Ok(stream)
 }
 
-/// The process at the other end, as it was when it connected.
-pub(crate) fn peer_pid(stream: &UnixStream) -> Result<i32> {
-    rustix::net::sockopt::socket_peercred(stream)
-        .map(|peer| peer.pid.as_raw_nonzero().get())
-        .map_err(|e| Error::system("cannot read a peer's credentials", e))
+/// As [`connect_unix`], but never waits for a place in the listener's queue, and the stream does not block. Also says
+/// which process listens.
+///
+/// # Errors
+/// `WouldBlock` within [`Error::System`] when the queue is full.
+pub(crate) fn connect_unix_at_once(name: &str) -> Result<(UnixStream, u32)> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+    let failed = |e| Error::system(format!("cannot connect to Unix socket @{name}"), e);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
+    connect(&fd, &address).map_err(failed)?;
+    let stream = UnixStream::from(fd);
+    Peer::of(&stream)?
+        .check(None)
+        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("is somebody else: {who}")))?;
+    let pid = peer_process(&stream).ok_or_else(|| Error::misbehaved(name, "has no process"))?;
+    Ok((stream, pid))
+}
+
+/// The process at the other end of a Unix socket, as it was when they were connected.
+pub(crate) fn peer_process(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+/// Sends some bytes; a peer that has hung up is an error and no signal.
+pub(crate) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// What the kernel holds of what was written to a socket: see [`crate::introspect::Reader::kernel_bytes`].
+pub(crate) fn unsent_bytes(socket: &Socket) -> Option<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open as long as the borrow; the call writes one int, which lives across it.
+    let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    if answer == 0 { u64::try_from(bytes).ok() } else { None }
 }
 
 /// Sends bytes with descriptors; all in one message.

@@ -60,7 +60,7 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let ticket = door.lobby.prepare(&hello, 0)?;
+        let ticket = door.lobby.prepare(&hello, Some(std::process::id()))?;
         let locked = door.lobby.locked || request.options.locked;
         let pages = Pages {
             memory: Arc::new(RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?),

@@ -18,13 +18,14 @@ mod watch;
 pub(crate) use stream::AlignedBuffer;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::introspect::SendingPort;
 use crate::link::{Group, LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -189,6 +190,21 @@ pub(crate) struct Bind {
     pub stop: Stop,
 }
 
+impl Bind {
+    /// What those who look from outside are told of the port, without what changes.
+    fn shown(&self, endpoint: &Endpoint) -> SendingPort {
+        SendingPort {
+            name: self.port.clone(),
+            transport: endpoint.transport.clone(),
+            address: endpoint.address.clone(),
+            payload: self.payload.to_string(),
+            buffer: u64::from(self.buffer),
+            wait: self.wait.to_string(),
+            ..SendingPort::default()
+        }
+    }
+}
+
 /// What a receiving port asks of a transport.
 #[derive(Clone)]
 pub(crate) struct Connect {
@@ -347,6 +363,11 @@ pub(crate) trait Inlet: Send {
         None
     }
 
+    /// Its queue in this process, for those who look from outside.
+    fn depot(&self) -> Option<Weak<dyn Depot>> {
+        None
+    }
+
     /// Whether looking costs no system call, so that a short spin pays.
     fn is_cheap(&self) -> bool {
         false
@@ -366,6 +387,12 @@ pub(crate) trait Inlet: Send {
     fn first_sent(&self) -> Option<(u64, u64)> {
         None
     }
+}
+
+/// A queue that can be looked at from another thread.
+pub(crate) trait Depot: Send + Sync {
+    /// Packets in it now.
+    fn packets(&self) -> usize;
 }
 
 /// What an inlet has.

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::{Connect, Inlet, Next};
+use super::{Connect, Depot, Inlet, Next};
 use crate::error::{Error, Result};
 use crate::link::{Joined, Joiner, Overflow};
 use crate::packet::{Header, Kind};
@@ -139,6 +139,11 @@ impl Inlet for Pump {
         self.current.as_ref().and_then(|frame| frame.received_ns)
     }
 
+    fn depot(&self) -> Option<Weak<dyn Depot>> {
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        Some(shared)
+    }
+
     fn is_orphaned(&mut self) -> bool {
         self.shared.queue().end.is_some()
     }
@@ -149,6 +154,12 @@ impl Inlet for Pump {
 
     fn first_sent(&self) -> Option<(u64, u64)> {
         self.shared.beginning.get().and_then(|beginning| beginning.first_sent)
+    }
+}
+
+impl Depot for Shared {
+    fn packets(&self) -> usize {
+        self.queue().packets
     }
 }
 

@@ -85,7 +85,7 @@ impl Greeter for ShmGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
-        let pid = socket::peer_pid(stream).map_err(|e| e.to_string())?;
+        let pid = socket::peer_process(stream);
         let ticket = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
         let welcome = Welcome {
             page: self.lobby.memory.page() as u32,

@@ -16,6 +16,7 @@
 
 mod inlet;
 mod outlet;
+mod sign;
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -137,7 +138,7 @@ impl SleepersPage {
 struct Arrival {
     token: u64,
     connection: String,
-    cursor: CursorPage,
+    cursor: Arc<CursorPage>,
     sleepers: SleepersPage,
     bell: Doorbell,
     mode: Mode,
@@ -161,8 +162,9 @@ pub(super) struct Lobby {
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
+    roster: sign::Roster,
     /// By the receivers' process.
-    sleepers: Mutex<HashMap<i32, SharedSleepers>>,
+    sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
 }
 
 /// The page of one process's receivers, as long as one of them is there.
@@ -190,12 +192,13 @@ impl Lobby {
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
+            roster: sign::Roster::default(),
             sleepers: Mutex::default(),
         })
     }
 
-    /// Makes what a receiver of the process `pid` needs.
-    pub(super) fn prepare(&self, hello: &Hello, pid: i32) -> Result<Ticket> {
+    /// Makes what a receiver needs, of that process if it is known.
+    pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<Ticket> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -207,10 +210,12 @@ impl Lobby {
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
+        let cursor_page = Arc::new(CursorPage::map(&cursor, self.locked)?);
+        self.roster.enter(token, hello, pid, &cursor_page);
         let arrival = Arrival {
             token,
             connection: hello.connection.clone(),
-            cursor: CursorPage::map(&cursor, self.locked)?,
+            cursor: cursor_page,
             sleepers: page,
             bell: bell.clone(),
             mode,
@@ -230,7 +235,7 @@ impl Lobby {
     /// The word that the receivers of one process share. Should the number come to mean another process of the same
     /// user while a receiver of the old one is still here, the two share the word: no harm between them is possible
     /// that one could not do to its own.
-    fn sleepers_of(&self, pid: i32) -> Result<(SleepersPage, Arc<SharedMemory>)> {
+    fn sleepers_of(&self, pid: Option<u32>) -> Result<(SleepersPage, Arc<SharedMemory>)> {
         let mut known = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, shared| shared.page.strong_count() > 0);
         if let Some(shared) = known.get(&pid)
@@ -248,6 +253,7 @@ impl Lobby {
 
     /// A receiver is gone.
     pub(super) fn leave(&self, token: u64) {
+        self.roster.leave(token);
         let mut changes = self.changes();
         changes.departures.push(token);
         self.announce(changes);

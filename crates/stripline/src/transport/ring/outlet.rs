@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
+use super::sign::Sign;
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::link::Spinner;
@@ -34,6 +35,8 @@ pub(in crate::transport) struct RingOutlet {
     stop: Stop,
     spinner: Spinner,
     port: String,
+    /// Held for those who look from outside.
+    _sign: Arc<Sign>,
 }
 
 struct Attached {
@@ -46,7 +49,7 @@ struct Attached {
     fresh: bool,
     barriers: bool,
     // These also keep the pages mapped while the writer holds their addresses.
-    cursor: CursorPage,
+    cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
 }
 
@@ -67,6 +70,7 @@ impl RingOutlet {
         // the writer, and this is the only writer: later writable mappings are sealed off.
         let writer = unsafe { Writer::new(memory.control(), memory.data(), capacity) };
         let door = Box::new(open(Arc::clone(&lobby))?);
+        let sign = Sign::hang(&request, &endpoint, &lobby, &memory);
         Ok(Self {
             writer,
             readers: Vec::new(),
@@ -80,6 +84,7 @@ impl RingOutlet {
             stop: request.stop,
             spinner: Spinner::new(request.wait),
             port: request.port,
+            _sign: sign,
         })
     }
 

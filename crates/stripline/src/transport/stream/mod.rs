@@ -10,6 +10,7 @@ mod buffer;
 mod flusher;
 mod inlet;
 mod outlet;
+mod sign;
 
 pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;

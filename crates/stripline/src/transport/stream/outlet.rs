@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::flusher::{Flusher, Tail};
+use super::sign::Sign;
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::Overflow;
@@ -32,6 +33,8 @@ pub(in crate::transport) struct StreamOutlet {
     next_sequence: u64,
     stop: Stop,
     reception: Option<Reception>,
+    /// Held for those who look from outside.
+    _sign: Arc<Sign>,
 }
 
 struct Receiver {
@@ -47,9 +50,11 @@ struct Receiver {
     /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
     next_sequence: Arc<AtomicU64>,
     dead: bool,
+    /// Set while the sender sleeps for its sake.
+    waited_for: Arc<AtomicBool>,
 }
 
-const NOTHING_YET: u64 = u64::MAX;
+pub(super) const NOTHING_YET: u64 = u64::MAX;
 
 /// What is remembered of a connection, also when its receiver is gone.
 struct Seat {
@@ -79,7 +84,9 @@ impl StreamOutlet {
             arrivals: Mutex::default(),
             seats: Mutex::default(),
         });
+        let sign = Sign::hang(&request, &endpoint);
         let greeter = StreamGreeter {
+            sign: Arc::clone(&sign),
             lobby: Arc::clone(&lobby),
             payload: request.payload,
             keys: endpoint.keys,
@@ -95,6 +102,7 @@ impl StreamOutlet {
             next_sequence: 0,
             stop: request.stop,
             reception: Some(Reception::open(listener, greeter)?),
+            _sign: sign,
         })
     }
 
@@ -140,7 +148,8 @@ impl StreamOutlet {
             if wait.heeds_stop() {
                 sleep.readable(self.stop.bell().as_fd());
             }
-            if !sleep.until(wait.deadline())? {
+            let fired = self.receivers[busy].waited_for(|| sleep.until(wait.deadline()))?;
+            if !fired {
                 return Err(full);
             }
             self.lobby.bell.quiet();
@@ -217,7 +226,7 @@ impl StreamOutlet {
                     if wait.heeds_stop() {
                         sleep.readable(self.stop.bell().as_fd());
                     }
-                    if !sleep.until(wait.deadline())? {
+                    if !receiver.waited_for(|| sleep.until(wait.deadline()))? {
                         return self.hand_over_from(index, sent, bytes);
                     }
                 }
@@ -239,6 +248,15 @@ impl Receiver {
             self.tail = None;
         }
         self.tail.is_none()
+    }
+
+    /// Sleeps for its sake, for all to see.
+    fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        // Relaxed: a hint for people. Beside it is a system call.
+        self.waited_for.store(true, Ordering::Relaxed);
+        let slept = sleep();
+        self.waited_for.store(false, Ordering::Relaxed);
+        slept
     }
 
     /// Remembers a frame that had no room, if it is one that must not be lost.
@@ -357,6 +375,7 @@ impl Drop for StreamOutlet {
 }
 
 struct StreamGreeter {
+    sign: Arc<Sign>,
     lobby: Arc<Lobby>,
     payload: TypeName,
     keys: [u64; 2],
@@ -378,6 +397,7 @@ impl Greeter for StreamGreeter {
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
         lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
+        let waited_for = self.sign.enter(&hello, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,
@@ -387,6 +407,7 @@ impl Greeter for StreamGreeter {
             follows: false,
             next_sequence,
             dead: false,
+            waited_for,
         });
         drop(arrivals);
         self.lobby.bell.ring();

@@ -1,0 +1,278 @@
+//! `stripline ps`.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::json;
+use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPort, ToSide};
+
+use crate::Exit;
+use crate::arguments::PsArguments;
+use crate::format::grouped;
+use crate::show::print;
+
+/// Chains of waiting shown.
+const CHAINS_MAX: usize = 50;
+/// The longest name shown, in characters.
+const NAME_MAX: usize = 60;
+
+pub(crate) fn ps(arguments: &PsArguments) -> Exit {
+    loop {
+        let mut overview = match introspect::processes() {
+            Ok(overview) => overview,
+            Err(error) => {
+                complain!("error: {error}");
+                return Exit::Failure;
+            }
+        };
+        if let Some(name) = &arguments.name {
+            keep(&mut overview, name);
+        }
+        let text = if arguments.json {
+            json(&overview, arguments.watch.is_some())
+        } else {
+            for problem in &overview.problems {
+                complain!("warning: {}", printable(&problem.to_string(), 500));
+            }
+            render(&overview, arguments.name.as_deref())
+        };
+        // A screen of its own, as `watch` does; a file or a pipe gets one table after the other.
+        let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
+        if print(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) != Exit::Clean {
+            return Exit::Failure;
+        }
+        match arguments.watch {
+            Some(seconds) => std::thread::sleep(Duration::from_secs_f64(seconds)),
+            None => return Exit::Clean,
+        }
+    }
+}
+
+/// Keeps the ports that the filter names, themselves or by a connection or their process.
+fn keep(overview: &mut Overview, name: &str) {
+    for process in &mut overview.processes {
+        let whole = process.command.as_deref() == Some(name) || name.parse() == Ok(process.pid);
+        if !whole {
+            let joins = |connection: &str| connection.contains(name);
+            let reads = |port: &SendingPort| port.readers.iter().any(|r| joins(&r.connection));
+            process.sending.retain(|port| port.name.contains(name) || reads(port));
+            process.receiving.retain(|port| {
+                port.name.contains(name) || port.connections.iter().any(|c| joins(&c.connection))
+            });
+        }
+    }
+    overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
+}
+
+fn json(overview: &Overview, one_line: bool) -> String {
+    let circles: Vec<Chain> = overview.chains().into_iter().filter(|chain| chain.circle).collect();
+    let document = json!({
+        "processes": overview.processes,
+        "waits": overview.waits(),
+        "circles": circles.iter().map(|chain| &chain.waits).collect::<Vec<_>>(),
+        "problems": overview.problems,
+    });
+    if one_line { format!("{document}\n") } else { format!("{document:#}\n") }
+}
+
+/// A row of the table, in the order of its columns.
+type Row = [String; 12];
+
+fn render(overview: &Overview, filter: Option<&str>) -> String {
+    let mut rows: Vec<Row> = Vec::new();
+    for (from, to) in overview.connections() {
+        rows.push(row(from, to));
+    }
+    for process in &overview.processes {
+        for port in process.sending.iter().filter(|port| port.readers.is_empty()) {
+            let mut row = Row::default();
+            (row[0], row[1]) = (name(&port.name), process.pid.to_string());
+            (row[4], row[7]) = (name(&port.transport), count(port.packets));
+            row[11] = "no reader".into();
+            rows.push(row);
+        }
+        for port in process.receiving.iter().filter(|port| port.connections.is_empty()) {
+            let mut row = Row::default();
+            (row[2], row[3]) = (name(&port.name), process.pid.to_string());
+            row[11] = "no sender".into();
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        let of = filter.map_or(String::new(), |name| format!(" that `{}` names", printable(name, NAME_MAX)));
+        return format!("No process of this user has a port open{of}.\n");
+    }
+    rows.sort();
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "FROM",
+        "PID",
+        "TO",
+        "PID",
+        "TRANSPORT",
+        "OVERFLOW",
+        "DEPTH",
+        "SENT",
+        "TAKEN",
+        "LAG",
+        "LOST",
+        "STATE",
+    ]);
+    for mut row in rows {
+        row.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = "-".into());
+        table.add_row(row);
+    }
+    for column in [1, 3, 6, 7, 8, 9, 10] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n{}{}", table.trim_fmt(), waits(&overview.chains()), omitted(&overview.processes))
+}
+
+fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
+    let connection = from.map(|f| &f.2.connection).or(to.map(|t| &t.2.connection));
+    let (left, right) = connection.and_then(|name| name.split_once(" -> ")).unwrap_or(("", ""));
+    let lag = from.and_then(|(_, _, reader)| reader.lag_packets);
+    let queued = to.and_then(|(_, _, connection)| connection.queued);
+    let either =
+        |mine: Option<&String>, its: Option<&String>| mine.or(its).map_or(String::new(), |s| name(s));
+    let state = match (from, to) {
+        (Some((_, _, reader)), _) if reader.waited_for => match lag {
+            // Large packets fill the ring before there are as many as may wait.
+            Some(lag) if lag < u64::from(reader.depth) => "sender waits (buffer full)",
+            _ => "sender waits (full)",
+        },
+        (Some((_, _, reader)), _) if !reader.attached => "not taken in yet",
+        (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
+        (None, Some(_)) => "sender unknown",
+        (Some(_), None) => "receiver unknown",
+        _ => "",
+    };
+    [
+        from.map_or(name(left), |(_, port, _)| name(&port.name)),
+        from.map_or(String::new(), |(process, _, _)| process.pid.to_string()),
+        to.map_or(name(right), |(_, port, _)| name(&port.name)),
+        to.map(|t| t.0.pid).or(from.and_then(|f| f.2.pid)).map_or(String::new(), |pid| pid.to_string()),
+        from.map_or(String::new(), |(_, port, _)| name(&port.transport)),
+        either(from.map(|f| &f.2.overflow), to.map(|t| &t.2.overflow)),
+        from.map(|f| f.2.depth).or(to.map(|t| t.2.depth)).map_or(String::new(), |depth| depth.to_string()),
+        from.map_or(String::new(), |(_, port, _)| count(port.packets)),
+        to.map_or(String::new(), |(_, _, connection)| grouped(connection.packets)),
+        // On the transport, and behind it in the queue of a policy that drops.
+        match (lag, queued) {
+            (Some(lag), Some(queued)) => grouped(lag.saturating_add(queued)),
+            (lag, queued) => count(lag.or(queued)),
+        },
+        to.map_or(String::new(), |(_, _, connection)| grouped(connection.lost)),
+        state.into(),
+    ]
+}
+
+fn waits(chains: &[Chain]) -> String {
+    let mut text = String::new();
+    for chain in chains.iter().take(CHAINS_MAX) {
+        let words: Vec<String> = chain.waits.iter().map(|wait| printable(&wait.to_string(), 200)).collect();
+        let end = if chain.circle { ": a circle, none of them goes on by itself" } else { "" };
+        text += &format!("\n{}{end}", words.join(", "));
+    }
+    if chains.len() > CHAINS_MAX {
+        text += &format!("\nand {} more", chains.len() - CHAINS_MAX);
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+fn omitted(processes: &[Process]) -> String {
+    let mut text = String::new();
+    for process in processes.iter().filter(|process| process.omitted > 0) {
+        text += &format!("\nprocess {} has {} more ports\n", process.pid, process.omitted);
+    }
+    text
+}
+
+fn count(number: Option<u64>) -> String {
+    number.map_or(String::new(), grouped)
+}
+
+fn name(text: &str) -> String {
+    printable(text, NAME_MAX)
+}
+
+/// Another process's words, which must not move the cursor, change colours or turn the line around.
+fn printable(text: &str, max: usize) -> String {
+    let mut safe = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == max {
+            safe.push('…');
+            break;
+        }
+        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        if c.is_control() || turns {
+            safe.extend(c.escape_unicode());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overview(text: &str) -> Overview {
+        serde_json::from_str(text).unwrap()
+    }
+
+    const BLOCKED: &str = r#"{ "problems": [], "processes": [
+        { "pid": 10, "sending": [{ "name": "source.out", "transport": "shm", "packets": 1065, "waits": true,
+            "readers": [{ "connection": "source.out -> sink.in", "pid": 11, "overflow": "block", "depth": 64,
+                "attached": true, "lag_packets": 64, "waited_for": true }] }] },
+        { "pid": 11, "receiving": [{ "name": "sink.in", "connections": [
+            { "connection": "source.out -> sink.in", "open": true, "packets": 1001, "lost": 0 }] }] }] }"#;
+
+    #[test]
+    fn a_connection_is_one_row_and_waits_are_told() {
+        let text = render(&overview(BLOCKED), None);
+        let words: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        let expected = "source.out 10 sink.in 11 shm block 64 1,065 1,001 64 0 sender waits (full)";
+        assert_eq!(words.join(" "), expected);
+        assert!(text.contains("\nsource.out waits for sink.in (full)\n"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_kindly() {
+        assert_eq!(render(&Overview::default(), None), "No process of this user has a port open.\n");
+        let mut some = overview(BLOCKED);
+        keep(&mut some, "radar");
+        assert!(render(&some, Some("radar")).contains("that `radar` names"));
+    }
+
+    #[test]
+    fn a_filter_names_ports_or_processes() {
+        for (filter, processes) in [("source", 2), ("sink.in", 2), ("10", 1), ("1", 0)] {
+            let mut some = overview(BLOCKED);
+            keep(&mut some, filter);
+            assert_eq!(some.processes.len(), processes, "{filter}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}c", 60), "a\\u{1b}[2Jb\\u{a}\\u{202e}c");
+        assert_eq!(printable("abcd", 3), "abc…");
+        let evil = BLOCKED.replace("source.out\", \"tr", "sou\\u001b[31mrce\", \"tr");
+        assert!(!render(&overview(&evil), None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn json_of_a_watch_is_a_line() {
+        let line = json(&overview(BLOCKED), true);
+        assert_eq!(line.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["waits"][0]["for_port"], "sink.in");
+    }
+}

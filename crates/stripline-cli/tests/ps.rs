@@ -1,0 +1,263 @@
+//! `stripline ps` and the processes it shows.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Running, run, send, stripline, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+use stripline::Error;
+use stripline::node::{Node, Topics};
+
+/// An account that no process here has otherwise.
+const ANOTHER_USER: u32 = 65_533;
+/// What a test that plays another user's process is told.
+const PLAY: &str = "STRIPLINE_TEST_PLAY_ANOTHER_USER";
+
+fn ps(arguments: &[&str]) -> Value {
+    let run = run(&[&["ps", "--json"], arguments].concat());
+    run.says(0, &[]);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().unwrap().iter()
+}
+
+/// The sending port of that name, wherever it is.
+fn sending(found: &Value, name: &str, transport: &str) -> Option<Value> {
+    let mut ports = list(&found["processes"]).flat_map(|process| list(&process["sending"]));
+    ports.find(|port| port["name"] == name && port["transport"] == transport).cloned()
+}
+
+fn problem(found: &Value, pid: u32, words: &str) -> bool {
+    list(&found["problems"])
+        .any(|problem| problem["pid"] == pid && problem["what"].as_str().unwrap().contains(words))
+}
+
+/// The sockets that processes can be asked by.
+fn sockets_of(pid: u32) -> Vec<String> {
+    let list = std::fs::read("/proc/net/unix").unwrap();
+    let part = format!("@stripline-ps-{}-{pid}-", rustix::process::geteuid().as_raw());
+    let list = String::from_utf8_lossy(&list);
+    let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
+    names.filter(|name| name.starts_with(&part)).map(|name| name[1..].to_string()).collect()
+}
+
+#[test]
+fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
+    let me = std::process::id();
+    for transport in ["inproc", "shm", "uds", "tcp"] {
+        let topic = format!("blocked-{transport}");
+        let rules = format!("[topic.{topic}]\ntransport = '{transport}'\ndepth = 8");
+        let node = Node::join(&format!("ps-{me}-{transport}"), Topics::parse(&rules).unwrap()).unwrap();
+        let mut publisher = node.publisher::<u8>(&topic).unwrap();
+        let subscriber = node.subscriber::<u8>(&topic).unwrap();
+        assert!(publisher.wait_for_receivers(1, common::PATIENCE).unwrap());
+        let sender = std::thread::spawn(move || {
+            loop {
+                if let Err(error) = publisher.send(&[7; 1000]) {
+                    return error;
+                }
+            }
+        });
+        let waits = |found: &Value| {
+            list(&found["waits"]).any(|waiting| {
+                (&waiting["port"], &waiting["for_port"]) == (&Value::from(&*topic), &Value::from(&*topic))
+                    && waiting["why"] == "full"
+                    && waiting["pid"] == me
+            })
+        };
+        wait_until("the sender waits", || waits(&ps(&[&topic])));
+        let found = ps(&[&topic]);
+        let port = sending(&found, &topic, transport).unwrap_or_else(|| panic!("{found:#}"));
+        let reader = &port["readers"][0];
+        assert_eq!((&port["payload"], &reader["depth"]), (&"u8".into(), &8.into()), "{found:#}");
+        assert_eq!(reader["waited_for"], true, "{found:#}");
+        if matches!(transport, "inproc" | "shm") {
+            // It sent eight packets and cannot send a ninth.
+            assert_eq!((&port["packets"], &reader["lag_packets"]), (&8.into(), &8.into()), "{found:#}");
+            assert_eq!((&reader["pid"], &reader["sleeps"]), (&me.into(), &false.into()), "{found:#}");
+            assert!(reader["lag_bytes"].as_u64() > Some(8_000), "{found:#}");
+        } else {
+            assert_eq!(
+                (&reader["lag_packets"], &reader["sleeps"]),
+                (&Value::Null, &Value::Null),
+                "{found:#}"
+            );
+            assert!(reader["kernel_bytes"].as_u64().is_some(), "{found:#}");
+        }
+        let text = run(&["ps", &topic]).stdout;
+        assert!(text.contains(&format!("{topic} waits for {topic} (full)")), "{text}");
+        node.stop();
+        // Or the end of stream would wait for it.
+        drop(subscriber);
+        assert!(matches!(sender.join().unwrap(), Error::Stopped));
+    }
+}
+
+#[test]
+fn a_receiver_that_waits_is_shown_with_its_losses() {
+    let topic = "losing";
+    let rules = format!("[topic.{topic}]\ntransport = 'shm'\noverflow = 'drop-oldest'\ndepth = 4");
+    let node =
+        Node::join(&format!("ps-{}-losing", std::process::id()), Topics::parse(&rules).unwrap()).unwrap();
+    let mut publisher = node.publisher::<u8>(topic).unwrap();
+    let mut subscriber = node.subscriber::<u8>(topic).unwrap();
+    assert!(publisher.wait_for_receivers(1, common::PATIENCE).unwrap());
+    for _ in 0..20 {
+        publisher.send(&[1; 10]).unwrap();
+    }
+    // The queue is full of the last four once all twenty have come.
+    let connection = |found: &Value| {
+        let mut ports = list(&found["processes"]).flat_map(|process| list(&process["receiving"]));
+        ports.find(|port| port["name"] == topic).map(|port| port["connections"][0].clone())
+    };
+    let receiver = std::thread::spawn(move || while let Ok(Some(_)) = subscriber.receive() {});
+    wait_until("the receiver waits", || {
+        let found = ps(&[topic]);
+        let all = connection(&found).is_some_and(|connection| {
+            connection["packets"].as_u64().unwrap_or(0) + connection["lost"].as_u64().unwrap_or(0) == 20
+        });
+        all && list(&found["waits"]).any(|waiting| waiting["port"] == topic && waiting["why"] == "empty")
+    });
+    let found = connection(&ps(&[topic])).unwrap();
+    assert_eq!(
+        (&found["overflow"], &found["depth"], &found["queued"]),
+        (&"drop-oldest".into(), &4.into(), &0.into())
+    );
+    node.stop();
+    receiver.join().unwrap();
+}
+
+#[test]
+fn a_stopped_process_is_named_and_the_others_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stop.toml");
+    let text = "[component.source]\ntype = \"null-source\"\nproperties = { packet = 100 }\n\
+                [component.end]\ntype = \"null-sink\"\n\
+                [[connection]]\nfrom = \"source.out\"\nto = \"end.in\"\ndepth = 16\n";
+    std::fs::write(&path, text).unwrap();
+    let running = Running::start(&["run", path.to_str().unwrap(), "--transport", "shm"], 2);
+    let (source, end) = (running.component("source"), running.component("end"));
+    wait_until("both are listed", || {
+        let found = ps(&["source.out"]);
+        let pids: Vec<&Value> = list(&found["processes"]).map(|process| &process["pid"]).collect();
+        pids.contains(&&source.into()) && pids.contains(&&end.into())
+    });
+    assert_eq!((sockets_of(source).len(), sockets_of(end).len()), (1, 1));
+    let found = ps(&[&source.to_string()]);
+    let port = sending(&found, "source.out", "shm").unwrap();
+    assert_eq!(port["readers"][0]["connection"], "source.out -> end.in");
+    assert_eq!(port["readers"][0]["pid"], end);
+
+    send(end, Signal::STOP);
+    wait_until("the sender waits for it", || {
+        let found = ps(&[&source.to_string()]);
+        problem(&found, end, "is stopped")
+            && list(&found["waits"]).any(|waiting| {
+                (&waiting["port"], &waiting["for_port"]) == (&"source.out".into(), &"end.in".into())
+                    && (&waiting["for_pid"], &waiting["why"]) == (&end.into(), &"full".into())
+            })
+    });
+    let said = run(&["ps"]);
+    said.says(0, &[&format!("process {end}"), "kill -CONT"]);
+    assert!(said.stdout.contains("source.out"), "{}", said.stdout);
+
+    send(running.pid(), Signal::KILL);
+    wait_until("nothing is left of them", || sockets_of(source).is_empty() && sockets_of(end).is_empty());
+}
+
+#[test]
+fn what_forged_processes_say_is_a_warning() {
+    let me = std::process::id();
+    let node = Node::isolated().unwrap();
+    let _publisher = node.publisher::<u8>("honest").unwrap();
+    let forge = |number: u32, say: fn(UnixStream)| {
+        let name = format!("stripline-ps-{}-{me}-{number:016x}", rustix::process::geteuid().as_raw());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+        std::thread::spawn(move || listener.incoming().for_each(|stream| say(stream.unwrap())));
+    };
+    forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"processes\": 7")));
+    forge(2, |mut stream| while stream.write_all(&[b' '; 4096]).is_ok() {});
+    // Neither a word nor an end: kept until the test is over.
+    forge(3, std::mem::forget);
+    wait_until("all of them are named", || {
+        let found = ps(&[]);
+        let endless = problem(&found, me, "says more than") || problem(&found, me, "the end of its answer");
+        problem(&found, me, "does not parse")
+            && problem(&found, me, "does not answer")
+            && endless
+            && sending(&found, "honest", "shm").is_some()
+    });
+}
+
+#[test]
+fn who_asks_and_hangs_harms_nobody() {
+    let node = Node::isolated().unwrap();
+    let _publisher = node.publisher::<u8>("patient").unwrap();
+    let name = sockets_of(std::process::id()).into_iter().find(|name| !name.contains("-00000000")).unwrap();
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let _hanging: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+    wait_until("it is listed", || sending(&ps(&["patient"]), "patient", "shm").is_some());
+}
+
+#[test]
+fn nothing_to_show_is_said_kindly() {
+    let run = run(&["ps", "no-such-port-anywhere"]);
+    run.says(0, &[]);
+    assert!(run.stdout.contains("No process of this user has a port open"), "{}", run.stdout);
+}
+
+#[test]
+fn another_users_processes_are_neither_shown_nor_answered() {
+    if let Ok(name) = std::env::var(PLAY) {
+        return play_another_user(&name);
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: only root can start a process of another user");
+        return;
+    }
+    let me = std::process::id();
+    let node = Node::isolated().unwrap();
+    let _publisher = node.publisher::<u8>("mine").unwrap();
+    let mine = sockets_of(me).into_iter().find(|name| !name.contains("-00000000")).unwrap();
+    // Another user sees nothing of mine.
+    let Ok(output) = stripline().args(["ps", "--json"]).uid(ANOTHER_USER).gid(ANOTHER_USER).output() else {
+        println!("NOT TESTED: another user cannot start the command where it was built");
+        return;
+    };
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["processes"], serde_json::json!([]));
+    // Nor is it answered when it asks, nor believed when it takes a name like mine.
+    let mut play = Command::new(std::env::current_exe().unwrap());
+    play.args(["--exact", "another_users_processes_are_neither_shown_nor_answered", "--nocapture"]);
+    play.env(PLAY, &mine).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut play = play.uid(ANOTHER_USER).gid(ANOTHER_USER).spawn().unwrap();
+    let other = play.id();
+    wait_until("the other's is refused", || problem(&ps(&[]), other, "belongs to user"));
+    drop(play.stdin.take());
+    let output = play.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// In a process of another user: asks for what is not its to know, and pretends to be what it is not.
+fn play_another_user(name: &str) {
+    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut answer = Vec::new();
+    // Hung up on, one way or another.
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
+    let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);
+    let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(forged).unwrap()).unwrap();
+    let _ = std::io::stdin().read(&mut [0]);
+}

@@ -1,0 +1,174 @@
+//! A look at a ring from a third side: for tools that say how writer and readers are getting on.
+//!
+//! Nothing is stored, so neither side is slowed down or misled. What is found is a moment that may be over, and nothing
+//! in it is trusted: words that no correct side writes give no answer instead of a wrong one.
+
+use crate::layout::{ATTACHED, Control, Cursor, MAGIC, POSITION_MAX, is_valid_capacity, is_valid_position};
+use crate::mem::Ordering;
+use crate::{HeapRing, Lag};
+
+/// What a ring's control page says at one moment.
+///
+/// ```
+/// use stripline_ring::HeapRing;
+///
+/// let (ring, mut writer) = HeapRing::new(4096);
+/// writer.try_reserve(5)?.copy_from_slice(b"hello");
+/// writer.publish(5);
+/// let now = ring.snapshot().expect("a sound ring");
+/// assert_eq!((now.position, now.count, now.newest), (64, 1, Some(0)));
+/// assert!(!now.writer_waiting && !now.closed);
+/// # Ok::<(), stripline_ring::ReserveError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Where the next frame will start.
+    pub position: u64,
+    /// Frames published.
+    pub count: u64,
+    /// Where the newest frame starts, once there is one.
+    pub newest: Option<u64>,
+    /// Bytes of the ring.
+    pub capacity: u64,
+    /// Whether the writer sleeps, or is about to, until there is space.
+    pub writer_waiting: bool,
+    /// Whether nothing more will be published.
+    pub closed: bool,
+}
+
+/// What a reader's cursor page says at one moment.
+///
+/// ```
+/// let fresh = stripline_ring::Cursor::default().snapshot();
+/// assert!(!fresh.attached && !fresh.sleeping);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorSnapshot {
+    /// Whether the writer respects the cursor.
+    pub attached: bool,
+    /// Whether the reader sleeps, or is about to, until there is a frame.
+    pub sleeping: bool,
+    /// Up to where the reader is done, by its own account.
+    pub position: u64,
+    /// Frames that the reader is done with, by its own account.
+    pub count: u64,
+}
+
+impl Control {
+    /// A look at the ring; `None` when the page is not a ring's, or says what no writer says.
+    ///
+    /// ```
+    /// assert_eq!(stripline_ring::Control::default().snapshot(), None);
+    /// ```
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let (identity, progress) = (&self.identity.0, &self.progress.0);
+        // Acquire: with the magic comes the capacity.
+        let magic = identity.magic.load(Ordering::Acquire);
+        let capacity = identity.capacity.load(Ordering::Relaxed);
+        // Acquire, in the order in which they are stored: the newest frame lies below the head.
+        let newest = progress.newest.load(Ordering::Acquire);
+        let position = progress.head.load(Ordering::Acquire);
+        let count = progress.count.load(Ordering::Acquire);
+        let sound = magic == MAGIC
+            && usize::try_from(capacity).is_ok_and(is_valid_capacity)
+            && is_valid_position(newest)
+            && is_valid_position(position)
+            && newest <= position
+            && count <= POSITION_MAX;
+        sound.then(|| Snapshot {
+            position,
+            count,
+            newest: (newest < position).then_some(newest),
+            capacity,
+            // Relaxed: a moment that may be over in any case.
+            writer_waiting: self.writer_waiting.0.load(Ordering::Relaxed) == 1,
+            closed: self.closed.0.load(Ordering::Relaxed) == 1,
+        })
+    }
+}
+
+impl Cursor {
+    /// A look at the reader.
+    pub fn snapshot(&self) -> CursorSnapshot {
+        // Acquire: with the state come the positions that the writer set, with the position its count.
+        let attached = self.terms.0.state.load(Ordering::Acquire) == ATTACHED;
+        let position = self.released.0.position.load(Ordering::Acquire);
+        CursorSnapshot {
+            attached,
+            // Relaxed: a moment that may be over in any case.
+            sleeping: self.sleeping.0.load(Ordering::Relaxed) == 1,
+            position,
+            count: self.released.0.count.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl CursorSnapshot {
+    /// How far the reader was behind, if the ring was looked at after it; `None` when it is not attached or says what
+    /// no reader says.
+    ///
+    /// ```
+    /// use stripline_ring::{CursorSnapshot, HeapRing, Lag};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let reader = CursorSnapshot { attached: true, sleeping: false, position: 0, count: 0 };
+    /// writer.try_reserve(5).unwrap();
+    /// writer.publish(5);
+    /// let now = ring.snapshot().expect("a sound ring");
+    /// assert_eq!(reader.lag(&now), Some(Lag { bytes: 64, frames: 1 }));
+    /// let liar = CursorSnapshot { position: 1 << 40, ..reader };
+    /// assert_eq!(liar.lag(&now), None);
+    /// ```
+    pub fn lag(&self, ring: &Snapshot) -> Option<Lag> {
+        // A reader sees a frame a moment before the control page speaks of it.
+        let sound = self.attached
+            && is_valid_position(self.position)
+            && self.position <= ring.position + ring.capacity
+            && self.count <= ring.count + 1;
+        sound.then(|| Lag {
+            bytes: ring.position.saturating_sub(self.position),
+            frames: ring.count.saturating_sub(self.count),
+        })
+    }
+}
+
+impl HeapRing {
+    /// A look at the ring; `None` never, unless memory was overwritten.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        self.control().snapshot()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forged_pages_give_no_answer() {
+        let (ring, _writer) = HeapRing::new(4096);
+        let forge = |put: fn(&Control)| {
+            let control = Control::default();
+            control.identity.0.magic.store(MAGIC, Ordering::Relaxed);
+            control.identity.0.capacity.store(4096, Ordering::Relaxed);
+            assert!(control.snapshot().is_some());
+            put(&control);
+            assert_eq!(control.snapshot(), None);
+        };
+        forge(|c| c.identity.0.magic.store(1, Ordering::Relaxed));
+        forge(|c| c.identity.0.capacity.store(5000, Ordering::Relaxed));
+        forge(|c| c.progress.0.newest.store(64, Ordering::Relaxed));
+        forge(|c| c.progress.0.head.store(63, Ordering::Relaxed));
+        forge(|c| c.progress.0.head.store(u64::MAX, Ordering::Relaxed));
+        forge(|c| c.progress.0.count.store(u64::MAX, Ordering::Relaxed));
+        let now = ring.snapshot().unwrap();
+        let reader = CursorSnapshot { attached: true, sleeping: false, position: 0, count: 0 };
+        for liar in [
+            CursorSnapshot { attached: false, ..reader },
+            CursorSnapshot { position: 1, ..reader },
+            CursorSnapshot { position: u64::MAX - 63, ..reader },
+            CursorSnapshot { count: u64::MAX, ..reader },
+        ] {
+            assert_eq!(liar.lag(&now), None, "{liar:?}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Finds the processes and asks them.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::types::{Overview, Problem, Process};
+use crate::error::{Error, Result};
+use crate::sys::doorbell::Sleep;
+use crate::sys::socket;
+
+pub(super) const NAME_PREFIX: &str = "stripline-ps-";
+pub(super) const VERSION: u32 = 1;
+/// The most that a process says, in bytes.
+pub(super) const ANSWER_MAX: usize = 4 << 20;
+/// Time for all processes together: they are asked at once. One that is stopped does not answer at all.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Processes asked at a time, which bounds the descriptors and the memory that this takes.
+const BATCH: usize = 64;
+/// Sockets looked at in all. Many, since anybody may choose such names; those of other users are let go at once.
+const SOCKETS_MAX: usize = 16_384;
+/// Readers and connections that a process has at most, which bounds the time to pair them.
+pub(super) const LINES_MAX: usize = 16_384;
+/// The longest name, in bytes.
+const NAME_MAX: usize = 2048;
+
+/// A look at all processes of this user that have, or had, a port open.
+///
+/// It takes as long as the slowest process that answers, and under a second per 64 processes if one does not.
+///
+/// # Errors
+/// When the kernel's list of sockets cannot be read. What is wrong with single processes is in
+/// [`Overview::problems`].
+///
+/// ```
+/// let overview = stripline::introspect::processes()?;
+/// for process in &overview.processes {
+///     println!("{}: {} ports", process.pid, process.sending.len() + process.receiving.len());
+/// }
+/// for waiting in overview.waits() {
+///     println!("{waiting}");
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub fn processes() -> Result<Overview> {
+    let list = std::fs::read("/proc/net/unix")
+        .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))?;
+    let mut names = names(&list, rustix::process::geteuid().as_raw());
+    let mut overview = Overview::default();
+    if names.len() > SOCKETS_MAX {
+        let what = format!("{} more sockets were not looked at", names.len() - SOCKETS_MAX);
+        overview.problems.push(Problem { pid: std::process::id(), command: None, what });
+        names.truncate(SOCKETS_MAX);
+    }
+    for batch in names.chunks(BATCH) {
+        ask(batch, &mut overview);
+    }
+    overview.processes.sort_by_key(|process| process.pid);
+    // One that closed its last port and opened another may for a moment have two sockets, which say the same.
+    overview.processes.dedup_by_key(|process| process.pid);
+    overview.problems.sort_by_key(|problem| problem.pid);
+    Ok(overview)
+}
+
+/// The sockets of that user that processes answer on: name and process. Names are anybody's to choose: only those of
+/// the very form are taken.
+fn names(list: &[u8], uid: u32) -> Vec<(String, u32)> {
+    let text = String::from_utf8_lossy(list);
+    let mut names: Vec<(String, u32)> = text.lines().filter_map(|line| name(line, uid)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn name(line: &str, uid: u32) -> Option<(String, u32)> {
+    // Num RefCount Protocol Flags Type St Inode Path; flag 0x10000: it listens.
+    let mut words = line.split_ascii_whitespace();
+    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+    let name = words.nth(3)?.strip_prefix('@')?;
+    let mut parts = name.strip_prefix(NAME_PREFIX)?.split('-');
+    let (user, pid, random) = (parts.next()?, parts.next()?, parts.next()?);
+    let listens = flags & 0x1_0000 != 0;
+    let sound = random.len() == 16 && random.bytes().all(|b| b.is_ascii_hexdigit()) && parts.next().is_none();
+    let pid = pid.parse().ok()?;
+    (listens && sound && user.parse() == Ok(uid)).then(|| (name.to_string(), pid))
+}
+
+/// A process that has been asked.
+struct Asked {
+    stream: UnixStream,
+    pid: u32,
+    bytes: Vec<u8>,
+    /// The end of its answer, or what is wrong with it.
+    done: Option<Result<(), String>>,
+}
+
+/// Asks all of them at once.
+fn ask(names: &[(String, u32)], overview: &mut Overview) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut asked = Vec::new();
+    for (name, named) in names {
+        match socket::connect_unix_at_once(name) {
+            Ok((stream, pid)) => asked.push(Asked { stream, pid, bytes: Vec::new(), done: None }),
+            // It has just ended.
+            Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}
+            // Its queue is full, which is so when it has not answered for long; or it is somebody else's.
+            Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::WouldBlock => {
+                overview.problems.push(problem(*named, "does not answer"));
+            }
+            Err(error) => overview.problems.push(problem(*named, &error.to_string())),
+        }
+    }
+    while asked.iter().any(|one| one.done.is_none()) {
+        let waiting: Vec<usize> = (0..asked.len()).filter(|index| asked[*index].done.is_none()).collect();
+        let mut sleep = Sleep::default();
+        waiting.iter().for_each(|index| sleep.readable(asked[*index].stream.as_fd()));
+        if !sleep.until(Some(deadline)).unwrap_or(false) {
+            break;
+        }
+        let stirred: Vec<usize> = (0..waiting.len()).filter(|index| sleep.fired(*index)).collect();
+        for index in stirred {
+            asked[waiting[index]].read();
+        }
+        // Whoever goes on talking is not listened to for longer than whoever is silent.
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    for one in asked {
+        match one.finish() {
+            Ok(process) => overview.processes.push(process),
+            Err(problem) => overview.problems.push(problem),
+        }
+    }
+}
+
+impl Asked {
+    /// Reads what is there, up to a limit, so that everybody has a turn.
+    fn read(&mut self) {
+        let mut piece = [0; 64 * 1024];
+        match (&self.stream).read(&mut piece) {
+            Ok(0) => self.done = Some(Ok(())),
+            Ok(read) if self.bytes.len() + read > ANSWER_MAX => {
+                self.done = Some(Err(format!("says more than {ANSWER_MAX} bytes")));
+            }
+            Ok(read) => self.bytes.extend_from_slice(&piece[..read]),
+            Err(e)
+                if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) => {}
+            Err(_) => self.done = Some(Err("hung up".into())),
+        }
+    }
+
+    fn finish(self) -> Result<Process, Problem> {
+        let (state, parent) = state_and_parent(self.pid);
+        let parsed = match self.done {
+            Some(Ok(())) => parse(&self.bytes),
+            Some(Err(what)) => Err(what),
+            None if self.bytes.is_empty() && state == Some('T') => {
+                Err("is stopped and does not answer; `kill -CONT` lets it go on".into())
+            }
+            None if self.bytes.is_empty() => Err("does not answer".into()),
+            None => Err("does not come to the end of its answer".into()),
+        };
+        match parsed {
+            Ok(process) => Ok(Process { pid: self.pid, parent, command: command(self.pid), ..process }),
+            Err(what) => Err(problem(self.pid, &what)),
+        }
+    }
+}
+
+/// An answer, whoever gave it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
+    if bytes.is_empty() {
+        return Err("hung up without an answer".into());
+    }
+    let process: Process =
+        serde_json::from_slice(bytes).map_err(|e| format!("gave an answer that does not parse: {e}"))?;
+    if process.version != VERSION {
+        return Err(format!("speaks version {} of this protocol, not {VERSION}", process.version));
+    }
+    if lines(&process) > LINES_MAX {
+        return Err(format!("has more than {LINES_MAX} ports and connections"));
+    }
+    let ports = process.sending.iter().map(|port| {
+        let words = [&port.name, &port.transport, &port.address, &port.payload, &port.wait];
+        words
+            .into_iter()
+            .chain(port.readers.iter().flat_map(|r| [&r.connection, &r.overflow]))
+            .all(|word| fits(word))
+    });
+    let more = process.receiving.iter().map(|port| {
+        let words = port.connections.iter().flat_map(|c| [&c.connection, &c.overflow, &c.wait]);
+        std::iter::once(&port.name).chain(words).all(|word| fits(word))
+    });
+    if ports.chain(more).all(|fits| fits) {
+        Ok(process)
+    } else {
+        Err(format!("gave a name of more than {NAME_MAX} bytes"))
+    }
+}
+
+/// Ports, readers and connections.
+pub(super) fn lines(process: &Process) -> usize {
+    process.sending.iter().map(|port| 1 + port.readers.len()).sum::<usize>()
+        + process.receiving.iter().map(|port| 1 + port.connections.len()).sum::<usize>()
+}
+
+fn fits(name: &str) -> bool {
+    name.len() <= NAME_MAX
+}
+
+fn problem(pid: u32, what: &str) -> Problem {
+    Problem { pid, command: command(pid), what: what.into() }
+}
+
+fn command(pid: u32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_string())
+}
+
+/// The process's state, as one letter, and its parent.
+fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    // The command before may have any characters, brackets too.
+    let mut words = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_listening_sockets_of_the_very_form_are_asked() {
+        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 2 @stripline-ps-7-43-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 3 @stripline-ps-8-44-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 4 @stripline-ps-7-45-0123456789abcdef-1\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 5 @stripline-ps-7-46-../../etc/passwd\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 6 /stripline-ps-7-47-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 7\n\
+            garbage\n";
+        assert_eq!(names(list.as_bytes(), 7), [("stripline-ps-7-42-0123456789abcdef".to_string(), 42)]);
+    }
+
+    #[test]
+    fn an_answer_is_checked() {
+        let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
+        assert!(refused("").contains("without an answer"));
+        assert!(refused("[").contains("does not parse"));
+        assert!(refused("{}").contains("version 0"));
+        assert!(refused(r#"{"version": 2}"#).contains("version 2"));
+        let long = format!(r#"{{"version": 1, "sending": [{{"name": "{}"}}]}}"#, "x".repeat(NAME_MAX + 1));
+        assert!(refused(&long).contains("name"));
+        let ports = vec!["{}"; LINES_MAX + 1].join(",");
+        assert!(refused(&format!(r#"{{"version": 1, "receiving": [{ports}]}}"#)).contains("more than"));
+        // A later process may say more.
+        assert!(parse(br#"{"version": 1, "weather": "fine"}"#).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let _ = parse(&bytes);
+            let _ = names(&bytes, 0);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Who waits for whom.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::types::{Connection, Overview, Process, Reader, ReceivingPort, SendingPort};
+
+/// A port that waits for another one.
+///
+/// ```
+/// use stripline::introspect::{Waiting, Why};
+///
+/// let text = r#"{ "pid": 3, "port": "a.out", "for_pid": 4, "for_port": "b.in", "why": "full" }"#;
+/// let waiting: Waiting = serde_json::from_str(text).unwrap();
+/// assert_eq!(waiting.to_string(), "a.out waits for b.in (full)");
+/// assert_eq!(waiting.why, Why::Full);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The process that waits.
+    pub pid: u32,
+    /// Its port.
+    pub port: String,
+    /// The process waited for, if it is known.
+    pub for_pid: Option<u32>,
+    /// The port waited for.
+    pub for_port: String,
+    /// For what.
+    pub why: Why,
+}
+
+/// What a port waits for.
+///
+/// ```
+/// assert_eq!(stripline::introspect::Why::Empty.to_string(), "empty");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// A sender, for room.
+    Full,
+    /// A receiver, for packets.
+    Empty,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "full",
+            Self::Empty => "empty",
+        })
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waits for {} ({})", self.port, self.for_port, self.why)
+    }
+}
+
+/// Waits that hang together: the component waited for by one is the component that waits in the next.
+///
+/// ```
+/// let overview = stripline::introspect::Overview::default();
+/// assert!(overview.chains().is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chain {
+    /// From whom nobody waits for to whom everything hangs on.
+    pub waits: Vec<Waiting>,
+    /// Whether the last one waits for the first: none of them goes on by itself.
+    pub circle: bool,
+}
+
+/// A sending port's side of a connection.
+///
+/// ```
+/// use stripline::introspect::FromSide;
+///
+/// fn is_behind((_, _, reader): FromSide<'_>) -> bool {
+///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.depth))
+/// }
+/// ```
+pub type FromSide<'a> = (&'a Process, &'a SendingPort, &'a Reader);
+/// A receiving port's side of a connection.
+///
+/// ```
+/// use stripline::introspect::ToSide;
+///
+/// fn idles((_, port, connection): ToSide<'_>) -> bool {
+///     port.sleeps && connection.open
+/// }
+/// ```
+pub type ToSide<'a> = (&'a Process, &'a ReceivingPort, &'a Connection);
+
+impl Overview {
+    /// An overview of these processes; they must differ in their numbers to be told apart.
+    ///
+    /// ```
+    /// use stripline::introspect::{Overview, Process};
+    ///
+    /// let overview = Overview::of(vec![Process::default()]);
+    /// assert!(overview.connections().is_empty());
+    /// ```
+    pub fn of(processes: Vec<Process>) -> Self {
+        Self { processes, problems: Vec::new() }
+    }
+
+    /// Connections with both sides, as `(sending, receiving)`: process, port, and what that side knows. A side whose
+    /// process does not answer is missing.
+    ///
+    /// ```
+    /// let text = r#"{ "version": 1, "pid": 7,
+    ///     "sending": [{ "name": "a.out", "readers": [{ "connection": "a.out -> b.in", "pid": 7 }] }],
+    ///     "receiving": [{ "name": "b.in", "connections": [{ "connection": "a.out -> b.in", "packets": 3 }] }] }"#;
+    /// let overview = stripline::introspect::Overview::of(vec![serde_json::from_str(text).unwrap()]);
+    /// let connections = overview.connections();
+    /// let (Some((_, from, _)), Some((_, to, seen))) = connections[0] else { panic!("both sides are known") };
+    /// assert_eq!((&*from.name, &*to.name, seen.packets), ("a.out", "b.in", 3));
+    /// ```
+    pub fn connections(&self) -> Vec<(Option<FromSide<'_>>, Option<ToSide<'_>>)> {
+        let mut receivers: HashMap<&str, Vec<(ToSide<'_>, bool)>> = HashMap::new();
+        for process in &self.processes {
+            for port in &process.receiving {
+                for connection in &port.connections {
+                    let named = receivers.entry(&connection.connection).or_default();
+                    named.push(((process, port, connection), false));
+                }
+            }
+        }
+        let mut connections = Vec::new();
+        for process in &self.processes {
+            for port in &process.sending {
+                for reader in &port.readers {
+                    let fits = |(other, taken): &&mut (ToSide<'_>, bool)| {
+                        !*taken
+                            && match reader.pid {
+                                Some(pid) => other.0.pid == pid,
+                                // Names are the same in every run of a waveform; its processes have one parent.
+                                None => {
+                                    let siblings =
+                                        process.parent.is_some() && other.0.parent == process.parent;
+                                    other.0.pid == process.pid || siblings
+                                }
+                            }
+                    };
+                    let named = receivers.get_mut(reader.connection.as_str());
+                    let to = named.and_then(|named| named.iter_mut().find(fits)).map(|(other, taken)| {
+                        *taken = true;
+                        *other
+                    });
+                    connections.push((Some((process, port, reader)), to));
+                }
+            }
+        }
+        let alone = receivers.into_values().flatten().filter(|(_, taken)| !taken);
+        connections.extend(alone.map(|(to, _)| (None, Some(to))));
+        connections
+    }
+
+    /// Everybody who waits, and for whom.
+    pub fn waits(&self) -> Vec<Waiting> {
+        let mut waits = Vec::new();
+        for (from, to) in self.connections() {
+            let connection = from.map(|f| &f.2.connection).or(to.map(|t| &t.2.connection));
+            let (left, right) = ends(connection.map_or("", |name| name));
+            let sender = from.map_or(left, |(_, port, _)| &port.name);
+            let receiver = to.map_or(right, |(_, port, _)| &port.name);
+            if let Some((process, port, reader)) = from
+                && port.waits
+                && reader.waited_for
+            {
+                waits.push(Waiting {
+                    pid: process.pid,
+                    port: sender.into(),
+                    for_pid: to.map(|(process, _, _)| process.pid).or(reader.pid),
+                    for_port: receiver.into(),
+                    why: Why::Full,
+                });
+            }
+            if let Some((process, port, connection)) = to
+                && connection.open
+                && port.sleeps
+            {
+                waits.push(Waiting {
+                    pid: process.pid,
+                    port: receiver.into(),
+                    for_pid: from.map(|(process, _, _)| process.pid),
+                    for_port: sender.into(),
+                    why: Why::Empty,
+                });
+            }
+        }
+        waits
+    }
+
+    /// The same, as chains; each wait is in one of them.
+    pub fn chains(&self) -> Vec<Chain> {
+        let waits = self.waits();
+        let mut of_component: HashMap<(u32, &str), Vec<usize>> = HashMap::new();
+        for (index, waiting) in waits.iter().enumerate() {
+            if let Some(name) = component(&waiting.port) {
+                of_component.entry((waiting.pid, name)).or_default().push(index);
+            }
+        }
+        // What one leads to.
+        let follow = |index: usize| -> &[usize] {
+            let awaited = waits[index].for_pid.zip(component(&waits[index].for_port));
+            awaited.and_then(|awaited| of_component.get(&awaited)).map_or(&[], Vec::as_slice)
+        };
+        let mut waited_for = vec![false; waits.len()];
+        for (index, waiting) in waits.iter().enumerate() {
+            for other in follow(index) {
+                waited_for[*other] |= leads_to(waiting, &waits[*other]);
+            }
+        }
+        // First where chains begin; what is left then goes in circles.
+        let mut order: Vec<usize> = (0..waits.len()).collect();
+        order.sort_by_key(|index| waited_for[*index]);
+        let mut used = vec![false; waits.len()];
+        let mut chains = Vec::new();
+        for start in order {
+            let mut chain: Vec<usize> = Vec::new();
+            let mut next = (!used[start]).then_some(start);
+            while let Some(index) = next {
+                used[index] = true;
+                chain.push(index);
+                let waiting = &waits[index];
+                let goes_on = |other: &&usize| !used[**other] && leads_to(waiting, &waits[**other]);
+                next = follow(index).iter().find(goes_on).copied();
+            }
+            if let (Some(first), Some(last)) = (chain.first(), chain.last()) {
+                let circle = leads_to(&waits[*last], &waits[*first]);
+                chains
+                    .push(Chain { waits: chain.iter().map(|index| waits[*index].clone()).collect(), circle });
+            }
+        }
+        chains
+    }
+}
+
+/// Both ends of a connection's name. A topic's sender has its address behind an `@`.
+fn ends(connection: &str) -> (&str, &str) {
+    let (from, to) = connection.split_once(" -> ").unwrap_or((connection, connection));
+    (from.split('@').next().unwrap_or(from), to)
+}
+
+/// Whether the component that `a` waits for is the one that waits in `b`.
+fn leads_to(a: &Waiting, b: &Waiting) -> bool {
+    a.for_pid == Some(b.pid)
+        && component(&a.for_port).is_some_and(|name| component(&b.port) == Some(name))
+        // The two sides of one connection: each waits for the other only because they were not asked at once.
+        && !(a.for_port == b.port && a.port == b.for_port)
+}
+
+/// Ports of one component hang together; topics of one program need not.
+fn component(port: &str) -> Option<&str> {
+    port.rsplit_once('.').map(|(component, _)| component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::types::ReceivingPort;
+    use super::*;
+
+    /// A process of two components' ports: `out` of `from` is full because of `in` of `to`.
+    fn full(pid: u32, from: &str, to: &str, to_pid: u32) -> Process {
+        let reader = Reader {
+            connection: format!("{from}.out -> {to}.in"),
+            pid: Some(to_pid),
+            waited_for: true,
+            ..Reader::default()
+        };
+        let port = SendingPort {
+            name: format!("{from}.out"),
+            waits: true,
+            readers: vec![reader],
+            ..SendingPort::default()
+        };
+        Process { pid, sending: vec![port], ..Process::default() }
+    }
+
+    fn told(chains: &[Chain]) -> Vec<String> {
+        let line = |chain: &Chain| {
+            let words: Vec<String> = chain.waits.iter().map(Waiting::to_string).collect();
+            words.join(", ") + if chain.circle { " (circle)" } else { "" }
+        };
+        chains.iter().map(line).collect()
+    }
+
+    #[test]
+    fn waits_make_chains_and_circles() {
+        let chain =
+            Overview { processes: vec![full(1, "b", "c", 3), full(2, "a", "b", 1)], ..Overview::default() };
+        assert_eq!(told(&chain.chains()), ["a.out waits for b.in (full), b.out waits for c.in (full)"]);
+        let circle =
+            Overview { processes: vec![full(1, "a", "b", 2), full(2, "b", "a", 1)], ..Overview::default() };
+        let told = told(&circle.chains());
+        assert_eq!(told, ["a.out waits for b.in (full), b.out waits for a.in (full) (circle)"]);
+    }
+
+    #[test]
+    fn a_receiver_that_sleeps_waits_for_its_sender() {
+        let mut sender = full(1, "a", "b", 2);
+        sender.sending[0].waits = false;
+        let connection =
+            Connection { connection: "a.out -> b.in".into(), open: true, ..Connection::default() };
+        let port = ReceivingPort { name: "b.in".into(), sleeps: true, connections: vec![connection] };
+        let receiver = Process { pid: 2, receiving: vec![port], ..Process::default() };
+        let overview = Overview { processes: vec![sender, receiver], ..Overview::default() };
+        assert_eq!(told(&overview.chains()), ["b.in waits for a.out (empty)"]);
+        assert_eq!(overview.waits()[0].for_pid, Some(1));
+    }
+
+    #[test]
+    fn runs_of_the_same_waveform_are_kept_apart() {
+        let connection =
+            |packets| Connection { connection: "a.out -> b.in".into(), packets, ..Connection::default() };
+        let mut processes = Vec::new();
+        for run in [10, 20] {
+            let mut sender = full(run + 1, "a", "b", 0);
+            sender.sending[0].readers[0].pid = None;
+            let port = ReceivingPort {
+                name: "b.in".into(),
+                connections: vec![connection(u64::from(run))],
+                ..ReceivingPort::default()
+            };
+            let receiver = Process { pid: run + 2, receiving: vec![port], ..Process::default() };
+            processes.extend([sender, receiver].map(|process| Process { parent: Some(run), ..process }));
+        }
+        processes.reverse();
+        let overview = Overview { processes, ..Overview::default() };
+        let joined = overview.connections();
+        assert_eq!(joined.len(), 2);
+        for (from, to) in joined {
+            assert_eq!(from.unwrap().0.parent, to.unwrap().0.parent);
+        }
+    }
+}

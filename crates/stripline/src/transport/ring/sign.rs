@@ -1,0 +1,191 @@
+//! What a port on a ring shows to those who look from outside. All of it is read from the ring's own pages, which the
+//! port keeps for its readers in any case.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use stripline_ring::{Lag, Snapshot};
+
+use super::{CursorPage, Lobby, RingMemory};
+use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
+use crate::link::Overflow;
+use crate::packet::{HEADER_BYTES, Kind};
+use crate::transport::handshake::Hello;
+use crate::transport::{Bind, Endpoint};
+
+/// Looks before a number is given up that changes all the time.
+const LOOKS: usize = 8;
+/// Bytes of the ring's own header before ours; together they fill the first line of a frame.
+const RING_HEADER: usize = stripline_ring::HEADER;
+const _: () = assert!(RING_HEADER + HEADER_BYTES <= stripline_ring::LINE);
+
+/// The readers of a port, also those that its own thread has not taken in yet.
+#[derive(Default)]
+pub(super) struct Roster(Mutex<Vec<Guest>>);
+
+struct Guest {
+    token: u64,
+    connection: String,
+    pid: Option<u32>,
+    overflow: Overflow,
+    depth: u32,
+    /// Gone with the reader.
+    page: Weak<CursorPage>,
+}
+
+impl Roster {
+    pub(super) fn enter(&self, token: u64, hello: &Hello, pid: Option<u32>, page: &Arc<CursorPage>) {
+        let mut guests = self.guests();
+        guests.retain(|guest| guest.page.strong_count() > 0);
+        guests.push(Guest {
+            token,
+            connection: hello.connection.clone(),
+            pid,
+            overflow: hello.overflow,
+            depth: hello.depth,
+            page: Arc::downgrade(page),
+        });
+    }
+
+    pub(super) fn leave(&self, token: u64) {
+        self.guests().retain(|guest| guest.token != token);
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Vec<Guest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The port as it is shown.
+pub(super) struct Sign {
+    /// What does not change.
+    port: SendingPort,
+    lobby: Arc<Lobby>,
+    memory: Arc<RingMemory>,
+    _shown: Shown,
+}
+
+impl Sign {
+    pub(super) fn hang(
+        request: &Bind,
+        endpoint: &Endpoint,
+        lobby: &Arc<Lobby>,
+        memory: &Arc<RingMemory>,
+    ) -> Arc<Self> {
+        let sign = Arc::new(Self {
+            port: request.shown(endpoint),
+            lobby: Arc::clone(lobby),
+            memory: Arc::clone(memory),
+            _shown: Shown,
+        });
+        introspect::show_sending(&sign);
+        sign
+    }
+
+    fn ring(&self) -> Option<Snapshot> {
+        // SAFETY: the page is mapped as long as `memory`, and all its words are atomics.
+        unsafe { self.memory.control().as_ref() }.snapshot()
+    }
+
+    /// Packets published.
+    fn packets(&self) -> Option<u64> {
+        for _ in 0..LOOKS {
+            let newest = self.ring()?.newest;
+            let Some(position) = newest else { return Some(0) };
+            let (sequence, kind) = self.header_at(position);
+            // The newest frame lasts until the one after the next is written: if it is still the newest, what was
+            // read is its header. The fence keeps the look behind the reading.
+            fence(Ordering::Acquire);
+            if self.ring()?.newest == newest {
+                return Some(sequence.saturating_add(u64::from(kind == Kind::Data as u8)));
+            }
+        }
+        None
+    }
+
+    /// Sequence number and kind of the frame there. Whoever asks makes sure that it was not overwritten meanwhile.
+    fn header_at(&self, position: u64) -> (u64, u8) {
+        let line = (position as usize % self.memory.capacity) & !(stripline_ring::LINE - 1);
+        let word = |at: usize| {
+            // SAFETY: a line below the capacity, and in it an aligned word of our header. Atomic, because the writer
+            // may be storing there; with its plain stores that is the race of every lossy reader, see the ring.
+            unsafe { self.memory.data().add(line + RING_HEADER + at).cast::<AtomicU64>().as_ref() }
+                .load(Ordering::Relaxed)
+        };
+        // The last word of the header: length u32, stream u16, kind u8, flags u8.
+        (word(0), word(HEADER_BYTES - 8).to_ne_bytes()[6])
+    }
+
+    fn reader(&self, guest: &Guest, packets: Option<u64>) -> Option<(Reader, Option<Lag>)> {
+        let page = guest.page.upgrade()?;
+        // SAFETY: the page is mapped as long as it is held, and all its words are atomics.
+        let look = || unsafe { page.cursor().as_ref() }.snapshot();
+        let cursor = look();
+        let lag = self.ring().and_then(|ring| cursor.lag(&ring));
+        let mut lag_packets = lag.map(|lag| lag.frames);
+        if let (Overflow::Block, Some(lag), Some(packets)) = (guest.overflow, lag, packets)
+            && lag.bytes > 0
+        {
+            // Frames are packets and descriptions; the sequence number of the first unread one counts packets. Nobody
+            // overwrites it before the reader has moved on.
+            let (first, _) = self.header_at(cursor.position);
+            fence(Ordering::Acquire);
+            if look().position == cursor.position {
+                lag_packets = Some(packets.saturating_sub(first));
+            }
+        }
+        let reader = Reader {
+            connection: guest.connection.clone(),
+            pid: guest.pid,
+            overflow: guest.overflow.to_string(),
+            depth: guest.depth,
+            attached: cursor.attached,
+            position: cursor.attached.then_some(cursor.position),
+            lag_packets,
+            lag_bytes: lag.map(|lag| lag.bytes),
+            sleeps: Some(cursor.sleeping),
+            ..Reader::default()
+        };
+        Some((reader, lag))
+    }
+}
+
+impl Sending for Sign {
+    fn look(&self) -> SendingPort {
+        let mut port = self.port.clone();
+        let guests = self.lobby.roster.guests();
+        port.packets = self.packets();
+        let mut readers: Vec<(Reader, Option<Lag>, bool)> = guests
+            .iter()
+            .filter_map(|guest| {
+                let (reader, lag) = self.reader(guest, port.packets)?;
+                // One frame more than packets, as where it was let in.
+                let full = lag.is_some_and(|lag| lag.frames > u64::from(guest.depth));
+                Some((reader, lag, full && guest.overflow == Overflow::Block))
+            })
+            .collect();
+        drop(guests);
+        let ring = self.ring();
+        port.position = ring.map(|ring| ring.position);
+        port.waits = ring.is_some_and(|ring| ring.writer_waiting);
+        if port.waits {
+            // Those whose depth is reached; if there is none it is the ring that is full, by who is furthest behind.
+            let furthest = readers
+                .iter()
+                .filter(|(reader, ..)| reader.overflow == Overflow::Block.as_str())
+                .filter_map(|(_, lag, _)| lag.map(|lag| lag.bytes))
+                .max();
+            let somebody = readers.iter().any(|(.., full)| *full);
+            for (reader, lag, full) in &mut readers {
+                let blocks = reader.overflow == Overflow::Block.as_str();
+                reader.waited_for = if somebody {
+                    *full
+                } else {
+                    blocks && lag.is_some_and(|lag| lag.bytes > 0 && Some(lag.bytes) == furthest)
+                };
+            }
+        }
+        port.readers = readers.into_iter().map(|(reader, ..)| reader).collect();
+        port
+    }
+}
