@@ -1,6 +1,6 @@
 //! Stripline measured: against the limits of the machine, against bare sockets, and against its peers.
 //!
-//! A [ladder](ladder) is one interleaved run from the limit up. Every rung is measured by fresh processes, which the
+//! A [ladder] is one interleaved run from the limit up. Every rung is measured by fresh processes, which the
 //! program that runs it starts from its own executable: its `main` begins with [`child_if_launched`].
 //!
 //! ```no_run
