@@ -339,6 +339,35 @@ impl Writer {
         self.control().writer_waiting.0.store(0, Ordering::Relaxed);
     }
 
+    /// Whether a reader for which there was no room has since made enough of it to go on: all, or a quarter of the ring
+    /// and of its depth. For a writer that looks instead of sleeping: to take every line as it becomes free costs both
+    /// sides more than it gains. A reader that is not attached (any more), or misbehaved, is not waited for.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 8 });
+    /// for _ in 0..8 {
+    ///     writer.try_reserve(1)?;
+    ///     writer.publish(1);
+    /// }
+    /// let mut released = 0;
+    /// while !writer.is_worth_resuming(id) {
+    ///     assert!(reader.try_next()?.is_some());
+    ///     reader.release();
+    ///     released += 1;
+    /// }
+    /// assert_eq!(released, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_worth_resuming(&self, reader: ReaderId) -> bool {
+        let (Some(entry), Some(lag)) = (self.entry(reader), self.lag(reader)) else { return true };
+        let most = |whole: u64| whole - whole.div_ceil(4);
+        let Mode::Blocking { depth } = entry.mode else { return true };
+        lag.bytes <= most(self.capacity() as u64) && (depth == 0 || lag.frames <= most(u64::from(depth)))
+    }
+
     /// Which fence [`Writer::for_each_sleeper`] runs.
     pub fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;

@@ -70,6 +70,7 @@ impl Header {
     /// assert_eq!(Kind::parse(header.kind), Some(Kind::End));
     /// assert_eq!(Header::read(&frame[1..]), None);
     /// ```
+    #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
     }
@@ -108,8 +109,14 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of that number.
+    #[inline]
     pub fn parse(number: u8) -> Option<Self> {
-        [Self::Data, Self::Stream, Self::End].into_iter().find(|kind| *kind as u8 == number)
+        match number {
+            1 => Some(Self::Data),
+            2 => Some(Self::Stream),
+            3 => Some(Self::End),
+            _ => None,
+        }
     }
 }
 

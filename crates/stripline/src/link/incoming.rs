@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::packet::{Gap, Header, Kind, StreamInfo};
+use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
-use crate::transport::{AlignedBuffer, Next, Stop, Wait};
+use crate::transport::{AlignedBuffer, Stop, Wait};
 
-use super::origin::{Origin, TermsFor, parse};
+use super::origin::{Origin, TermsFor};
 use super::sign::Sign;
 use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
@@ -27,33 +27,42 @@ pub(crate) struct Incoming {
     open: bool,
     /// Who is asked first next time.
     turn: usize,
-    /// Whose packet is lent out.
-    lent: Option<usize>,
+    /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
+    taken: Taken,
+    is_lent: bool,
     looks: u32,
     spinner: Spinner,
     /// What is known of a stream whose description was lost.
     unknown: Arc<StreamInfo>,
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
-    sample_bytes: Option<usize>,
+    sample_bytes: Option<u32>,
     /// For those who look from outside.
     sign: Arc<Sign>,
 }
 
 /// What `receive` found.
 pub(crate) enum Outcome {
-    Packet(Taken),
+    /// See [`Incoming::taken`].
+    Packet,
     Ended,
     Nothing,
 }
 
-/// A packet lent out, until [`Incoming::release`].
+/// A packet, lent out until [`Incoming::release`].
 pub(crate) struct Taken {
     pub header: Header,
     pub payload: Lent,
     pub gap: Option<Gap>,
-    pub(super) origin: usize,
+    origin: usize,
     pub(super) taken_ns: u64,
+}
+
+impl Taken {
+    fn nothing() -> Self {
+        let header = bytemuck::Zeroable::zeroed();
+        Self { header, payload: Lent::new(&[]), gap: None, origin: 0, taken_ns: 0 }
+    }
 }
 
 impl Incoming {
@@ -75,12 +84,13 @@ impl Incoming {
             stop,
             open,
             turn: 0,
-            lent: None,
+            taken: Taken::nothing(),
+            is_lent: false,
             looks: 0,
             spinner: Spinner::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
-            sample_bytes,
+            sample_bytes: sample_bytes.and_then(samples_of),
         }
     }
 
@@ -90,7 +100,7 @@ impl Incoming {
 
     /// Says how many bytes a sample has, which the samples of a gap are counted by.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
-        self.sample_bytes = bytes;
+        self.sample_bytes = bytes.and_then(samples_of);
     }
 
     /// Senders connected now.
@@ -101,15 +111,18 @@ impl Incoming {
 
     /// The next packet of any connection, the end, or nothing within the wait.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
-        debug_assert!(self.lent.is_none(), "one packet at a time");
+        debug_assert!(!self.is_lent, "one packet at a time");
         loop {
             // Before looking: a receiver whose senders keep up always finds something.
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            if let Some(outcome) = self.look()? {
-                self.spinner.found();
-                return Ok(outcome);
+            match self.look()? {
+                Outcome::Nothing => {}
+                found => {
+                    self.spinner.found();
+                    return Ok(found);
+                }
             }
             if matches!(wait, Wait::Never) {
                 self.after_a_look();
@@ -129,9 +142,16 @@ impl Incoming {
         }
     }
 
+    /// The packet that `receive` found, until it is released.
+    #[inline]
+    pub(crate) fn taken(&self) -> &Taken {
+        &self.taken
+    }
+
     /// The stream that a packet belongs to; a nameless one if its description was lost.
-    pub(crate) fn stream(&self, taken: &Taken) -> &Arc<StreamInfo> {
-        self.origins[taken.origin].streams.get(&taken.header.stream).unwrap_or(&self.unknown)
+    pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
+        let origin = &self.origins[self.taken.origin];
+        origin.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
     }
 
     /// Packets missing at the end of a connection that has ended.
@@ -140,22 +160,23 @@ impl Incoming {
     }
 
     /// The connection that a packet came over.
-    pub(crate) fn connection(&self, taken: &Taken) -> &str {
-        &self.origins[taken.origin].name
+    pub(crate) fn connection(&self) -> &str {
+        &self.origins[self.taken.origin].name
     }
 
     /// Gives a packet back and closes its connection, which broke the protocol with it.
-    pub(crate) fn reject(&mut self, taken: &Taken) {
-        self.release(taken);
-        self.origins[taken.origin].lose();
+    pub(crate) fn reject(&mut self) {
+        self.release();
+        self.origins[self.taken.origin].lose();
     }
 
     /// Gives a packet back.
-    pub(crate) fn release(&mut self, taken: &Taken) {
-        self.lent = None;
-        let origin = &mut self.origins[taken.origin];
-        if taken.taken_ns != 0 {
-            origin.terms.stats.finished(now_ns().saturating_sub(taken.taken_ns));
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.is_lent = false;
+        let origin = &mut self.origins[self.taken.origin];
+        if self.taken.taken_ns != 0 {
+            origin.terms.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
         }
         if let Some(inlet) = &mut origin.inlet {
             inlet.release();
@@ -163,13 +184,15 @@ impl Incoming {
     }
 
     /// Copies a payload whose address does not suit its type to one that does.
-    pub(crate) fn realign(&mut self, payload: Lent) -> Lent {
+    pub(crate) fn realign(&mut self) -> Lent {
+        let payload = self.taken.payload;
         self.scratch.grow(payload.bytes());
         // SAFETY: just received, and nothing has been asked of the transport since.
         let bytes: &[u8] = unsafe { payload.get() };
         let copy = &mut self.scratch.bytes_mut()[..bytes.len()];
         copy.copy_from_slice(bytes);
-        Lent::new(copy)
+        self.taken.payload = Lent::new(copy);
+        self.taken.payload
     }
 
     /// Prepares to sleep on this port together with others; false when there is something to take.
@@ -235,68 +258,22 @@ impl Incoming {
     }
 
     /// One look at everything, without waiting.
-    fn look(&mut self) -> Result<Option<Outcome>> {
+    #[inline]
+    fn look(&mut self) -> Result<Outcome> {
         if self.mailbox.is_full() {
             self.open_mail();
         }
         let count = self.origins.len();
-        for step in 0..count {
-            let index = (self.turn + step) % count;
-            if let Some(taken) = self.take_from(index)? {
-                self.turn = (index + 1) % count;
-                self.lent = Some(index);
-                return Ok(Some(Outcome::Packet(taken)));
+        for _ in 0..count {
+            let index = self.turn;
+            self.turn = if index + 1 < count { index + 1 } else { 0 };
+            if self.origins[index].take(self.sample_bytes, &mut self.taken)? {
+                self.taken.origin = index;
+                self.is_lent = true;
+                return Ok(Outcome::Packet);
             }
         }
-        Ok(self.has_ended().then_some(Outcome::Ended))
-    }
-
-    /// The next packet of one connection.
-    fn take_from(&mut self, index: usize) -> Result<Option<Taken>> {
-        let (origin, sample_bytes) = (&mut self.origins[index], self.sample_bytes);
-        loop {
-            let Some(inlet) = &mut origin.inlet else { return origin.failure().map_or(Ok(None), Err) };
-            let (mut header, mut payload) = match inlet.try_next() {
-                Ok(Next::Empty) => return Ok(None),
-                Ok(Next::Gone) => {
-                    origin.die();
-                    continue;
-                }
-                Ok(Next::Frame(frame)) => match parse(frame) {
-                    Ok((header, payload)) => (header, Lent::new(payload)),
-                    Err(deed) => {
-                        let error = Error::misbehaved(&origin.name, deed);
-                        origin.lose();
-                        return Err(error);
-                    }
-                },
-                Err(error) => {
-                    origin.fail(&error);
-                    return Err(error);
-                }
-            };
-            let received = inlet.received_ns();
-            if origin.joiner.concerns(&header) {
-                match origin.join(&header, payload) {
-                    Ok(Some(whole)) => (header, payload) = whole,
-                    Ok(None) => continue,
-                    Err(error) => {
-                        origin.lose();
-                        return Err(error);
-                    }
-                }
-            }
-            if header.kind == Kind::Data as u8 {
-                let samples = sample_bytes.map_or(1, |bytes| payload.bytes() / bytes);
-                return Ok(Some(origin.take(index, header, payload, samples, received)));
-            }
-            // SAFETY: just lent, and nothing has been asked of the transport since.
-            let text = unsafe { payload.get::<u8>() }.to_vec();
-            if let Err(error) = origin.obey(&header, &text) {
-                origin.lose();
-                return Err(error);
-            }
-        }
+        Ok(if self.has_ended() { Outcome::Ended } else { Outcome::Nothing })
     }
 
     fn open_mail(&mut self) {
@@ -365,4 +342,9 @@ impl Incoming {
         self.cancel_sleep();
         fired
     }
+}
+
+/// A sample's size as what the hot path divides by: a type so large that it does not fit counts as no sample at all.
+fn samples_of(bytes: usize) -> Option<u32> {
+    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }

@@ -169,8 +169,8 @@ impl Origin {
                     continue;
                 }
                 Next::Frame(frame) => match parse(frame) {
-                    Ok((header, payload)) => (header, Lent::new(payload)),
-                    Err(deed) => return Err(Error::misbehaved(&self.name, deed)),
+                    Some((header, payload)) => (header, Lent::new(payload)),
+                    None => return Err(Error::misbehaved(&self.name, wrong(frame))),
                 },
             };
             let is_packet = header.kind == Kind::Data as u8;
@@ -247,25 +247,92 @@ impl Origin {
         }
     }
 
-    pub(super) fn take(
-        &mut self,
-        index: usize,
-        header: Header,
-        payload: Lent,
-        samples: usize,
-        received: Option<u64>,
-    ) -> Taken {
-        self.begin(&header);
-        self.notice(&header);
-        self.expected = Some(header.sequence.wrapping_add(1));
-        self.expected_sample = Some(header.sample_index.wrapping_add(samples as u64));
-        self.terms.stats.packet(payload.bytes());
-        let mut taken_ns = 0;
-        if header.sent_ns != 0 {
-            taken_ns = now_ns();
-            self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
+    /// The next packet, if there is one; deals with what is none.
+    #[inline]
+    pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> Result<bool> {
+        loop {
+            let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
+            let frame = match inlet.try_next() {
+                Ok(Next::Empty) => return Ok(false),
+                Ok(Next::Frame(frame)) => frame,
+                Ok(Next::Gone) => {
+                    self.die();
+                    continue;
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    return Err(error);
+                }
+            };
+            let (header, payload) = match parse(frame) {
+                Some((header, payload)) => (header, Lent::new(payload)),
+                None => {
+                    let error = Error::misbehaved(&self.name, wrong(frame));
+                    self.lose();
+                    return Err(error);
+                }
+            };
+            if header.kind == Kind::Data as u8 && !self.joiner.concerns(&header) {
+                self.fill_in(header, payload, sample_bytes, taken);
+                return Ok(true);
+            }
+            if self.take_special(header, payload, sample_bytes, taken)? {
+                return Ok(true);
+            }
         }
-        Taken { header, payload, gap: self.gap.take(), origin: index, taken_ns }
+    }
+
+    /// Deals with a frame that is not a packet by itself; true: with it, one is whole.
+    #[cold]
+    fn take_special(
+        &mut self,
+        mut header: Header,
+        mut payload: Lent,
+        sample_bytes: Option<u32>,
+        taken: &mut Taken,
+    ) -> Result<bool> {
+        if self.joiner.concerns(&header) {
+            match self.join(&header, payload) {
+                Ok(Some(whole)) => (header, payload) = whole,
+                Ok(None) => return Ok(false),
+                Err(error) => {
+                    self.lose();
+                    return Err(error);
+                }
+            }
+        }
+        if header.kind == Kind::Data as u8 {
+            self.fill_in(header, payload, sample_bytes, taken);
+            return Ok(true);
+        }
+        // SAFETY: just lent, and nothing has been asked of the transport since.
+        let text = unsafe { payload.get::<u8>() }.to_vec();
+        self.obey(&header, &text).inspect_err(|_| self.lose())?;
+        Ok(false)
+    }
+
+    #[inline]
+    fn fill_in(&mut self, header: Header, payload: Lent, sample_bytes: Option<u32>, taken: &mut Taken) {
+        if self.expected == Some(header.sequence) && self.gap.is_none() && !self.resuming {
+            taken.gap = None;
+        } else {
+            self.begin(&header);
+            self.notice(&header);
+            taken.gap = self.gap.take();
+        }
+        let bytes = payload.bytes();
+        // No more than a packet's limit, which fits.
+        let samples = sample_bytes.map_or(1, |sample| bytes as u32 / sample);
+        self.expected = Some(header.sequence.wrapping_add(1));
+        self.expected_sample = Some(header.sample_index.wrapping_add(u64::from(samples)));
+        self.terms.stats.packet(bytes);
+        taken.taken_ns = 0;
+        if header.sent_ns != 0 {
+            taken.taken_ns = now_ns();
+            let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
+            self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken.taken_ns), taken.taken_ns);
+        }
+        (taken.header, taken.payload) = (header, payload);
     }
 
     /// Compares a sequence number with the one expected and notes what is missing.
@@ -310,15 +377,25 @@ impl Origin {
     }
 }
 
-/// A frame as header and payload.
-pub(super) fn parse(frame: &[u8]) -> Result<(Header, &[u8]), String> {
-    let header = Header::read(frame).ok_or("sent a frame without a header")?;
-    let payload = &frame[HEADER_BYTES..];
-    if payload.len() != header.length as usize {
-        return Err(format!("announced {} bytes and sent {}", header.length, payload.len()));
+/// A frame as header and payload; `None`: something is [`wrong`] with it.
+#[inline]
+fn parse(frame: &[u8]) -> Option<(Header, &[u8])> {
+    let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
+    let header = Header::read(header)?;
+    let is_sound = payload.len() == header.length as usize && Kind::parse(header.kind).is_some();
+    is_sound.then_some((header, payload))
+}
+
+/// What is wrong with a frame that cannot be parsed.
+#[cold]
+fn wrong(frame: &[u8]) -> String {
+    match Header::read(frame) {
+        None => "sent a frame without a header".into(),
+        Some(header) if Kind::parse(header.kind).is_none() => {
+            format!("sent a frame of unknown kind {}", header.kind)
+        }
+        Some(header) => {
+            format!("announced {} bytes and sent {}", header.length, frame.len() - HEADER_BYTES)
+        }
     }
-    if Kind::parse(header.kind).is_none() {
-        return Err(format!("sent a frame of unknown kind {}", header.kind));
-    }
-    Ok((header, payload))
 }

@@ -27,6 +27,8 @@ pub(crate) struct Stamp {
 pub(crate) struct Outgoing {
     port: String,
     outlets: Vec<Box<dyn Outlet>>,
+    /// The largest payload that goes in one frame at every outlet.
+    frame_payload_max: usize,
     sequence: u64,
     sample_index: u64,
     stream: u16,
@@ -53,9 +55,11 @@ impl Outgoing {
             outlets.push(Box::new(super::discard::Discard::default()));
         }
         let info = Arc::new(StreamInfo::new(&port));
+        let frame_max = outlets.iter().map(|outlet| outlet.frame_max()).min().unwrap_or(0);
         Self {
             port,
             outlets,
+            frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             sequence: 0,
             sample_index: 0,
             stream: 0,
@@ -100,7 +104,7 @@ impl Outgoing {
 
     /// The largest payload that goes in one frame, in bytes.
     pub(crate) fn frame_payload_max(&self) -> usize {
-        self.outlets.iter().map(|o| o.frame_max()).min().unwrap_or(0).saturating_sub(HEADER_BYTES)
+        self.frame_payload_max
     }
 
     /// Says which stream the packets that follow belong to; cheap when it is the same as before.

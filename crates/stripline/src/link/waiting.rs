@@ -44,6 +44,9 @@ impl WaitStrategy {
 /// The longest that an adaptive wait looks before it sleeps, in looks: a few tens of nanoseconds each, so about
 /// what waking a sleeper costs in all.
 const LOOKS_MAX: u32 = 512;
+/// The longest pause between two looks at a word that the peer writes, as a power of two of processor pauses: below a
+/// microsecond.
+const PAUSE_MAX: u32 = 4;
 /// Below this, looking is not worth its while.
 const LOOKS_MIN: u32 = 8;
 /// A wait that does not look at all tries it again after so many sleeps.
@@ -85,6 +88,12 @@ impl Spinner {
         }
         std::hint::spin_loop();
         true
+    }
+
+    /// As [`Spinner::again`], with a pause that grows: for looks at a word that the peer writes all the time, which each
+    /// look takes from it.
+    pub(crate) fn again_later(&mut self, looks: u32) -> bool {
+        (0..1 << looks.min(PAUSE_MAX)).all(|_| self.again())
     }
 
     /// The wait is over without a sleep.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outcome, Taken};
+use crate::link::{Incoming, Lent, Outcome};
 use crate::packet::{Gap, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
@@ -164,35 +164,41 @@ impl<T: Sample> Subscriber<T> {
         Windowed::new(self)
     }
 
+    #[inline]
     fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
         Ok(match self.take(wait)? {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
-            Received::Packet(taken) => {
-                Received::Packet(Packet { incoming: &mut self.incoming, taken, of: PhantomData })
+            Received::Packet(payload) => {
+                Received::Packet(Packet { incoming: &mut self.incoming, payload, of: PhantomData })
             }
         })
     }
 
-    /// The next packet, to be given back by `incoming`. Size and alignment of its payload suit `T`.
-    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Taken>> {
+    /// The payload of the next packet, to be given back by `incoming`. Size and alignment suit `T`.
+    #[inline]
+    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Lent>> {
         match self.incoming.receive(wait)? {
             Outcome::Nothing => Ok(Received::Empty),
             Outcome::Ended => Ok(Received::Ended),
-            Outcome::Packet(mut taken) => {
-                if !taken.payload.fits::<T>() {
-                    let bytes = taken.payload.bytes();
-                    if !bytes.is_multiple_of(size_of::<T>()) {
-                        let connection = self.incoming.connection(&taken).to_string();
-                        self.incoming.reject(&taken);
-                        let deed = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
-                        return Err(Error::misbehaved(connection, deed));
-                    }
-                    taken.payload = self.incoming.realign(taken.payload);
-                }
-                Ok(Received::Packet(taken))
+            Outcome::Packet => {
+                let payload = self.incoming.taken().payload;
+                if payload.fits::<T>() { Ok(Received::Packet(payload)) } else { self.refit() }
             }
         }
+    }
+
+    /// Deals with a payload that does not suit `T` as it is.
+    #[cold]
+    fn refit(&mut self) -> Result<Received<Lent>> {
+        let bytes = self.incoming.taken().payload.bytes();
+        if bytes.is_multiple_of(size_of::<T>()) {
+            return Ok(Received::Packet(self.incoming.realign()));
+        }
+        let connection = self.incoming.connection().to_string();
+        self.incoming.reject();
+        let deed = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
+        Err(Error::misbehaved(connection, deed))
     }
 }
 
@@ -213,49 +219,49 @@ impl<T: Sample> Subscriber<T> {
 /// ```
 pub struct Packet<'a, T: Sample> {
     incoming: &'a mut Incoming,
-    taken: Taken,
+    payload: Lent,
     of: PhantomData<&'a [T]>,
 }
 
 impl<T: Sample> Packet<'_, T> {
     /// The packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
-        self.taken.header.sequence
+        self.incoming.taken().header.sequence
     }
 
     /// Number of the first sample within its stream.
     pub fn sample_index(&self) -> u64 {
-        self.taken.header.sample_index
+        self.incoming.taken().header.sample_index
     }
 
     /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
     pub fn time_ns(&self) -> i64 {
-        self.taken.header.time_ns
+        self.incoming.taken().header.time_ns
     }
 
     /// When it was sent, monotonic nanoseconds of the host; `None`: this packet was not measured.
     pub fn sent_ns(&self) -> Option<u64> {
-        Some(self.taken.header.sent_ns).filter(|ns| *ns != 0)
+        Some(self.incoming.taken().header.sent_ns).filter(|ns| *ns != 0)
     }
 
     /// When it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
-        Some(self.taken.header.intended_ns).filter(|ns| *ns != 0)
+        Some(self.incoming.taken().header.intended_ns).filter(|ns| *ns != 0)
     }
 
     /// What is missing just before this packet.
     pub fn gap(&self) -> Option<&Gap> {
-        self.taken.gap.as_ref()
+        self.incoming.taken().gap.as_ref()
     }
 
     /// The stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.incoming.stream(&self.taken)
+        self.incoming.stream()
     }
 
     /// The connection it came over, as `from -> to`.
     pub fn connection(&self) -> &str {
-        self.incoming.connection(&self.taken)
+        self.incoming.connection()
     }
 }
 
@@ -264,18 +270,21 @@ impl<T: Sample> Deref for Packet<'_, T> {
     fn deref(&self) -> &[T] {
         // SAFETY: the packet holds the link exclusively and asks nothing of its transport until dropped;
         // size and alignment were checked when it was made.
-        unsafe { self.taken.payload.get() }
+        unsafe { self.payload.get() }
     }
 }
 
 impl<T: Sample> Drop for Packet<'_, T> {
     fn drop(&mut self) {
-        self.incoming.release(&self.taken);
+        self.incoming.release();
     }
 }
 
 impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Packet<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packet").field("header", &self.taken.header).field("samples", &&**self).finish()
+        f.debug_struct("Packet")
+            .field("header", &self.incoming.taken().header)
+            .field("samples", &&**self)
+            .finish()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Taken};
+use crate::link::LinkOptions;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::{AlignedBuffer, Wait};
@@ -60,7 +60,7 @@ pub struct Windowed<T: Sample> {
 /// A subscriber, and the packet that it has lent.
 struct Source<T: Sample> {
     subscriber: Subscriber<T>,
-    held: Option<Taken>,
+    held: bool,
     /// How many samples of the packet are behind, or carried.
     used: usize,
 }
@@ -95,7 +95,7 @@ enum Found {
 
 impl<T: Sample> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
-        let source = Source { subscriber, held: None, used: 0 };
+        let source = Source { subscriber, held: false, used: 0 };
         Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
     }
 
@@ -189,11 +189,11 @@ impl<T: Sample> Windowed<T> {
             if std::mem::take(&mut self.ended) {
                 return Ok(Found::End);
             }
-            if self.source.held.is_none() {
+            if !self.source.held {
                 match self.source.subscriber.take(wait)? {
                     Received::Empty => return Ok(Found::Nothing),
                     Received::Ended => self.ended = true,
-                    Received::Packet(taken) => self.hold(taken),
+                    Received::Packet(_) => self.hold(),
                 }
                 continue;
             }
@@ -208,8 +208,8 @@ impl<T: Sample> Windowed<T> {
     }
 
     /// A packet has come.
-    fn hold(&mut self, taken: Taken) {
-        if let Some(mut gap) = taken.gap {
+    fn hold(&mut self) {
+        if let Some(mut gap) = self.source.subscriber.incoming.taken().gap {
             self.at_border = self.carried.len() > 0;
             let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
             // Of several gaps without a sample in between, the sum is missing.
@@ -220,7 +220,7 @@ impl<T: Sample> Windowed<T> {
             }
             *place = Some(gap);
         }
-        self.source.hold(taken);
+        self.source.hold();
         if self.source.rest().is_empty() {
             self.source.skip(0);
         } else if !self.carried.is_continued_by(&self.source) {
@@ -236,7 +236,7 @@ impl<T: Sample> Windowed<T> {
         self.carried.skip(samples);
         // What is carried now may be of the packet held only: it is back in place then. A packet is carried in parts
         // only behind others, so from its beginning on.
-        if self.source.held.is_some() && self.carried.len() <= self.source.used {
+        if self.source.held && self.carried.len() <= self.source.used {
             self.source.used -= self.carried.len();
             self.carried.clear();
         }
@@ -255,38 +255,41 @@ impl<T: Sample> Windowed<T> {
 impl<T: Sample> Source<T> {
     /// The samples of the packet held that are not behind.
     fn rest(&self) -> &[T] {
-        let Some(held) = &self.held else { return &[] };
+        if !self.held {
+            return &[];
+        }
         // SAFETY: a packet is asked for only while none is held, and nothing else is asked of the link while one is;
         // size and alignment were checked when it was taken.
-        unsafe { &held.payload.get::<T>()[self.used..] }
+        unsafe { &self.subscriber.incoming.taken().payload.get::<T>()[self.used..] }
     }
 
-    fn hold(&mut self, taken: Taken) {
-        debug_assert!(self.held.is_none(), "one packet at a time");
-        (self.held, self.used) = (Some(taken), 0);
+    fn hold(&mut self) {
+        debug_assert!(!self.held, "one packet at a time");
+        (self.held, self.used) = (true, 0);
     }
 
     /// The next `samples` samples are done with; the packet, too, if there are no more.
     fn skip(&mut self, samples: usize) {
         self.used += samples;
-        if self.rest().is_empty()
-            && let Some(held) = self.held.take()
-        {
-            self.subscriber.incoming.release(&held);
+        if self.held && self.rest().is_empty() {
+            self.held = false;
+            self.subscriber.incoming.release();
         }
     }
 
     fn part(&self, samples: usize) -> Option<Part> {
-        let held = self.held.as_ref()?;
-        Some(Part { header: held.header, before: self.used, samples })
+        self.held.then(|| {
+            let header = self.subscriber.incoming.taken().header;
+            Part { header, before: self.used, samples }
+        })
     }
 
     fn stream(&self) -> Option<&Arc<StreamInfo>> {
-        self.held.as_ref().map(|held| self.subscriber.incoming.stream(held))
+        self.held.then(|| self.subscriber.incoming.stream())
     }
 
     fn connection(&self) -> &str {
-        self.held.as_ref().map_or("", |held| self.subscriber.incoming.connection(held))
+        if self.held { self.subscriber.incoming.connection() } else { "" }
     }
 }
 

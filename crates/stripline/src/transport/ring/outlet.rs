@@ -192,6 +192,23 @@ impl RingOutlet {
         Ok(())
     }
 
+    /// Looks, for as long as the port's way of waiting has it, until a reader has made room worth going on for, or
+    /// something else has happened; false: it is time to sleep.
+    fn await_room(&mut self, slowest: ReaderId, wait: Wait) -> bool {
+        let mut looks = 0;
+        while self.spinner.again_later(looks) {
+            looks += 1;
+            if self.writer.is_worth_resuming(slowest)
+                || self.lobby.changed.load(Ordering::Relaxed)
+                || wait.heeds_stop() && self.stop.is_stopped()
+                || wait.has_passed()
+            {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Makes room; on return `writer` holds a reservation.
     #[cold]
     fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<()> {
@@ -211,7 +228,7 @@ impl RingOutlet {
                 }
                 Err(ReserveError::Misbehaved { reader, deed }) => self.expel(reader, &deed.to_string()),
                 Err(ReserveError::Full { slowest }) => {
-                    if !matches!(wait, Wait::Never) && !waiting && self.spinner.again() {
+                    if !matches!(wait, Wait::Never) && !waiting && self.await_room(slowest, wait) {
                         if wait.has_passed() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
                         }
