@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
@@ -498,6 +499,7 @@ impl Origin {
         } else {
             self.begin(header);
             self.notice(header);
+            fail_point!("reader-end");
             self.ended = true;
             self.inlet = None;
             self.succeed();
@@ -515,7 +517,10 @@ impl Origin {
         let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
         match resumed.filter(|next| *next < header.sequence) {
             // This side was started again: what its predecessor had not taken is missing.
-            Some(next) => (self.expected, self.resuming) = (Some(next), true),
+            Some(next) => {
+                fail_point!("reattach");
+                (self.expected, self.resuming) = (Some(next), true);
+            }
             None => {
                 let (sequence, sample) = first_sent.unwrap_or((header.sequence, header.sample_index));
                 (self.expected, self.expected_sample) = (Some(sequence), Some(sample));
@@ -531,6 +536,7 @@ impl Origin {
         samples: usize,
         received: Option<u64>,
     ) -> Taken {
+        fail_point!("receive");
         self.begin(&header);
         self.notice(&header);
         self.expected = Some(header.sequence.wrapping_add(1));

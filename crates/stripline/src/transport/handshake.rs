@@ -149,6 +149,7 @@ pub(super) fn introduce(
     let misbehaved = |deed| Error::misbehaved(peer, deed);
     socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
     socket.write_all(&encode(&Hello::new(endpoint, request))?).map_err(broke)?;
+    crate::fail_point::fail_point!("connect-hello");
     // The prefix first, never a byte more than the answer: what follows are frames. Descriptors come with the
     // first byte.
     let mut prefix = [0; PREFIX_BYTES];

@@ -9,6 +9,7 @@ use super::reception::{Greeter, Reception};
 use super::ring::{Bells, CursorPage, Lobby, RingInlet, RingMemory, RingOutlet, Tie};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
@@ -45,7 +46,9 @@ impl Transport for Shm {
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
         let peer = &request.connection;
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address)?);
+        fail_point!("connect");
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
+        fail_point!("connect-welcome");
         let capacity = welcome.buffer;
         let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
             && capacity.is_power_of_two();
@@ -61,8 +64,10 @@ impl Transport for Shm {
         let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
         let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
         let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
+        fail_point!("connect-mapped");
         let tie = Tie::Socket(socket);
         let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
+        fail_point!("connect-attached");
         pump::for_policy(Box::new(inlet), request)
     }
 }
@@ -77,13 +82,16 @@ impl Greeter for ShmGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
+        fail_point!("greet");
         let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
+        fail_point!("greet-entered");
         let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
         let sent = handshake::encode(&Answer::Welcome(welcome))
             .map_err(|e| e.to_string())
             .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));
+        fail_point!("greet-welcomed");
         match sent {
             Ok(()) => Ok(Some(ticket.token)),
             Err(reason) => {

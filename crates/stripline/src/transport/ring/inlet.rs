@@ -6,6 +6,7 @@ use stripline_ring::{Copied, Reader, ReaderMode};
 
 use super::{CursorPage, RingMemory};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::Overflow;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
@@ -82,6 +83,13 @@ impl RingInlet {
     }
 }
 
+#[cfg(feature = "fail-points")]
+impl Drop for RingInlet {
+    fn drop(&mut self) {
+        fail_point!("reader-detach");
+    }
+}
+
 impl Inlet for RingInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
         // Asked before looking: what was published before the end is then certainly seen.
@@ -112,7 +120,9 @@ impl Inlet for RingInlet {
     fn release(&mut self) {
         match &mut self.lossy {
             None => {
+                fail_point!("release");
                 if self.reader.release() {
+                    fail_point!("release-stored");
                     self.bells.space.ring();
                 }
             }
@@ -123,12 +133,14 @@ impl Inlet for RingInlet {
     fn prepare_sleep(&mut self) -> bool {
         let sleep = !self.gone && !self.reader.is_closed() && self.reader.prepare_sleep();
         self.slept = sleep;
+        fail_point!("reader-sleep");
         sleep
     }
 
     fn cancel_sleep(&mut self) {
         if self.slept {
             self.slept = false;
+            fail_point!("reader-wake");
             self.reader.cancel_sleep();
             self.bells.data.quiet();
         }

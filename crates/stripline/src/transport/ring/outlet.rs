@@ -9,6 +9,7 @@ use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::memory::{PAGE, SharedMemory};
@@ -56,12 +57,16 @@ impl RingOutlet {
         let capacity = request.buffer as usize;
         let shared = SharedMemory::new("stripline-ring", PAGE + capacity)?;
         let memory = Arc::new(RingMemory::new(shared.map_mirrored(true)?, capacity));
+        fail_point!("create-memory");
         shared.seal_read_only()?;
+        fail_point!("create-sealed");
         let lobby = Arc::new(Lobby::new(shared, capacity)?);
+        let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
-        let writer = unsafe { Writer::new(memory.control(), memory.data(), capacity) };
+        let writer = unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let door = Box::new(open(Arc::clone(&lobby))?);
+        fail_point!("create-door");
         Ok(Self {
             writer,
             readers: Vec::new(),
@@ -78,6 +83,7 @@ impl RingOutlet {
     }
 
     fn detach(&mut self, index: usize) {
+        fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
         if let Some(sequence) = self.next_unread(reader.id)
             && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&reader.connection))
@@ -164,6 +170,7 @@ impl RingOutlet {
             sleep.readable(self.stop.bell().as_fd());
         }
         let fired = sleep.until(wait.deadline())?;
+        fail_point!("writer-wake");
         self.lobby.space.quiet();
         if !fired {
             return Err(Error::Full { connection: self.connection_of(slowest) });
@@ -190,6 +197,7 @@ impl RingOutlet {
                         waiting = true;
                         // Announce first, look once more, then sleep: a release in between rings the bell.
                         self.writer.wait_for_space_begin();
+                        fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
@@ -234,11 +242,14 @@ impl Outlet for RingOutlet {
         let arrivals = std::mem::take(&mut self.lobby.changes().arrivals);
         let arrived = !arrivals.is_empty();
         for arrival in arrivals {
+            fail_point!("admit");
             if let Some(sequence) = self.departed.remove(&arrival.connection) {
                 arrival.cursor.set_resume_from(sequence);
+                fail_point!("admit-returned");
             }
             // SAFETY: the page is fresh, of a Cursor's size, and stays mapped in `cursor` until detached.
             let id = unsafe { self.writer.attach(arrival.cursor.cursor(), arrival.mode) };
+            fail_point!("admit-attached");
             self.readers.push(Attached {
                 id,
                 token: arrival.token,
@@ -259,6 +270,7 @@ impl Outlet for RingOutlet {
             Ok(()) => {}
             Err(_) => self.make_room(bytes, wait)?,
         }
+        fail_point!("loan");
         Ok(self.writer.reserved())
     }
 
@@ -270,14 +282,17 @@ impl Outlet for RingOutlet {
         if self.fresh {
             self.greet();
         }
+        fail_point!("publish");
         self.newest = Some(self.writer.position());
         self.writer.publish(bytes);
+        fail_point!("publish-committed");
         let readers = &self.readers;
         self.writer.for_each_sleeper(|id| {
             if let Some(reader) = readers.iter().find(|reader| reader.id == id) {
                 reader.bell.ring();
             }
         });
+        fail_point!("publish-woken");
         Ok(())
     }
 
@@ -304,6 +319,7 @@ impl Drop for RingOutlet {
             self.writer.publish(HEADER_BYTES);
         }
         self.writer.close();
+        fail_point!("end-closed");
         self.readers.iter().for_each(|reader| reader.bell.ring());
     }
 }
