@@ -42,6 +42,10 @@ struct Attached {
     lossy: bool,
     /// Nothing has been published for it yet.
     fresh: bool,
+    /// What it was told its predecessor had not taken.
+    resumed: Option<u64>,
+    /// The number of the first packet for it, once there is one.
+    first: Option<u64>,
     // Also keeps the page mapped while the writer holds its address.
     cursor: CursorPage,
 }
@@ -85,12 +89,20 @@ impl RingOutlet {
     fn detach(&mut self, index: usize) {
         fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
-        if let Some(sequence) = self.next_unread(reader.id)
-            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&reader.connection))
-        {
-            self.departed.insert(reader.connection, sequence);
-        }
+        let next = self.next_unread(reader.id);
+        let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next > first);
+        // One that took nothing has not passed on what it was told: whoever comes next is still owed that.
+        let owed = if has_taken { next } else { reader.resumed.or(next) };
         self.writer.detach(reader.id);
+        self.remember(reader.connection, owed);
+    }
+
+    fn remember(&mut self, connection: String, owed: Option<u64>) {
+        if let Some(sequence) = owed
+            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&connection))
+        {
+            self.departed.insert(connection, sequence);
+        }
     }
 
     /// The sequence number of the first packet that a reader has not released, sent or yet to be sent. Of one that
@@ -124,6 +136,7 @@ impl RingOutlet {
         let Some(header) = Header::read(self.writer.reserved()) else { return };
         for reader in self.readers.iter_mut().filter(|reader| reader.fresh) {
             reader.fresh = false;
+            reader.first = Some(header.sequence);
             reader.cursor.set_first_sent(&header);
         }
     }
@@ -151,6 +164,7 @@ impl RingOutlet {
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.bell.ring();
+            self.remember(reader.connection, reader.resumed);
         }
     }
 
@@ -243,7 +257,8 @@ impl Outlet for RingOutlet {
         let arrived = !arrivals.is_empty();
         for arrival in arrivals {
             fail_point!("admit");
-            if let Some(sequence) = self.departed.remove(&arrival.connection) {
+            let resumed = self.departed.remove(&arrival.connection);
+            if let Some(sequence) = resumed {
                 arrival.cursor.set_resume_from(sequence);
                 fail_point!("admit-returned");
             }
@@ -257,6 +272,8 @@ impl Outlet for RingOutlet {
                 bell: arrival.bell,
                 lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
+                resumed,
+                first: None,
                 cursor: arrival.cursor,
             });
             self.fresh = true;
