@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::leftovers::{abstract_names, meeting_point};
 use crate::notes::Notes;
 
@@ -112,13 +114,19 @@ pub fn await_host(domain: &str) -> Result<(), String> {
 pub struct Doomed {
     child: Child,
     started: Instant,
+    patience: Duration,
     status: Option<ExitStatus>,
 }
 
 impl Doomed {
     /// Takes over a child.
     pub fn new(child: Child) -> Self {
-        Self { child, started: Instant::now(), status: None }
+        Self::patient(child, PATIENCE)
+    }
+
+    /// Takes over a child that may live for so long.
+    pub fn patient(child: Child, patience: Duration) -> Self {
+        Self { child, started: Instant::now(), patience, status: None }
     }
 
     /// How it ended, once it has.
@@ -128,7 +136,7 @@ impl Doomed {
     pub fn look(&mut self) -> Result<Option<ExitStatus>, String> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|e| format!("cannot wait for a child: {e}"))?;
-            if self.status.is_none() && self.started.elapsed() > PATIENCE {
+            if self.status.is_none() && self.started.elapsed() > self.patience {
                 return Err(format!("process {} neither dies nor ends", self.child.id()));
             }
         }
@@ -138,6 +146,24 @@ impl Doomed {
     /// Whether it has lived for that long.
     pub fn has_lived(&self, microseconds: u64) -> bool {
         self.started.elapsed() >= Duration::from_micros(microseconds)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// As [`Doomed::look`].
+    pub fn end(&mut self) -> Result<ExitStatus, String> {
+        loop {
+            if let Some(status) = self.look()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        crate::stop::signal(&self.child, signal);
     }
 
     /// Kills it.

@@ -11,6 +11,7 @@ mod payload;
 mod plan;
 mod receivers;
 mod senders;
+mod stop;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ use clap::{Parser, Subcommand};
     about,
     after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
-        stripline-torture torture --kills 100000 --json torture.json\n\n\
+        stripline-torture torture --kills 100000 --json torture.json\n  \
+        stripline-torture stop --seconds 60\n\n\
         Exit codes: 0 all is as it must be, 1 something is not."
 )]
 struct Arguments {
@@ -49,9 +51,27 @@ enum Order {
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
 
+        /// The transport; only one shares memory between processes
+        #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm"])]
+        transport: String,
+
         /// Survivors at a time; half of them receive, half of them send
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         lanes: u64,
+
+        /// Write the report to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
+    /// Stop a receiver that blocks, one that drops packets, and a sender, and let them go on
+    #[command(after_help = "Examples:\n  \
+        stripline-torture stop --seconds 60\n  \
+        stripline-torture stop --seconds 0      until enough sends were refused")]
+    Stop {
+        /// How long each of them stands still, at least
+        #[arg(long, value_name = "S", default_value_t = 60)]
+        seconds: u64,
 
         /// Write the report to this file instead of standard output
         #[arg(long, value_name = "FILE")]
@@ -64,9 +84,12 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, lanes, json } => campaign::Campaign { kills, seed, lanes }
+        Order::Torture { kills, seed, transport: _, lanes, json } => campaign::Campaign { kills, seed, lanes }
             .run()
             .and_then(|report| campaign::write(&report, json.as_deref())),
+        Order::Stop { seconds, json } => {
+            stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

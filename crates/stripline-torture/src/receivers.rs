@@ -159,9 +159,10 @@ fn kill_one(
         }
         if death.name() == "reader-end" && dead.is_none() && notes.get(Note::Taken) > 0 {
             sender.end()?;
+            // A new stream begins when only the survivors are there to be waited for.
+            let status = child.end()?;
             sender.begin()?;
-            *predecessor = None;
-            joined = false;
+            break status;
         }
         // Others want to run, too.
         std::thread::sleep(Duration::from_micros(50));

@@ -11,8 +11,8 @@ pub const POINTS: &[&str] = &[
     "create-door",
     // A receiver comes: between the messages of the handshake, and when the sender lets it in.
     "greet",
-    "greet-entered",
     "greet-welcomed",
+    "greet-entered",
     "admit",
     "admit-returned",
     "admit-attached",

@@ -83,22 +83,17 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
-        let ticket = self.lobby.enter(&hello).map_err(|e| e.to_string())?;
-        fail_point!("greet-entered");
+        let (ticket, arrival) = self.lobby.prepare(&hello).map_err(|e| e.to_string())?;
         let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
-        let sent = handshake::encode(&Answer::Welcome(welcome))
+        handshake::encode(&Answer::Welcome(welcome))
             .map_err(|e| e.to_string())
-            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()));
+            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()))?;
         fail_point!("greet-welcomed");
-        match sent {
-            Ok(()) => Ok(Some(ticket.token)),
-            Err(reason) => {
-                self.lobby.leave(ticket.token);
-                Err(reason)
-            }
-        }
+        self.lobby.enter(arrival);
+        fail_point!("greet-entered");
+        Ok(Some(ticket.token))
     }
 
     fn gone(&mut self, token: u64) {

@@ -105,7 +105,7 @@ impl CursorPage {
 }
 
 /// A receiver on its way in.
-struct Arrival {
+pub(super) struct Arrival {
     token: u64,
     connection: String,
     cursor: CursorPage,
@@ -149,8 +149,8 @@ impl Lobby {
         })
     }
 
-    /// Queues a receiver: it is attached before the next packet is published.
-    pub(super) fn enter(&self, hello: &Hello) -> Result<Ticket> {
+    /// What a receiver needs to read, and what the writer needs to let it in.
+    pub(super) fn prepare(&self, hello: &Hello) -> Result<(Ticket, Arrival)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -164,10 +164,15 @@ impl Lobby {
         let page = CursorPage(cursor.map()?);
         let arrival =
             Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
+        Ok((Ticket { token, cursor, bell }, arrival))
+    }
+
+    /// Queues a receiver: it is attached before the next packet is published. It must have its ticket by then: the
+    /// writer counts on it from now on, and may be dead before the next word is said.
+    pub(super) fn enter(&self, arrival: Arrival) {
         let mut changes = self.changes();
         changes.arrivals.push(arrival);
         self.announce(changes);
-        Ok(Ticket { token, cursor, bell })
     }
 
     /// A receiver is gone.
