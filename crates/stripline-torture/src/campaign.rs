@@ -68,7 +68,8 @@ impl Campaign {
                 pulse: Arc::clone(&pulse),
             };
             let of_senders = lane % 2 == 0;
-            let work = move || if of_senders { crate::senders::run(&job) } else { crate::receivers::run(&job) };
+            let work =
+                move || if of_senders { crate::senders::run(&job) } else { crate::receivers::run(&job) };
             lanes.push((std::thread::spawn(work), pulse));
         }
         await_lanes(&lanes);

@@ -104,7 +104,8 @@ fn play((role, notes): (Role, Notes)) -> Result<(), String> {
         }
     });
     let node = join(&role.domain, &role.topics)?;
-    if role.sends { send(&role, &node, notes) } else { receive(&role, &node, notes) }.map_err(|e| e.to_string())
+    if role.sends { send(&role, &node, notes) } else { receive(&role, &node, notes) }
+        .map_err(|e| e.to_string())
 }
 
 fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {

@@ -4,8 +4,8 @@
 mod campaign;
 mod child;
 mod lane;
-mod leftovers;
 mod ledger;
+mod leftovers;
 mod notes;
 mod payload;
 mod plan;
@@ -84,9 +84,11 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport: _, lanes, json } => campaign::Campaign { kills, seed, lanes }
-            .run()
-            .and_then(|report| campaign::write(&report, json.as_deref())),
+        Order::Torture { kills, seed, transport: _, lanes, json } => {
+            campaign::Campaign { kills, seed, lanes }
+                .run()
+                .and_then(|report| campaign::write(&report, json.as_deref()))
+        }
         Order::Stop { seconds, json } => {
             stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))
         }

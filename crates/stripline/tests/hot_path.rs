@@ -94,7 +94,8 @@ fn verdict(violation: &str) -> String {
 #[test]
 fn play() {
     let Ok(violation) = std::env::var(VIOLATION) else { return };
-    let node = Node::join(&format!("hot-path-{}", std::process::id()), Topics::parse(TOPICS).unwrap()).unwrap();
+    let node =
+        Node::join(&format!("hot-path-{}", std::process::id()), Topics::parse(TOPICS).unwrap()).unwrap();
     let mut ping = node.publisher::<u64>("ping").unwrap();
     let mut pong = node.publisher::<u64>("pong").unwrap();
     let mut ping_in = node.subscriber::<u64>("ping").unwrap();

@@ -63,7 +63,8 @@ impl Transport for Shm {
         let ring = SharedMemory::from_peer(peer, ring, PAGE + capacity)?;
         let memory = RingMemory::new(ring.map_mirrored(false)?, capacity);
         let cursor = CursorPage(SharedMemory::from_peer(peer, cursor, PAGE)?.map()?);
-        let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
+        let bells =
+            Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
         let tie = Tie::Socket(socket);
         let inlet = RingInlet::new(Arc::new(memory), cursor, bells, tie, request)?;
@@ -83,7 +84,8 @@ impl Greeter for ShmGreeter {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
-        let (ticket, arrival) = self.lobby.prepare(&hello).map_err(|e| e.to_string())?;
+        let (ticket, mut arrival) = self.lobby.prepare(&hello).map_err(|e| e.to_string())?;
+        arrival.tie = Some(socket.try_clone().map_err(|e| e.to_string())?);
         let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];

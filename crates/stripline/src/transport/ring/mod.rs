@@ -29,6 +29,7 @@ use crate::link::Overflow;
 use crate::packet::Header;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
+use crate::sys::socket::Socket;
 
 use super::handshake::Hello;
 
@@ -111,6 +112,8 @@ pub(super) struct Arrival {
     cursor: CursorPage,
     bell: Doorbell,
     mode: Mode,
+    /// What is closed when it breaks the rules, if it is in another process.
+    pub tie: Option<Socket>,
 }
 
 #[derive(Default)]
@@ -162,8 +165,14 @@ impl Lobby {
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let page = CursorPage(cursor.map()?);
-        let arrival =
-            Arrival { token, connection: hello.connection.clone(), cursor: page, bell: bell.clone(), mode };
+        let arrival = Arrival {
+            token,
+            connection: hello.connection.clone(),
+            cursor: page,
+            bell: bell.clone(),
+            mode,
+            tie: None,
+        };
         Ok((Ticket { token, cursor, bell }, arrival))
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
@@ -13,7 +14,12 @@ use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::memory::{PAGE, SharedMemory};
+use crate::sys::socket::Socket;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
+
+/// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
+/// that means ill may silence the bell for the others.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
 pub(in crate::transport) struct RingOutlet {
@@ -40,6 +46,7 @@ struct Attached {
     connection: String,
     bell: Doorbell,
     lossy: bool,
+    tie: Option<Socket>,
     /// Nothing has been published for it yet.
     fresh: bool,
     /// What it was told its predecessor had not taken.
@@ -68,7 +75,8 @@ impl RingOutlet {
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
-        let writer = unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
+        let writer =
+            unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let door = Box::new(open(Arc::clone(&lobby))?);
         fail_point!("create-door");
         Ok(Self {
@@ -164,6 +172,9 @@ impl RingOutlet {
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.bell.ring();
+            if let Some(tie) = reader.tie {
+                tie.close();
+            }
             self.remember(reader.connection, reader.resumed);
         }
     }
@@ -183,10 +194,12 @@ impl RingOutlet {
         if wait.heeds_stop() {
             sleep.readable(self.stop.bell().as_fd());
         }
-        let fired = sleep.until(wait.deadline())?;
+        let look_again = Instant::now() + LOOK_AGAIN;
+        let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
+        let fired = sleep.until(Some(deadline))?;
         fail_point!("writer-wake");
         self.lobby.space.quiet();
-        if !fired {
+        if !fired && wait.has_passed() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         Ok(())
@@ -270,6 +283,7 @@ impl Outlet for RingOutlet {
                 token: arrival.token,
                 connection: arrival.connection,
                 bell: arrival.bell,
+                tie: arrival.tie,
                 lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
                 resumed,

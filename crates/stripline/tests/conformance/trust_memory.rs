@@ -1,0 +1,270 @@
+//! Section 6, where memory is shared: forged descriptors, receivers that write what they may and should not, and
+//! strangers by the thousand.
+
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use serde_json::{Value, json};
+
+use crate::puppet::{Puppet, SAMPLES};
+use crate::support::{
+    Dice, await_receivers, await_senders, await_that, domain, endpoint_of, join, meeting_point, refused,
+    take, take_number,
+};
+use crate::trust::connect;
+use crate::trust_network::{Fake, Scene, last_words, message, welcome};
+
+const PAGE: usize = 4096;
+const RING: usize = 1 << 21;
+
+/// For a transport that does not share memory between processes: that is said.
+fn shares_no_memory(transport: &str, rule: &str) -> bool {
+    let shares = transport == "shm";
+    if !shares {
+        refused(transport, rule, "no other process shares memory with it");
+    }
+    !shares
+}
+
+fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
+    // Whoever has hung up already has heard enough.
+    let _ = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+}
+
+fn memory(bytes: usize, sealed: bool) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&fd, bytes as u64).unwrap();
+    if sealed {
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
+    }
+    fd
+}
+
+fn bell() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
+    if shares_no_memory(transport, "forged descriptors") {
+        return;
+    }
+    let mut scene = Scene::set(transport).unwrap();
+    let (ring, cursor) = (|| memory(PAGE + RING, true), || memory(PAGE, true));
+    let path = || rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let lies = [
+        (vec![ring()], "1 descriptors"),
+        (vec![ring(), cursor(), bell(), bell(), bell()], "5 descriptors"),
+        ((0..12).map(|_| bell()).collect(), "more descriptors"),
+        (vec![bell(), cursor(), bell(), bell()], "not shared memory"),
+        (vec![memory(PAGE + RING, false), cursor(), bell(), bell()], "not sealed"),
+        (vec![memory(PAGE + RING / 2, true), cursor(), bell(), bell()], "bytes of shared memory"),
+        (vec![ring(), memory(PAGE, false), bell(), bell()], "not sealed"),
+        (vec![ring(), memory(2 * PAGE, true), bell(), bell()], "8192 bytes of shared memory"),
+        (vec![ring(), cursor(), path(), bell()], "doorbell"),
+        // Everything as it should be, but nothing in it.
+        (vec![ring(), cursor(), bell(), bell()], "holds no ring"),
+    ];
+    for (number, (fds, complaint)) in lies.into_iter().enumerate() {
+        // One victim for each, so that every complaint is its own.
+        let mut victim = Puppet::start(&scene.domain, transport, "");
+        victim.order("subscribe numbers");
+        await_receivers(&mut scene.publisher, 2);
+        let fake = Fake::open(transport);
+        let _offer = fake.offer(&scene.domain, transport);
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        // Our own node is a receiver, too: both come, in any order.
+        for _ in 0..2 {
+            let Fake::Unix(listener, _) = &fake else { unreachable!() };
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            send_with(&stream, &welcome(RING as u64, 22), &fds);
+            // It closes that connection.
+            assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        }
+        victim.await_complaint(complaint);
+        // And goes on with the others.
+        let sequence = number as u64 + 1;
+        scene.publisher.send(&[sequence; SAMPLES]).unwrap();
+        take_number(&mut scene.subscriber, sequence);
+        assert_eq!(victim.take(1).0, sequence);
+        victim.kill();
+        await_that("the victim is gone", || scene.publisher.receivers() == 1);
+    }
+}
+
+/// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
+fn offered(domain: &str) -> (String, u64) {
+    let mut guest = connect(&meeting_point(domain));
+    let mut length = [0; 4];
+    guest.read_exact(&mut length).unwrap();
+    let mut text = vec![0; u32::from_le_bytes(length) as usize];
+    guest.read_exact(&mut text).unwrap();
+    let word: Value = serde_json::from_slice(&text).unwrap();
+    let endpoint = &word["Offer"]["endpoint"];
+    (endpoint["address"].as_str().unwrap().into(), endpoint["keys"][0].as_u64().unwrap())
+}
+
+fn hello(key: u64, name: &str, overflow: &str) -> Vec<u8> {
+    message(&json!({"key": key, "connection": name, "payload": "u64", "overflow": overflow, "depth": 4}))
+}
+
+pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
+    if shares_no_memory(transport, "descriptors in a hello") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", sender.id())).unwrap().count();
+    let before = open();
+    let (address, key) = offered(&domain);
+    for round in 0..20 {
+        let stranger = connect(&address);
+        let bells: Vec<_> = (0..1 + round % 9).map(|_| bell()).collect();
+        let fds: Vec<_> = bells.iter().map(AsFd::as_fd).collect();
+        let words = hello(key ^ (round % 2) as u64, "liar -> numbers", "block");
+        send_with(&stranger, &words[..words.len() - round % 3], &fds);
+        send_with(&stranger, &words[words.len() - round % 3..], &fds);
+    }
+    await_that("the sender has what it had", || open() == before);
+    sender.order("send 3");
+    (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+}
+
+/// A receiver that has been let in, by hand.
+struct Liar {
+    socket: UnixStream,
+    fds: Vec<OwnedFd>,
+}
+
+impl Liar {
+    fn enter(domain: &str, overflow: &str) -> Self {
+        let (address, key) = offered(domain);
+        let socket = connect(&address);
+        std::io::Write::write_all(&mut &socket, &hello(key, "liar -> numbers", overflow)).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut answer = [0; 1024];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(&mut answer)], &mut control, flags).unwrap();
+        let fds = control.drain().filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let liar = Self { fds: fds.flatten().collect(), socket };
+        assert_eq!(liar.fds.len(), 4);
+        liar
+    }
+
+    /// Its cursor page, word by word.
+    fn page(&self) -> &'static [AtomicU64] {
+        let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice, never taken back; its words are atomics.
+        unsafe {
+            let flags = rustix::mm::MapFlags::SHARED;
+            let page = rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, flags, &self.fds[1], 0);
+            std::slice::from_raw_parts(page.unwrap().cast::<AtomicU64>(), PAGE / 8)
+        }
+    }
+}
+
+pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
+    if shares_no_memory(transport, "a receiver that writes over its page") {
+        return;
+    }
+    const PACKETS: u64 = 3000;
+    let domain = domain();
+    let node = join(&domain, transport, "depth = 8");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let mut sent = 0;
+    for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
+        let liar = Liar::enter(&domain, overflow);
+        let page = liar.page();
+        sender.order("receivers 2");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut dice = Dice::new(seed as u64 + 77);
+                while !over.load(Ordering::Relaxed) {
+                    let number = (dice.below(usize::MAX) as u64) >> dice.below(64);
+                    let lie = [number, number & !63, u64::MAX, 0][dice.below(4)];
+                    page[dice.below(page.len())].store(lie, Ordering::Relaxed);
+                }
+            });
+            // Whatever it writes, the other gets everything.
+            sender.begin(&format!("send {PACKETS}"));
+            for sequence in sent..sent + PACKETS {
+                assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence; SAMPLES]);
+            }
+            sent += PACKETS;
+            assert_eq!(sender.answer(), sent.to_string());
+            if overflow == "block" {
+                // Of one that loses packets by its own choice the sender believes nothing anyway.
+                let said = sender.await_complaint("its connection was closed");
+                assert!(said.contains("liar -> numbers"), "{said}");
+                assert_eq!(liar.socket.peer_addr().map(drop).map_err(drop), Ok(()));
+                // Closed it is: no end of stream, no word, just the end of the socket.
+                assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        drop(liar);
+        sender.order("send 1");
+        take_number(&mut subscriber, sent);
+        sent += 1;
+    }
+    // Those who come later are received as ever.
+    let mut late = node.subscriber::<u64>("numbers").unwrap();
+    await_senders(&mut late, 1);
+    sender.order("receivers 2");
+    sender.order("send 1");
+    take_number(&mut late, sent);
+    assert_eq!(endpoint_of(&take(&mut subscriber).connection), offered(&domain).0);
+}
+
+pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
+    if !matches!(transport, "shm" | "uds") {
+        refused(transport, "10,000 silent strangers", "they come through the same door as on `uds`, or none");
+        return;
+    }
+    const STRANGERS: u64 = 10_000;
+    let mut scene = Scene::set(transport).unwrap();
+    let patient = scene.stranger();
+    let mut silent = std::collections::VecDeque::new();
+    for number in 1..=STRANGERS {
+        silent.push_back(scene.stranger());
+        // Fewer at a time than are listened to at once, or others would have to wait their turn.
+        if silent.len() > 50 {
+            silent.pop_front();
+        }
+        if number % 10 == 0 {
+            scene.publisher.send(&[number]).unwrap();
+            assert_eq!(take_number(&mut scene.subscriber, number / 10).samples, [number]);
+        }
+    }
+    let words = last_words(patient);
+    assert!(words.contains("said nothing for a second"), "{words}");
+    let mut late = scene.node.subscriber::<u64>("numbers").unwrap();
+    await_receivers(&mut scene.publisher, 2);
+    scene.publisher.send(&[0]).unwrap();
+    take_number(&mut scene.subscriber, STRANGERS / 10 + 1);
+    take_number(&mut late, STRANGERS / 10 + 1);
+}
