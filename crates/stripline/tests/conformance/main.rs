@@ -116,6 +116,8 @@ macro_rules! rules_of {
                 forged_descriptors_from_a_sender_are_named,
                 descriptors_from_a_receiver_change_nothing,
                 a_scribbling_receiver_is_cut_off_and_named,
+                a_receiver_that_silences_the_bell_holds_nobody_up,
+                a_sender_that_scribbles_is_cut_off_and_named,
                 silence_by_the_thousand_disturbs_nobody,
             ]
             statistics here: [

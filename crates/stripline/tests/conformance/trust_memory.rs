@@ -170,16 +170,16 @@ impl Liar {
         assert_eq!(liar.fds.len(), 4);
         liar
     }
+}
 
-    /// Its cursor page, word by word.
-    fn page(&self) -> &'static [AtomicU64] {
-        let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice, never taken back; its words are atomics.
-        unsafe {
-            let flags = rustix::mm::MapFlags::SHARED;
-            let page = rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, flags, &self.fds[1], 0);
-            std::slice::from_raw_parts(page.unwrap().cast::<AtomicU64>(), PAGE / 8)
-        }
+/// Shared memory, word by word.
+fn map(fd: &OwnedFd, bytes: usize) -> &'static [AtomicU64] {
+    let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice, never taken back; its words are atomics.
+    unsafe {
+        let flags = rustix::mm::MapFlags::SHARED;
+        let start = rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0);
+        std::slice::from_raw_parts(start.unwrap().cast::<AtomicU64>(), bytes / 8)
     }
 }
 
@@ -197,7 +197,7 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     let mut sent = 0;
     for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
         let liar = Liar::enter(&domain, overflow);
-        let page = liar.page();
+        let page = map(&liar.fds[1], PAGE);
         sender.order("receivers 2");
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -267,4 +267,105 @@ pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
     scene.publisher.send(&[0]).unwrap();
     take_number(&mut scene.subscriber, STRANGERS / 10 + 1);
     take_number(&mut late, STRANGERS / 10 + 1);
+}
+
+pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str) {
+    if shares_no_memory(transport, "a receiver that takes rings that are not for it") {
+        return;
+    }
+    const PACKETS: u64 = 200;
+    let domain = domain();
+    let node = join(&domain, transport, "depth = 8");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let liar = Liar::enter(&domain, "drop-oldest");
+    sender.order("receivers 2");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = rustix::io::read(&liar.fds[3], &mut [0u8; 8]);
+            }
+        });
+        sender.begin(&format!("send {PACKETS}"));
+        (0..PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(sender.answer(), PACKETS.to_string());
+}
+
+/// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
+fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
+    ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
+    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 1].into_iter().enumerate() {
+        ring[index].store(word, Ordering::Relaxed);
+    }
+    // Attached, to block.
+    cursor[256 / 8 + 2].store(1 << 32 | 1, Ordering::Release);
+}
+
+pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
+    if shares_no_memory(transport, "a sender that writes over its ring") {
+        return;
+    }
+    let mut scene = Scene::set(transport).unwrap();
+    // Words of the first frame: commit word, length and count, then the packet's header.
+    let first = PAGE / 8;
+    let lies: [(&[(usize, u64)], &str); 6] = [
+        (&[(1, 5), (0, 0x1001)], "the commit word at position 0 is 0x1001"),
+        (&[(1, u64::from(u32::MAX)), (0, 1)], "claims 4294967295 bytes"),
+        (&[(1, 7 << 32 | 48), (0, 1)], "is number 7, not 0"),
+        (&[(1, 5), (0, 1)], "without a header"),
+        (&[(1, 48), (7, 9 << 48), (0, 1)], "kind 9"),
+        (&[(1, 48), (7, 1 << 48 | 8), (0, 1)], "announced 8 bytes and sent 0"),
+    ];
+    let noise = (0..20).map(|_| (&[][..], ""));
+    for (number, (words, deed)) in lies.into_iter().chain(noise).enumerate() {
+        let (ring, cursor, data, space) = (memory(PAGE + RING, true), memory(PAGE, true), bell(), bell());
+        let (ring_words, cursor_words) = (map(&ring, PAGE + RING), map(&cursor, PAGE));
+        forge_ring(ring_words, cursor_words);
+        let fake = Fake::open(transport);
+        let offer = fake.offer(&scene.domain, transport);
+        let Fake::Unix(listener, _) = &fake else { unreachable!() };
+        let mut stream = listener.accept().unwrap().0;
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        send_with(
+            &stream,
+            &welcome(RING as u64, 22),
+            &[ring.as_fd(), cursor.as_fd(), data.as_fd(), space.as_fd()],
+        );
+        await_that("the liar is let in", || scene.subscriber.senders() == 2);
+        words.iter().for_each(|(index, lie)| ring_words[first + index].store(*lie, Ordering::Release));
+        let mut dice = Dice::new(number as u64 + 1);
+        let error = loop {
+            if words.is_empty() {
+                // Anything anywhere, but mostly where it is looked at.
+                for _ in 0..1000 {
+                    let lie = (dice.below(usize::MAX) as u64) >> dice.below(64);
+                    ring_words[3 + dice.below(first + 13)].store(lie, Ordering::Relaxed);
+                    cursor_words[dice.below(64)].store(lie, Ordering::Relaxed);
+                }
+            }
+            let _ = rustix::io::write(&data, &1u64.to_ne_bytes());
+            match scene.subscriber.receive_timeout(std::time::Duration::from_millis(1)) {
+                Ok(_) => {}
+                Err(error) => break Some(error.to_string()),
+            }
+            // Noise may also say that the ring is closed.
+            if words.is_empty() && scene.subscriber.senders() == 1 {
+                break None;
+            }
+        };
+        if let Some(said) = error {
+            assert!(said.contains("fake-") && said.contains(deed) && said.contains("was closed"), "{said}");
+        }
+        // Closed it is, and the others go on.
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        drop(offer);
+        let sequence = number as u64 + 1;
+        scene.publisher.send(&[sequence; SAMPLES]).unwrap();
+        assert_eq!(take(&mut scene.subscriber).sequence, sequence);
+    }
 }

@@ -68,7 +68,8 @@ impl RingInlet {
         // drops the reader first.
         let reader =
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
-        let reader = reader.map_err(|e| Error::misbehaved(&request.connection, e))?;
+        let deed = |e| Error::misbehaved(&request.connection, format!("gave memory of no use: {e}"));
+        let reader = reader.map_err(deed)?;
         Ok(Self {
             reader,
             tie,
@@ -99,7 +100,7 @@ impl Inlet for RingInlet {
             return Ok(nothing);
         }
         let connection = &self.connection;
-        let corrupt = |error| Error::misbehaved(connection, error);
+        let corrupt = |error| Error::misbehaved(connection, format!("broke the ring's rules: {error}"));
         match &mut self.lossy {
             None => match self.reader.try_next().map_err(corrupt)? {
                 Some(frame) => Ok(Next::Frame(frame)),
