@@ -85,9 +85,11 @@ impl Campaign {
         noticed.sort_unstable();
         let at = |share: f64| {
             let index = (noticed.len() as f64 * share) as usize;
-            noticed.get(index.min(noticed.len().saturating_sub(1))).map(|ns| *ns as f64 / 1000.0)
+            noticed.get(index.min(noticed.len().saturating_sub(1))).map(|(ns, _)| *ns as f64 / 1000.0)
         };
-        let within = noticed.partition_point(|ns| *ns <= 10_000_000);
+        let within = noticed.partition_point(|(ns, _)| *ns <= 10_000_000);
+        let slowest: Vec<_> =
+            noticed.iter().rev().take(10).map(|(ns, at)| json!([at, *ns as f64 / 1000.0])).collect();
         let missed: Vec<_> = [true, false]
             .into_iter()
             .flat_map(plan::points)
@@ -107,7 +109,7 @@ impl Campaign {
             "receivers_told_what_they_missed": tally.resumed,
             "death_noticed_us": {
                 "samples": noticed.len(), "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": at(1.0),
-                "within_10_ms": within,
+                "within_10_ms": within, "slowest": slowest,
             },
         })
     }

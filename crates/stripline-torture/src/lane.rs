@@ -61,8 +61,8 @@ impl Pulse {
 pub struct Tally {
     /// By fail point: how many died there.
     pub deaths: BTreeMap<&'static str, u64>,
-    /// How long after a death the survivor knew, in nanoseconds.
-    pub noticed_ns: Vec<u64>,
+    /// How long after a death the survivor knew, in nanoseconds, and where the dead one was.
+    pub noticed_ns: Vec<(u64, &'static str)>,
     /// Packets that survivors took and checked.
     pub packets: u64,
     /// Packets that survivors were told they had missed, by their own policy.

@@ -180,7 +180,7 @@ fn kill_one(
         if let Some(gone) = gone_ns
             && gone > killed_ns
         {
-            tally.noticed_ns.push(gone - killed_ns);
+            tally.noticed_ns.push((gone - killed_ns, death.name()));
         }
     }
     if lossy || death.name() == "reader-end" {

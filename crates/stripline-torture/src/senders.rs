@@ -166,7 +166,7 @@ fn kill_one(
     if let Some(gone) = gone_ns
         && gone > killed_ns
     {
-        tally.noticed_ns.push(gone - killed_ns);
+        tally.noticed_ns.push((gone - killed_ns, death.name()));
     }
     Ok(())
 }

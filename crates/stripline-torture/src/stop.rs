@@ -35,22 +35,26 @@ impl Stop {
     pub fn run(&self) -> Result<Value, String> {
         let board = Board::new(3)?;
         let started = Instant::now();
-        let receivers = self.stop_receivers(&board.lane(0)?, &board.lane(1)?)?;
-        let sender = self.stop_sender(&board.lane(2)?)?;
-        let took = started.elapsed().as_secs_f64();
-        Ok(json!({"stopped_s": self.seconds, "duration_s": took, "receivers": receivers, "sender": sender}))
-    }
-
-    fn stop_receivers(&self, block_notes: &Notes, lossy_notes: &Notes) -> Result<Value, String> {
-        // Each has a sender of its own: one that blocks would hold up both.
-        let blocking = self.stop_receiver(BLOCK, block_notes)?;
-        let lossy = self.stop_receiver(LOSSY, lossy_notes)?;
+        let notes = [board.lane(0)?, board.lane(1)?, board.lane(2)?];
+        // Each by itself, all at the same time: a minute is long enough.
+        let (blocking, lossy, sender) = std::thread::scope(|scope| {
+            let blocking = scope.spawn(|| self.stop_receiver(BLOCK, &notes[0]));
+            let lossy = scope.spawn(|| self.stop_receiver(LOSSY, &notes[1]));
+            let sender = self.stop_sender(&notes[2]);
+            (blocking.join(), lossy.join(), sender)
+        });
+        let panicked = "a thread panicked";
+        let (blocking, lossy, sender) =
+            (blocking.map_err(|_| panicked)??, lossy.map_err(|_| panicked)??, sender?);
         if blocking.refused < REFUSALS || lossy.refused > 0 {
             return Err(format!("refused to send: {} times, and {}", blocking.refused, lossy.refused));
         }
         Ok(json!({
-            "block": {"packets": blocking.sent, "refused": blocking.refused},
-            "drop_oldest": {"packets": lossy.sent, "refused": lossy.refused},
+            "stopped_s": self.seconds,
+            "duration_s": started.elapsed().as_secs_f64(),
+            "receiver_block": {"packets": blocking.sent, "refused": blocking.refused},
+            "receiver_drop_oldest": {"packets": lossy.sent, "refused": lossy.refused},
+            "sender": sender,
         }))
     }
 
