@@ -19,6 +19,8 @@
 
 pub mod component;
 mod error;
+#[doc(hidden)]
+pub mod fail_point;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
@@ -222,6 +223,7 @@ impl Origin {
         } else {
             self.begin(header);
             self.notice(header);
+            fail_point!("reader-end");
             self.ended = true;
             self.inlet = None;
             self.succeed();
@@ -239,7 +241,10 @@ impl Origin {
         let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
         match resumed.filter(|next| *next < header.sequence) {
             // This side was started again: what its predecessor had not taken is missing.
-            Some(next) => (self.expected, self.resuming) = (Some(next), true),
+            Some(next) => {
+                fail_point!("reattach");
+                (self.expected, self.resuming) = (Some(next), true);
+            }
             None => {
                 let (sequence, sample) = first_sent.unwrap_or((header.sequence, header.sample_index));
                 (self.expected, self.expected_sample) = (Some(sequence), Some(sample));
@@ -313,6 +318,7 @@ impl Origin {
 
     #[inline]
     fn fill_in(&mut self, header: Header, payload: Lent, sample_bytes: Option<u32>, taken: &mut Taken) {
+        fail_point!("receive");
         if self.expected == Some(header.sequence) && self.gap.is_none() && !self.resuming {
             taken.gap = None;
         } else {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Outlet, Stop, Wait};
@@ -60,7 +61,7 @@ impl Outgoing {
             port,
             outlets,
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
-            sequence: 0,
+            sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
             info,
@@ -258,7 +259,9 @@ impl Outgoing {
         }
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
         let header = self.bare(Kind::End, 0);
+        fail_point!("end");
         self.put(&header, 0, wait)?;
+        fail_point!("end-published");
         self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 

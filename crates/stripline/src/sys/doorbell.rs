@@ -21,10 +21,10 @@ impl Doorbell {
 
     /// Takes over a descriptor that another process sent. Anything that can be written and polled serves; a
     /// peer that sends something else harms only its own wake-ups.
-    pub(crate) fn from_peer(fd: OwnedFd) -> Result<Self> {
-        let flags = rustix::fs::fcntl_getfl(&fd).map_err(|e| Error::system("a doorbell's flags", e))?;
-        rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)
-            .map_err(|e| Error::system("a doorbell's flags", e))?;
+    pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
+        let deed = |_| Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell");
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(deed)?;
+        rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK).map_err(deed)?;
         Ok(Self(Arc::new(fd)))
     }
 

@@ -9,9 +9,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::Timeout;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use crate::error::{Error, Result};
@@ -20,6 +21,8 @@ use super::credentials::{Group, Peer};
 
 /// The most descriptors that one message carries.
 pub(crate) const FDS_MAX: usize = 8;
+/// How long a connection to a local socket may take.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// A connected byte stream of either family.
 #[derive(Debug)]
@@ -175,11 +178,24 @@ impl AsFd for Listener {
     }
 }
 
-/// Connects to an abstract Unix name and checks that the same user listens there, or a member of the group.
+/// Connects to an abstract Unix name and checks that the same user listens there, or a member of the group. Blocks for
+/// [`CONNECT_TIME`] at most: so many may wait at that door already that nobody else is let into the queue.
 pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<UnixStream> {
-    let stream = SocketAddr::from_abstract_name(name)
-        .and_then(|address| UnixStream::connect_addr(&address))
-        .map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
+    connect_unix_within(name, group, CONNECT_TIME)
+}
+
+fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<UnixStream> {
+    let connect = || -> io::Result<UnixStream> {
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(time))?;
+        // A process that is stopped and continued finds its waiting interrupted, even without a signal handler.
+        rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+        Ok(socket.into())
+    };
+    let stream = connect().map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
     Peer::of(&stream)?
         .check(group)
         .map_err(|who| Error::misbehaved(format!("@{name}"), format!("is somebody else: {who}")))?;
@@ -262,4 +278,22 @@ pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Res
         return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than a message may carry"));
     }
     Ok((message.bytes, fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_with_a_full_queue_is_not_waited_at_for_ever() {
+        let name = format!("stripline-test-{}", std::process::id());
+        let _listener = Listener::unix(&name, None).unwrap();
+        // Nobody is let in; how many may queue is the system's business.
+        let mut queue = Vec::new();
+        while let Ok(stream) = connect_unix_within(&name, None, Duration::from_millis(1)) {
+            queue.push(stream);
+            assert!(queue.len() < 100_000, "the queue has no end");
+        }
+        assert!(!queue.is_empty());
+    }
 }

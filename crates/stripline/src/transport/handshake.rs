@@ -171,18 +171,24 @@ pub(super) fn introduce(
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
     let peer = &request.connection;
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
-    let misbehaved = |deed| Error::misbehaved(peer, deed);
+    let misbehaved = |deed: String| Error::misbehaved(peer, deed);
     socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
     match socket.write_all(&encode(&Hello::new(endpoint, request))?) {
         // Who is turned down at the door may have been so before it spoke: the answer is there.
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(broke(e)),
         _ => {}
     }
+    crate::fail_point::fail_point!("connect-hello");
     // The prefix first, never a byte more than the answer: what follows are frames. Descriptors come with the
     // first byte.
     let mut prefix = [0; PREFIX_BYTES];
     let (read, fds) = match socket {
-        Socket::Unix(stream) => receive_with_fds(stream, &mut prefix).map_err(broke)?,
+        Socket::Unix(stream) => {
+            receive_with_fds(stream, &mut prefix).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => misbehaved(format!("sent {error}")),
+                _ => broke(error),
+            })?
+        }
         Socket::Tcp(_) => (0, Vec::new()),
     };
     socket.read_exact(&mut prefix[read..]).map_err(broke)?;

@@ -10,6 +10,7 @@ use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOu
 use super::watch::Watched;
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
 use crate::sys::barrier;
@@ -49,7 +50,9 @@ impl Transport for Shm {
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
         let peer = &request.connection;
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
+        fail_point!("connect");
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
+        fail_point!("connect-welcome");
         let capacity = welcome.buffer;
         let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
             && capacity.is_power_of_two();
@@ -68,9 +71,12 @@ impl Transport for Shm {
             cursor: CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?,
             sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
         };
-        let bells = Bells { data: Doorbell::from_peer(data)?, space: Doorbell::from_peer(space)? };
+        let bells =
+            Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
+        fail_point!("connect-mapped");
         let tie = Tie::Socket(Watched::new(socket, bells.data.clone())?);
         let inlet = RingInlet::new(pages, bells, tie, welcome.barriers, request)?;
+        fail_point!("connect-attached");
         pump::for_policy(Box::new(inlet), request)
     }
 }
@@ -85,8 +91,10 @@ impl Greeter for ShmGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
+        fail_point!("greet");
         let pid = socket::peer_process(stream);
-        let ticket = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
+        let mut ticket = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
+        ticket.arrival.tie = Some(socket.try_clone().map_err(|e| e.to_string())?);
         let welcome = Welcome {
             page: self.lobby.memory.page() as u32,
             locked: self.lobby.locked,
@@ -100,7 +108,9 @@ impl Greeter for ShmGreeter {
             .map_err(|e| e.to_string())
             .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()))?;
         let token = ticket.token;
+        fail_point!("greet-welcomed");
         self.lobby.enter(ticket);
+        fail_point!("greet-entered");
         Ok(Some(token))
     }
 

@@ -20,6 +20,7 @@ mod statistics;
 mod support;
 mod topology;
 mod trust;
+mod trust_memory;
 mod trust_network;
 mod windows;
 
@@ -126,6 +127,14 @@ macro_rules! rules_of {
                 a_wrong_key_is_refused,
                 a_lying_sender_is_cut_off_and_named,
                 a_sender_that_lies_in_its_answer_disturbs_nobody,
+            ]
+            trust_memory here: [
+                forged_descriptors_from_a_sender_are_named,
+                descriptors_from_a_receiver_change_nothing,
+                a_scribbling_receiver_is_cut_off_and_named,
+                a_receiver_that_silences_the_bell_holds_nobody_up,
+                a_sender_that_scribbles_is_cut_off_and_named,
+                silence_by_the_thousand_disturbs_nobody,
             ]
             statistics here: [
                 packets_and_bytes_are_exact,

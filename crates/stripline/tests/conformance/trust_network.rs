@@ -17,21 +17,21 @@ use crate::support::{
 };
 use crate::trust::connect;
 
-trait Stream: Read + Write + Send {}
+pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// A publisher with a subscriber, and where strangers find it.
-struct Scene {
-    node: Node,
-    domain: String,
-    publisher: Publisher<u64>,
-    subscriber: Subscriber<u64>,
-    endpoint: String,
+pub struct Scene {
+    pub node: Node,
+    pub domain: String,
+    pub publisher: Publisher<u64>,
+    pub subscriber: Subscriber<u64>,
+    pub endpoint: String,
 }
 
 impl Scene {
     /// Nothing when the transport has no endpoint that a stranger could reach.
-    fn set(transport: &'static str) -> Option<Self> {
+    pub fn set(transport: &'static str) -> Option<Self> {
         let domain = domain();
         let node = join(&domain, transport, "");
         await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
@@ -48,7 +48,7 @@ impl Scene {
         Some(Self { node, domain, publisher, subscriber, endpoint })
     }
 
-    fn stranger(&self) -> Box<dyn Stream> {
+    pub fn stranger(&self) -> Box<dyn Stream> {
         match self.endpoint.parse::<SocketAddr>() {
             Ok(address) => {
                 let stream = TcpStream::connect(address).unwrap();
@@ -60,7 +60,7 @@ impl Scene {
     }
 
     /// The connection there is goes on, and others can still be made.
-    fn goes_on(mut self) {
+    pub fn goes_on(mut self) {
         let before = self.publisher.receivers();
         let mut late = self.node.subscriber::<u64>("numbers").unwrap();
         await_receivers(&mut self.publisher, before + 1);
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     /// What the rendezvous tells of the publisher.
-    fn keys(&self) -> Vec<u64> {
+    pub fn keys(&self) -> Vec<u64> {
         let mut guest = connect(&meeting_point(&self.domain));
         let mut length = [0; 4];
         guest.read_exact(&mut length).unwrap();
@@ -83,7 +83,7 @@ impl Scene {
 }
 
 /// A message of the handshake.
-fn message(body: &Value) -> Vec<u8> {
+pub fn message(body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let mut bytes = b"SLNK\x01\0\0\0".to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -97,7 +97,7 @@ fn hello(key: u64, payload: &str) -> Vec<u8> {
 }
 
 /// What the other end says before it hangs up.
-fn last_words(mut stream: Box<dyn Stream>) -> String {
+pub fn last_words(mut stream: Box<dyn Stream>) -> String {
     let mut bytes = Vec::new();
     // A reset instead of an end is as good.
     let _ = stream.read_to_end(&mut bytes);
@@ -161,13 +161,13 @@ pub fn a_wrong_key_is_refused(transport: &'static str) {
 }
 
 /// The endpoint of a sender that does not exist.
-enum Fake {
+pub enum Fake {
     Unix(UnixListener, String),
     Tcp(TcpListener),
 }
 
 impl Fake {
-    fn open(transport: &str) -> Self {
+    pub fn open(transport: &str) -> Self {
         if transport == "tcp" {
             return Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap());
         }
@@ -184,7 +184,7 @@ impl Fake {
     }
 
     /// Offers itself in a domain; it is on offer as long as what is returned lives.
-    fn offer(&self, domain: &str, transport: &str) -> UnixStream {
+    pub fn offer(&self, domain: &str, transport: &str) -> UnixStream {
         let endpoint = json!({"transport": transport, "address": self.address(), "keys": [11, 22]});
         let word = json!({"Offer": {"topic": "numbers", "payload": "u64", "endpoint": endpoint}}).to_string();
         let mut guest = connect(&meeting_point(domain));
@@ -209,7 +209,7 @@ impl Fake {
     }
 }
 
-fn welcome(ring: u64, key: u64) -> Vec<u8> {
+pub fn welcome(ring: u64, key: u64) -> Vec<u8> {
     message(&json!({"welcome": {"key": key, "resume_from": null, "buffer": ring}}))
 }
 

@@ -7,6 +7,7 @@ use stripline_ring::{Copied, Reader, ReaderMode};
 
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::Overflow;
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -87,7 +88,8 @@ impl RingInlet {
         // drops the reader first.
         let reader =
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
-        let mut reader = reader.map_err(|e| Error::misbehaved(&request.connection, e))?;
+        let deed = |e| Error::misbehaved(&request.connection, format!("gave memory of no use: {e}"));
+        let mut reader = reader.map_err(deed)?;
         // SAFETY: mapped, of that size, and held in this value.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
         reader.set_fence(barrier::fence(barriers));
@@ -128,7 +130,7 @@ impl RingInlet {
                 })
             }
         };
-        found.map_err(|error| Error::misbehaved(&self.connection, error))
+        found.map_err(|error| Error::misbehaved(&self.connection, format!("broke the ring's rules: {error}")))
     }
 
     /// The frame that the last look found.
@@ -146,6 +148,13 @@ impl RingInlet {
     #[inline]
     fn is_over(&self) -> bool {
         self.reader.is_closed() || matches!(&self.tie, Tie::Socket(watched) if watched.is_gone())
+    }
+}
+
+#[cfg(feature = "fail-points")]
+impl Drop for RingInlet {
+    fn drop(&mut self) {
+        fail_point!("reader-detach");
     }
 }
 
@@ -168,7 +177,9 @@ impl Inlet for RingInlet {
                 if let Some(frame) = &mut self.foreign {
                     frame.taken = false;
                 }
+                fail_point!("release");
                 if self.reader.release() {
+                    fail_point!("release-stored");
                     self.bells.space.ring();
                 }
             }
@@ -179,12 +190,14 @@ impl Inlet for RingInlet {
     fn prepare_sleep(&mut self) -> bool {
         let sleep = !self.is_over() && self.reader.prepare_sleep_with(barrier::on_all_processors);
         self.slept = sleep;
+        fail_point!("reader-sleep");
         sleep
     }
 
     fn cancel_sleep(&mut self) {
         if self.slept {
             self.slept = false;
+            fail_point!("reader-wake");
             self.reader.cancel_sleep();
             self.bells.data.quiet();
         }

@@ -33,6 +33,7 @@ use crate::link::Overflow;
 use crate::packet::Header;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
+use crate::sys::socket::Socket;
 
 use super::handshake::Hello;
 
@@ -135,7 +136,7 @@ impl SleepersPage {
 }
 
 /// A receiver on its way in.
-struct Arrival {
+pub(super) struct Arrival {
     token: u64,
     connection: String,
     cursor: Arc<CursorPage>,
@@ -143,6 +144,8 @@ struct Arrival {
     bell: Doorbell,
     mode: Mode,
     barriers: bool,
+    /// What is closed when it breaks the rules, if it is in another process.
+    pub tie: Option<Socket>,
 }
 
 #[derive(Default)]
@@ -179,7 +182,7 @@ pub(super) struct Ticket {
     pub cursor: SharedMemory,
     pub sleepers: Arc<SharedMemory>,
     pub bell: Doorbell,
-    arrival: Arrival,
+    pub arrival: Arrival,
 }
 
 impl Lobby {
@@ -220,6 +223,7 @@ impl Lobby {
             bell: bell.clone(),
             mode,
             barriers: hello.barriers,
+            tie: None,
         };
         Ok(Ticket { token, cursor, sleepers, bell, arrival })
     }

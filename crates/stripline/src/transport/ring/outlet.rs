@@ -4,18 +4,25 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::sign::Sign;
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::Spinner;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::memory::SharedMemory;
+use crate::sys::socket::Socket;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
+
+/// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
+/// that means ill may silence the bell for the others.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
 pub(in crate::transport) struct RingOutlet {
@@ -45,8 +52,13 @@ struct Attached {
     connection: String,
     bell: Doorbell,
     lossy: bool,
+    tie: Option<Socket>,
     /// Nothing has been published for it yet.
     fresh: bool,
+    /// What it was told its predecessor had not taken.
+    resumed: Option<u64>,
+    /// The number of the first packet for it, once there is one.
+    first: Option<u64>,
     barriers: bool,
     // These also keep the pages mapped while the writer holds their addresses.
     cursor: Arc<CursorPage>,
@@ -64,12 +76,17 @@ impl RingOutlet {
         let capacity = request.buffer as usize;
         let shared = SharedMemory::ring("stripline-ring", capacity, request.huge_pages)?;
         let memory = Arc::new(RingMemory::map(&shared, capacity, true, request.locked)?);
+        fail_point!("create-memory");
         shared.seal_read_only()?;
+        fail_point!("create-sealed");
         let lobby = Arc::new(Lobby::new(shared, capacity, request.locked)?);
+        let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
-        let writer = unsafe { Writer::new(memory.control(), memory.data(), capacity) };
+        let writer =
+            unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let door = Box::new(open(Arc::clone(&lobby))?);
+        fail_point!("create-door");
         let sign = Sign::hang(&request, &endpoint, &lobby, &memory);
         Ok(Self {
             writer,
@@ -89,13 +106,22 @@ impl RingOutlet {
     }
 
     fn detach(&mut self, index: usize) {
+        fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
-        if let Some(sequence) = self.next_unread(reader.id)
-            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&reader.connection))
-        {
-            self.departed.insert(reader.connection, sequence);
-        }
+        let next = self.next_unread(reader.id);
+        let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next > first);
+        // One that took nothing has not passed on what it was told: whoever comes next is still owed that.
+        let owed = if has_taken { next } else { reader.resumed.or(next) };
         self.writer.detach(reader.id);
+        self.remember(reader.connection, owed);
+    }
+
+    fn remember(&mut self, connection: String, owed: Option<u64>) {
+        if let Some(sequence) = owed
+            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&connection))
+        {
+            self.departed.insert(connection, sequence);
+        }
     }
 
     /// The sequence number of the first packet that a reader has not released, sent or yet to be sent. Of one that
@@ -129,6 +155,7 @@ impl RingOutlet {
         let Some(header) = Header::read(self.writer.reserved()) else { return };
         for reader in self.readers.iter_mut().filter(|reader| reader.fresh) {
             reader.fresh = false;
+            reader.first = Some(header.sequence);
             reader.cursor.set_first_sent(&header);
         }
     }
@@ -166,6 +193,10 @@ impl RingOutlet {
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.bell.ring();
+            if let Some(tie) = reader.tie {
+                tie.close();
+            }
+            self.remember(reader.connection, reader.resumed);
         }
     }
 
@@ -184,9 +215,12 @@ impl RingOutlet {
         if wait.heeds_stop() {
             sleep.readable(self.stop.bell().as_fd());
         }
-        let fired = sleep.until(wait.deadline())?;
+        let look_again = Instant::now() + LOOK_AGAIN;
+        let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
+        let fired = sleep.until(Some(deadline))?;
+        fail_point!("writer-wake");
         self.lobby.space.quiet();
-        if !fired {
+        if !fired && wait.has_passed() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         Ok(())
@@ -239,6 +273,7 @@ impl RingOutlet {
                         waiting = true;
                         // Announce first, look once more, then sleep: a release in between rings the bell.
                         self.writer.wait_for_space_begin_with(barrier::on_all_processors);
+                        fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
@@ -285,19 +320,26 @@ impl Outlet for RingOutlet {
         let arrivals = std::mem::take(&mut self.lobby.changes().arrivals);
         let arrived = !arrivals.is_empty();
         for arrival in arrivals {
-            if let Some(sequence) = self.departed.remove(&arrival.connection) {
+            fail_point!("admit");
+            let resumed = self.departed.remove(&arrival.connection);
+            if let Some(sequence) = resumed {
                 arrival.cursor.set_resume_from(sequence);
+                fail_point!("admit-returned");
             }
             let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
             // SAFETY: the pages are of their sizes, the cursor's is fresh, and both stay mapped until it is detached.
             let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
+            fail_point!("admit-attached");
             self.readers.push(Attached {
                 id,
                 token: arrival.token,
                 connection: arrival.connection,
                 bell: arrival.bell,
+                tie: arrival.tie,
                 lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
+                resumed,
+                first: None,
                 barriers: arrival.barriers,
                 cursor: arrival.cursor,
                 _sleepers: arrival.sleepers,
@@ -315,6 +357,7 @@ impl Outlet for RingOutlet {
             Ok(()) => {}
             Err(_) => self.make_room(bytes, wait)?,
         }
+        fail_point!("loan");
         Ok(self.writer.reserved())
     }
 
@@ -326,9 +369,12 @@ impl Outlet for RingOutlet {
         if self.fresh {
             self.greet();
         }
+        fail_point!("publish");
         self.newest = Some(self.writer.position());
         self.writer.publish(bytes);
+        fail_point!("publish-committed");
         self.wake_sleepers();
+        fail_point!("publish-woken");
         Ok(())
     }
 
@@ -355,6 +401,7 @@ impl Drop for RingOutlet {
             self.writer.publish(HEADER_BYTES);
         }
         self.writer.close();
+        fail_point!("end-closed");
         self.readers.iter().for_each(|reader| reader.bell.ring());
     }
 }

@@ -1,0 +1,164 @@
+//! The processes that are killed: this program started again, as a sender or a receiver.
+
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use stripline::node::{Node, Topics};
+use stripline::{Received, fail_point};
+
+use crate::notes::{Note, Notes, now_ns};
+use crate::payload;
+
+/// The topic that everything goes over.
+pub const TOPIC: &str = "numbers";
+/// What a child is to do, in its environment.
+const ROLE: &str = "STRIPLINE_TORTURE_ROLE";
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a child is to do.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// Whether it sends.
+    pub sends: bool,
+    /// Where it meets the others.
+    pub domain: String,
+    /// The rules of all topics.
+    pub topics: String,
+    /// What it calls itself in the packets that it sends.
+    pub incarnation: u64,
+    /// How many packets it sends or takes; then it ends by itself.
+    pub packets: u64,
+    /// How many receivers it waits for before it sends.
+    pub receivers: usize,
+    /// How long it takes over a packet.
+    pub dawdle_us: u64,
+}
+
+impl Role {
+    /// Starts a child; with a fail point, if it is to be killed at one.
+    ///
+    /// # Errors
+    /// When the system cannot start it.
+    pub fn start(&self, notes: &Notes, fail_point: Option<(&str, u64)>) -> Result<Child, String> {
+        let Self { sends, domain, topics, incarnation, packets, receivers, dawdle_us } = self;
+        let words = format!(
+            "{sends} {} {domain} {incarnation} {packets} {receivers} {dawdle_us} {topics}",
+            notes.address()
+        );
+        let mut command = Command::new("/proc/self/exe");
+        command.env(ROLE, words).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Some((point, times)) = fail_point {
+            command.env(fail_point::VARIABLE, format!("{point}:{times}"));
+        }
+        command.spawn().map_err(|e| format!("cannot start a process: {e}"))
+    }
+
+    fn parse(words: &str) -> Option<(Self, Notes)> {
+        let mut words = words.splitn(8, ' ');
+        let sends = words.next()?.parse().ok()?;
+        let notes = Notes::open(words.next()?).ok()?;
+        let domain = words.next()?.to_string();
+        let (incarnation, packets) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (receivers, dawdle_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let topics = words.next()?.to_string();
+        Some((Self { sends, domain, topics, incarnation, packets, receivers, dawdle_us }, notes))
+    }
+}
+
+/// Joins a domain.
+///
+/// # Errors
+/// As the library says.
+pub fn join(domain: &str, topics: &str) -> Result<Node, String> {
+    Topics::parse(topics).and_then(|topics| Node::join(domain, topics)).map_err(|e| e.to_string())
+}
+
+/// Whether it was killed, as it was meant to be.
+pub fn is_killed(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(9)
+}
+
+/// Plays the role that the environment names, if it does: the exit code.
+pub fn play_if_asked() -> Option<u8> {
+    let words = std::env::var(ROLE).ok()?;
+    // Whatever becomes of the parent, no child outlives it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match Role::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
+        Ok(()) => Some(0),
+        Err(problem) => {
+            eprintln!("torture: a child: {problem}");
+            Some(3)
+        }
+    }
+}
+
+static NOTES: OnceLock<Notes> = OnceLock::new();
+
+fn play((role, notes): (Role, Notes)) -> Result<(), String> {
+    let notes = NOTES.get_or_init(|| notes);
+    fail_point::in_last_moment(|| {
+        if let Some(notes) = NOTES.get() {
+            notes.set(Note::KilledNs, now_ns());
+        }
+    });
+    let node = join(&role.domain, &role.topics)?;
+    if role.sends { send(&role, &node, notes) } else { receive(&role, &node, notes) }
+        .map_err(|e| e.to_string())
+}
+
+fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
+    let mut publisher = node.publisher::<u64>(TOPIC)?;
+    if !publisher.wait_for_receivers(role.receivers, PATIENCE)? {
+        return Err(stripline::Error::failed("nobody receives"));
+    }
+    for _ in 0..role.packets {
+        let sequence = publisher.sequence();
+        let mut loan = publisher.loan(payload::words(role.incarnation, sequence))?;
+        payload::fill(&mut loan, role.incarnation, sequence);
+        notes.set(Note::Begun, sequence + 1);
+        loan.send()?;
+        notes.set(Note::Sent, sequence + 1);
+        dawdle(role);
+    }
+    publisher.finish()
+}
+
+fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
+    let mut subscriber = node.subscriber::<u64>(TOPIC)?;
+    let mut next = None;
+    for _ in 0..role.packets {
+        let packet = match subscriber.receive_timeout(PATIENCE)? {
+            Received::Packet(packet) => packet,
+            Received::Ended => return Ok(()),
+            Received::Empty => return Err(stripline::Error::failed("nothing comes")),
+        };
+        let (_, sequence) = payload::check(&packet).map_err(stripline::Error::failed)?;
+        let gap = packet.gap().copied();
+        let missing = gap.map_or(0, |gap| gap.packets);
+        let expected = gap.map(|gap| gap.first).or(next);
+        if packet.sequence() != sequence || expected.is_some_and(|next| next + missing != sequence) {
+            let text = format!("packet {sequence} after {next:?}, {gap:?}");
+            return Err(stripline::Error::failed(text));
+        }
+        if next.is_none() {
+            notes.set(Note::ToldFrom, gap.map_or(0, |gap| gap.first + 1));
+            notes.set(Note::First, sequence + 1);
+        } else if gap.is_some() && !role.topics.contains("drop") {
+            return Err(stripline::Error::failed(format!("packet {sequence}: {gap:?} although it blocks")));
+        }
+        next = Some(sequence + 1);
+        notes.set(Note::Taken, sequence + 1);
+        dawdle(role);
+        drop(packet);
+        notes.set(Note::Released, sequence + 1);
+    }
+    Ok(())
+}
+
+fn dawdle(role: &Role) {
+    if role.dawdle_us > 0 {
+        std::thread::sleep(Duration::from_micros(role.dawdle_us));
+    }
+}

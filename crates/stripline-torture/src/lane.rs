@@ -1,0 +1,181 @@
+//! One survivor and those who die around it, one after the other. Several lanes run at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::leftovers::{abstract_names, meeting_point};
+use crate::notes::Notes;
+
+/// A hang, and not merely a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a lane is to do.
+pub struct Lane {
+    /// Its notes.
+    pub notes: Notes,
+    /// Where everybody of it meets.
+    pub domain: String,
+    /// How many are to be killed.
+    pub kills: u64,
+    /// What its randomness comes from.
+    pub seed: u64,
+    /// Where in the list of deaths it begins.
+    pub first_death: u64,
+    /// What it is doing, for whoever watches.
+    pub pulse: Arc<Pulse>,
+}
+
+/// What a lane is doing.
+#[derive(Default)]
+pub struct Pulse {
+    beats: AtomicU64,
+    doing: Mutex<String>,
+}
+
+impl Pulse {
+    /// Says what is being done now.
+    pub fn beat(&self, doing: String) {
+        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
+        // Relaxed: it need only change.
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it said so.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    /// What it said last.
+    pub fn doing(&self) -> String {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Tally {
+    /// By fail point: how many died there.
+    pub deaths: BTreeMap<&'static str, u64>,
+    /// How long after a death the survivor knew, in nanoseconds, and where the dead one was.
+    pub noticed_ns: Vec<(u64, &'static str)>,
+    /// Packets that survivors took and checked.
+    pub packets: u64,
+    /// Packets that survivors were told they had missed, by their own policy.
+    pub missing: u64,
+    /// Those who ended by themselves before they could be killed.
+    pub lucky: u64,
+    /// Receivers that were told what the dead one before them had missed.
+    pub resumed: u64,
+    /// Abstract names that must be gone.
+    pub names: BTreeSet<String>,
+}
+
+impl Tally {
+    /// Everything of two.
+    pub fn add(&mut self, other: Self) {
+        for (point, count) in other.deaths {
+            *self.deaths.entry(point).or_default() += count;
+        }
+        self.noticed_ns.extend(other.noticed_ns);
+        self.packets += other.packets;
+        self.missing += other.missing;
+        self.lucky += other.lucky;
+        self.resumed += other.resumed;
+        self.names.extend(other.names);
+    }
+
+    /// How many died.
+    pub fn kills(&self) -> u64 {
+        self.deaths.values().sum()
+    }
+}
+
+/// Waits until the host of a domain is there, so that no child becomes it.
+///
+/// # Errors
+/// When it does not come.
+pub fn await_host(domain: &str) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while !abstract_names().contains(&meeting_point(domain)) {
+        if Instant::now() > deadline {
+            return Err(format!("domain {domain} has no host"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// A child that does not outlive its owner, whatever happens to that.
+pub struct Doomed {
+    child: Child,
+    started: Instant,
+    patience: Duration,
+    status: Option<ExitStatus>,
+}
+
+impl Doomed {
+    /// Takes over a child.
+    pub fn new(child: Child) -> Self {
+        Self::patient(child, PATIENCE)
+    }
+
+    /// Takes over a child that may live for so long.
+    pub fn patient(child: Child, patience: Duration) -> Self {
+        Self { child, started: Instant::now(), patience, status: None }
+    }
+
+    /// How it ended, once it has.
+    ///
+    /// # Errors
+    /// When it neither dies nor ends.
+    pub fn look(&mut self) -> Result<Option<ExitStatus>, String> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().map_err(|e| format!("cannot wait for a child: {e}"))?;
+            if self.status.is_none() && self.started.elapsed() > self.patience {
+                return Err(format!("process {} neither dies nor ends", self.child.id()));
+            }
+        }
+        Ok(self.status)
+    }
+
+    /// Whether it has lived for that long.
+    pub fn has_lived(&self, microseconds: u64) -> bool {
+        self.started.elapsed() >= Duration::from_micros(microseconds)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// As [`Doomed::look`].
+    pub fn end(&mut self) -> Result<ExitStatus, String> {
+        loop {
+            if let Some(status) = self.look()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        crate::stop::signal(&self.child, signal);
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        // It may be dead already.
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

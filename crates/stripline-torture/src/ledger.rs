@@ -1,0 +1,75 @@
+//! What a receiver has got, packet by packet, and whether that can be.
+
+use std::collections::BTreeMap;
+
+use stripline::node::Packet;
+use stripline::{Gap, GapReason};
+
+use crate::payload;
+
+/// Keeps account of the packets of every incarnation of a sender.
+#[derive(Default)]
+pub struct Ledger {
+    /// By incarnation: the number of the packet that comes next.
+    next: BTreeMap<u64, u64>,
+    /// Packets taken in all.
+    pub packets: u64,
+    /// Packets reported missing in all.
+    pub missing: u64,
+    lossy: bool,
+}
+
+impl Ledger {
+    /// Of a receiver that may lose packets, or of one that may not.
+    pub fn new(lossy: bool) -> Self {
+        Self { lossy, ..Self::default() }
+    }
+
+    /// Enters a packet.
+    ///
+    /// # Errors
+    /// When it cannot be: damaged, twice, out of order, or something is missing and was not reported.
+    pub fn enter(&mut self, packet: &Packet<'_, u64>) -> Result<(u64, u64), String> {
+        let (incarnation, sequence) = payload::check(packet)?;
+        if packet.sequence() != sequence {
+            return Err(format!("packet {sequence} of {incarnation} came as number {}", packet.sequence()));
+        }
+        let gap = packet.gap().copied();
+        let known = self.next.insert(incarnation, sequence + 1);
+        self.judge(known, sequence, gap).map_err(|wrong| {
+            let seen: Vec<_> = self.next.iter().rev().take(3).collect();
+            format!("packet {sequence} of {incarnation}, {gap:?}, {known:?} expected: {wrong}; {seen:?}")
+        })?;
+        self.packets += 1;
+        self.missing += gap.map_or(0, |gap| gap.packets);
+        Ok((incarnation, sequence))
+    }
+
+    /// The packets of an incarnation that have been taken or reported missing.
+    pub fn next(&self, incarnation: u64) -> u64 {
+        self.next.get(&incarnation).copied().unwrap_or(0)
+    }
+
+    fn judge(&self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
+        let Some(expected) = known else {
+            // The first of an incarnation; all of them wait for their receivers before they send.
+            return match gap {
+                None if sequence == 0 => Ok(()),
+                Some(Gap { packets: 0, reason: GapReason::PeerRestart, .. }) if sequence == 0 => Ok(()),
+                Some(Gap { first: 0, packets, .. }) if self.lossy && packets == sequence => Ok(()),
+                _ => Err("lost at the beginning"),
+            };
+        };
+        match gap {
+            None if sequence == expected => Ok(()),
+            None => Err("lost or repeated in silence"),
+            Some(_) if !self.lossy => Err("a receiver that blocks must not lose anything"),
+            Some(Gap { first, packets, reason: GapReason::Overflow, .. })
+                if first == expected && first + packets == sequence =>
+            {
+                Ok(())
+            }
+            Some(_) => Err("the gap's numbers are wrong"),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What processes could leave behind, and whether they have.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Threads that wait for somebody to answer again need so long to give up.
+const SETTLE_TIME: Duration = Duration::from_secs(20);
+
+/// What there is of this process, and of the library on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    descriptors: usize,
+    threads: usize,
+    files: BTreeSet<PathBuf>,
+}
+
+impl Inventory {
+    /// As it is now.
+    pub fn take() -> Self {
+        let count = |path| std::fs::read_dir(path).map_or(0, Iterator::count);
+        let mut files = ours(Path::new("/dev/shm"));
+        if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR") {
+            files.extend(ours(folder.as_ref()));
+        }
+        Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), files }
+    }
+
+    /// Waits until everything is again as it was, and none of these abstract names is left.
+    ///
+    /// # Errors
+    /// What is different.
+    pub fn await_again(&self, names: &BTreeSet<String>) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLE_TIME;
+        loop {
+            let now = Self::take();
+            let left: Vec<_> = abstract_names().intersection(names).cloned().collect();
+            if now == *self && left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("left behind: before {self:?}, now {now:?}, sockets {left:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The abstract Unix names on this host, without the `@`.
+pub fn abstract_names() -> BTreeSet<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
+}
+
+/// The abstract name under which the nodes of a domain meet.
+pub fn meeting_point(domain: &str) -> String {
+    format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
+}
+
+/// What bears the library's name in a folder, and what is in there.
+fn ours(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.to_string_lossy().contains("stripline") {
+            found.extend(ours(&path));
+            found.insert(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,103 @@
+//! `stripline-torture`: kills, stops and restarts the processes at both ends of a link, at every step there is, and
+//! checks that the survivors lose nothing, never hang, and leave nothing behind.
+
+mod campaign;
+mod child;
+mod lane;
+mod ledger;
+mod leftovers;
+mod notes;
+mod payload;
+mod plan;
+mod receivers;
+mod senders;
+mod stop;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Kills, stops and restarts the processes of a link, and checks what the survivors say.
+#[derive(Debug, Parser)]
+#[command(
+    name = "stripline-torture",
+    version,
+    about,
+    after_help = "Examples:\n  \
+        stripline-torture torture --kills 500\n  \
+        stripline-torture torture --kills 100000 --json torture.json\n  \
+        stripline-torture stop --seconds 60\n\n\
+        Exit codes: 0 all is as it must be, 1 something is not."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Order,
+}
+
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// Kill senders and receivers at every step of a link's life, and at any time
+    #[command(after_help = "Examples:\n  \
+        stripline-torture torture --kills 500\n  \
+        stripline-torture torture --kills 100000 --seed 7 --json torture.json\n\n\
+        The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed.")]
+    Torture {
+        /// How many processes to kill
+        #[arg(long, value_name = "N", default_value_t = 500)]
+        kills: u64,
+
+        /// Begin the random numbers here; which process runs when stays up to the system
+        #[arg(long, value_name = "S", default_value_t = 1)]
+        seed: u64,
+
+        /// The transport; only one shares memory between processes
+        #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm"])]
+        transport: String,
+
+        /// Survivors at a time; half of them receive, half of them send
+        #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
+        lanes: u64,
+
+        /// Write the report to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
+    /// Stop a receiver that blocks, one that drops packets, and a sender, and let them go on
+    #[command(after_help = "Examples:\n  \
+        stripline-torture stop --seconds 60\n  \
+        stripline-torture stop --seconds 0      until enough sends were refused")]
+    Stop {
+        /// How long each of them stands still, at least
+        #[arg(long, value_name = "S", default_value_t = 60)]
+        seconds: u64,
+
+        /// Write the report to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = child::play_if_asked() {
+        return ExitCode::from(code);
+    }
+    let outcome = match Arguments::parse().command {
+        Order::Torture { kills, seed, transport: _, lanes, json } => {
+            campaign::Campaign { kills, seed, lanes }
+                .run()
+                .and_then(|report| campaign::write(&report, json.as_deref()))
+        }
+        Order::Stop { seconds, json } => {
+            stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("torture: FAILED: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! How each process is going to die.
+
+use stripline::fail_point::POINTS;
+
+use crate::payload::Dice;
+
+/// The first of the points that a receiver passes; those before are a sender's.
+const FIRST_OF_RECEIVERS: &str = "connect";
+
+/// One death.
+#[derive(Clone, Copy, Debug)]
+pub enum Death {
+    /// At a fail point, when it is reached for the so manieth time.
+    Point(&'static str, u64),
+    /// After so many microseconds, wherever it is then.
+    Time(u64),
+}
+
+impl Death {
+    /// The point, or what stands for any time.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Point(point, _) => point,
+            Self::Time(_) => "any-time",
+        }
+    }
+
+    /// The point and how often it is passed, if it is one.
+    pub fn fail_point(self) -> Option<(&'static str, u64)> {
+        match self {
+            Self::Point(point, times) => Some((point, times)),
+            Self::Time(_) => None,
+        }
+    }
+}
+
+/// The points of senders, or of receivers.
+pub fn points(of_senders: bool) -> Vec<&'static str> {
+    let border = POINTS.iter().position(|point| *point == FIRST_OF_RECEIVERS).unwrap_or(0);
+    let (senders, receivers) = POINTS.split_at(border);
+    if of_senders { senders.to_vec() } else { receivers.to_vec() }
+}
+
+/// The `index`th death of senders, or of receivers: all points in turn, and now and then any time.
+pub fn death(of_senders: bool, index: u64, dice: &mut Dice) -> Death {
+    let points = points(of_senders);
+    let turn = points.len() as u64 + points.len() as u64 / 4;
+    match points.get((index % turn) as usize) {
+        Some(point) => Death::Point(point, 1 + dice.below(times(point))),
+        None => Death::Time(dice.below(20_000)),
+    }
+}
+
+/// How often a point is passed at least.
+fn times(point: &str) -> u64 {
+    match point {
+        "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,
+        "loan" | "publish" | "publish-committed" | "publish-woken" => 30,
+        "receive" | "release" => 20,
+        "writer-sleep" | "writer-wake" | "reader-sleep" | "reader-wake" | "release-stored" => 3,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_has_its_turn() {
+        let mut dice = Dice::new(1);
+        for of_senders in [true, false] {
+            let all: Vec<_> = (0..100).map(|index| death(of_senders, index, &mut dice).name()).collect();
+            assert!(points(of_senders).iter().all(|point| all.contains(point)));
+            assert!(all.contains(&"any-time"));
+        }
+        assert_eq!(points(true).len() + points(false).len(), POINTS.len());
+    }
+}

@@ -1,0 +1,191 @@
+//! Senders die around two receivers that survive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use stripline::Received;
+use stripline::node::{Node, Subscriber};
+
+use crate::child::{Role, TOPIC, is_killed, join};
+use crate::lane::{Doomed, Lane, PATIENCE, Tally, await_host};
+use crate::ledger::Ledger;
+use crate::notes::{Note, now_ns};
+use crate::payload::Dice;
+use crate::plan::{Death, death};
+
+const RULES: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 4";
+const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
+
+/// Kills so many senders.
+///
+/// # Errors
+/// What went wrong.
+pub fn run(lane: &Lane) -> Result<Tally, String> {
+    let node = join(&lane.domain, RULES)?;
+    await_host(&lane.domain)?;
+    let over = Arc::new(AtomicBool::new(false));
+    let lossy = survive(join(&lane.domain, LOSSY), &over);
+    let mut survivor = Survivor {
+        subscriber: node.subscriber(TOPIC).map_err(|e| e.to_string())?,
+        ledger: Ledger::new(false),
+        visitors: join(&lane.domain, RULES)?,
+        visitor: None,
+    };
+    let mut tally = Tally::default();
+    let mut dice = Dice::new(lane.seed);
+    let mut index = lane.first_death;
+    let mut incarnation = 0;
+    while tally.kills() < lane.kills {
+        let death = death(true, index, &mut dice);
+        index += 1;
+        incarnation += 1;
+        lane.pulse.beat(format!("sender {} of {}: {death:?}", tally.kills() + 1, lane.kills));
+        kill_one(lane, death, incarnation, &mut dice, &mut survivor, &mut tally)
+            .map_err(|problem| format!("{}: sender {incarnation}, {death:?}: {problem}", lane.domain))?;
+    }
+    lane.pulse.beat("the senders' end".into());
+    over.store(true, Ordering::Release);
+    let ledger = lossy.join().map_err(|_| "a survivor panicked")??;
+    tally.packets += ledger.packets + survivor.ledger.packets;
+    tally.missing += ledger.missing;
+    Ok(tally)
+}
+
+/// The receiver that survives, and others that come and go.
+struct Survivor {
+    subscriber: Subscriber<u64>,
+    ledger: Ledger,
+    visitors: Node,
+    visitor: Option<Subscriber<u64>>,
+}
+
+impl Survivor {
+    /// Takes what there is: whether that was something.
+    fn take(&mut self, tally: &mut Tally) -> Result<bool, String> {
+        let wait = Duration::from_micros(200);
+        match self.subscriber.receive_timeout(wait).map_err(|e| format!("the survivor: {e}"))? {
+            Received::Packet(packet) => {
+                let (_, sequence) = self.ledger.enter(&packet)?;
+                if sequence == 0
+                    && let Some((_, address)) = packet.connection().split_once('@')
+                {
+                    tally.names.extend(address.split(' ').next().map(String::from));
+                }
+                Ok(true)
+            }
+            Received::Empty => Ok(false),
+            Received::Ended => {
+                std::thread::sleep(wait);
+                Ok(false)
+            }
+        }
+    }
+
+    /// A visitor comes, takes nothing, and goes.
+    fn visit(&mut self) -> Result<(), String> {
+        self.visitor = match self.visitor.take() {
+            Some(_) => None,
+            None => Some(self.visitors.subscriber(TOPIC).map_err(|e| e.to_string())?),
+        };
+        Ok(())
+    }
+}
+
+fn kill_one(
+    lane: &Lane,
+    death: Death,
+    incarnation: u64,
+    dice: &mut Dice,
+    survivor: &mut Survivor,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let notes = &lane.notes;
+    notes.clear();
+    let visited = matches!(death.name(), "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned");
+    let wait = ["adaptive", "block"][dice.below(2) as usize];
+    let role = Role {
+        sends: true,
+        domain: lane.domain.clone(),
+        topics: format!("{RULES}\nwait = '{wait}'"),
+        incarnation,
+        packets: if visited { 100_000 } else { 40 },
+        receivers: 2,
+        dawdle_us: 0,
+    };
+    let mut child = Doomed::new(role.start(notes, death.fail_point())?);
+    let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
+    let mut dead: Option<Instant> = None;
+    let status = loop {
+        let found = survivor.take(tally)?;
+        match survivor.subscriber.senders() {
+            0 if joined && gone_ns.is_none() => gone_ns = Some(now_ns()),
+            0 => {}
+            _ => joined = true,
+        }
+        let got = survivor.ledger.next(incarnation);
+        if let Some(status) = child.look()? {
+            let since = *dead.get_or_insert_with(Instant::now);
+            let sent = notes.get(Note::Sent);
+            if !found && survivor.subscriber.senders() == 0 && got >= sent {
+                break status;
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(format!("dead for long; {got} of {sent} packets arrived, joined {joined}"));
+            }
+        }
+        if let Death::Time(microseconds) = death
+            && killed_ns == 0
+            && child.has_lived(microseconds)
+        {
+            killed_ns = now_ns();
+            child.kill();
+        }
+        // One that takes nothing holds the sender up until it goes.
+        if visited && got > 0 && dead.is_none() && (!found || got.is_multiple_of(8)) {
+            survivor.visit()?;
+        }
+    };
+    survivor.visitor = None;
+    let (got, begun) = (survivor.ledger.next(incarnation), notes.get(Note::Begun));
+    if got > begun {
+        return Err(format!("{got} packets arrived of {begun} that it had begun to send"));
+    }
+    if !is_killed(status) {
+        if !status.success() {
+            return Err(format!("it failed by itself: {status}"));
+        }
+        tally.lucky += 1;
+        return Ok(());
+    }
+    *tally.deaths.entry(death.name()).or_default() += 1;
+    if killed_ns == 0 {
+        killed_ns = notes.get(Note::KilledNs);
+    }
+    if let Some(gone) = gone_ns
+        && gone > killed_ns
+    {
+        tally.noticed_ns.push((gone - killed_ns, death.name()));
+    }
+    Ok(())
+}
+
+/// A receiver that drops packets and survives.
+fn survive(node: Result<Node, String>, over: &Arc<AtomicBool>) -> JoinHandle<Result<Ledger, String>> {
+    let over = Arc::clone(over);
+    std::thread::spawn(move || {
+        let node = node?;
+        let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
+        let mut ledger = Ledger::new(true);
+        loop {
+            let wait = Duration::from_millis(10);
+            match subscriber.receive_timeout(wait).map_err(|e| format!("a lossy survivor: {e}"))? {
+                Received::Packet(packet) => drop(ledger.enter(&packet)?),
+                Received::Empty | Received::Ended if over.load(Ordering::Acquire) => return Ok(ledger),
+                Received::Ended => std::thread::sleep(Duration::from_micros(100)),
+                Received::Empty => {}
+            }
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! Processes that stand still for a while: late, never dead.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use stripline::node::{Publisher, Subscriber};
+use stripline::{Error, Received};
+
+use crate::child::{Role, TOPIC, join};
+use crate::lane::{Doomed, PATIENCE, await_host};
+use crate::ledger::Ledger;
+use crate::notes::{Board, Note, Notes};
+use crate::payload;
+
+const BLOCK: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
+const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 8";
+/// Sends refused for want of room, after which a receiver has stood still for long enough to tell.
+const REFUSALS: u64 = 100;
+/// More than any child takes.
+const PACKETS: u64 = 2000;
+
+/// Stops processes for so many seconds at least.
+pub struct Stop {
+    /// How long.
+    pub seconds: u64,
+}
+
+impl Stop {
+    /// A receiver that blocks, one that drops, and a sender are stopped and continued.
+    ///
+    /// # Errors
+    /// The first thing that is not as it must be.
+    pub fn run(&self) -> Result<Value, String> {
+        let board = Board::new(3)?;
+        let started = Instant::now();
+        let notes = [board.lane(0)?, board.lane(1)?, board.lane(2)?];
+        // Each by itself, all at the same time: a minute is long enough.
+        let (blocking, lossy, sender) = std::thread::scope(|scope| {
+            let blocking = scope.spawn(|| self.stop_receiver(BLOCK, &notes[0]));
+            let lossy = scope.spawn(|| self.stop_receiver(LOSSY, &notes[1]));
+            let sender = self.stop_sender(&notes[2]);
+            (blocking.join(), lossy.join(), sender)
+        });
+        let panicked = "a thread panicked";
+        let (blocking, lossy, sender) =
+            (blocking.map_err(|_| panicked)??, lossy.map_err(|_| panicked)??, sender?);
+        if blocking.refused < REFUSALS || lossy.refused > 0 {
+            return Err(format!("refused to send: {} times, and {}", blocking.refused, lossy.refused));
+        }
+        Ok(json!({
+            "stopped_s": self.seconds,
+            "duration_s": started.elapsed().as_secs_f64(),
+            "receiver_block": {"packets": blocking.sent, "refused": blocking.refused},
+            "receiver_drop_oldest": {"packets": lossy.sent, "refused": lossy.refused},
+            "sender": sender,
+        }))
+    }
+
+    fn stop_receiver(&self, rules: &str, notes: &Notes) -> Result<Sent, String> {
+        let (domain, lossy) = (domain(), rules == LOSSY);
+        let node = join(&domain, rules)?;
+        await_host(&domain)?;
+        let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
+        let role = role(&domain, rules, false, if lossy { u64::MAX } else { PACKETS });
+        let mut child = Doomed::patient(role.start(notes, None)?, self.patience());
+        if !publisher.wait_for_receivers(1, PATIENCE).map_err(|e| e.to_string())? {
+            return Err("the receiver does not come".into());
+        }
+        let mut sent = Sent::default();
+        sent.send(&mut publisher)?;
+        await_that("the receiver takes the first packet", || notes.get(Note::Released) > 0)?;
+        child.signal(Signal::STOP);
+        let stopped = Instant::now();
+        let enough = |sent: &Sent| if lossy { sent.sent > PACKETS } else { sent.refused >= REFUSALS };
+        while !enough(&sent) || stopped.elapsed() < self.duration() {
+            if !sent.send(&mut publisher)? || self.seconds > 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            if publisher.receivers() != 1 {
+                return Err("a receiver that is stopped is taken for dead".into());
+            }
+        }
+        child.signal(Signal::CONT);
+        while !lossy && sent.sent < PACKETS {
+            sent.send(&mut publisher)?;
+        }
+        publisher.finish().map_err(|e| e.to_string())?;
+        // It checks every packet, every gap, and (by its count) that none is missing under `block`.
+        match child.end()? {
+            status if status.success() => Ok(sent),
+            status => Err(format!("the receiver that was stopped failed: {status}")),
+        }
+    }
+
+    fn stop_sender(&self, notes: &Notes) -> Result<Value, String> {
+        let domain = domain();
+        let node = join(&domain, BLOCK)?;
+        await_host(&domain)?;
+        let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
+        let role = role(&domain, BLOCK, true, PACKETS);
+        let mut child = Doomed::patient(role.start(notes, None)?, self.patience());
+        let mut ledger = Ledger::new(false);
+        while ledger.packets < 10 {
+            take(&mut subscriber, &mut ledger)?;
+        }
+        child.signal(Signal::STOP);
+        let stopped = Instant::now();
+        let mut nothing = 0;
+        while nothing < REFUSALS || stopped.elapsed() < self.duration() {
+            nothing += u64::from(!take(&mut subscriber, &mut ledger)?);
+            if subscriber.senders() != 1 || node.connections().iter().any(|report| report.peer_deaths > 0) {
+                return Err("a sender that is stopped is taken for dead".into());
+            }
+        }
+        let before = ledger.packets;
+        child.signal(Signal::CONT);
+        while ledger.packets < PACKETS {
+            take(&mut subscriber, &mut ledger)?;
+            if child.look()?.is_some_and(|status| !status.success()) {
+                return Err("the sender that was stopped failed".into());
+            }
+        }
+        match subscriber.receive_timeout(PATIENCE).map_err(|e| e.to_string())? {
+            Received::Ended => Ok(json!({"packets": ledger.packets, "before": before})),
+            _ => Err("the stream of a sender that was stopped does not end".into()),
+        }
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE + self.duration()
+    }
+}
+
+#[derive(Default)]
+struct Sent {
+    sent: u64,
+    refused: u64,
+}
+
+impl Sent {
+    /// Sends a packet if there is room: whether there was.
+    fn send(&mut self, publisher: &mut Publisher<u64>) -> Result<bool, String> {
+        let sequence = publisher.sequence();
+        match publisher.try_loan(payload::words(1, sequence)) {
+            Ok(mut loan) => {
+                payload::fill(&mut loan, 1, sequence);
+                loan.send().map_err(|e| e.to_string())?;
+                self.sent += 1;
+                Ok(true)
+            }
+            Err(Error::Full { .. }) => {
+                self.refused += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn take(subscriber: &mut Subscriber<u64>, ledger: &mut Ledger) -> Result<bool, String> {
+    match subscriber.receive_timeout(Duration::from_millis(1)).map_err(|e| e.to_string())? {
+        Received::Packet(packet) => ledger.enter(&packet).map(|_| true),
+        Received::Empty => Ok(false),
+        Received::Ended => Err("the stream ends too early".into()),
+    }
+}
+
+fn role(domain: &str, topics: &str, sends: bool, packets: u64) -> Role {
+    let (domain, topics) = (domain.into(), topics.into());
+    Role { sends, domain, topics, incarnation: 1, packets, receivers: 1, dawdle_us: 0 }
+}
+
+fn domain() -> String {
+    format!("stop-{}-{}", std::process::id(), crate::notes::now_ns())
+}
+
+fn await_that(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
+    let started = Instant::now();
+    while !holds() {
+        if started.elapsed() > PATIENCE {
+            return Err(format!("not within {PATIENCE:?}: {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Sends a signal to a child, and after a stop waits until it stands still.
+pub fn signal(child: &Child, signal: Signal) {
+    let Some(pid) = Pid::from_raw(child.id() as i32) else { return };
+    let _ = kill_process(pid, signal);
+    let stat = format!("/proc/{}/stat", child.id());
+    let is_still = || std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T "));
+    if signal == Signal::STOP {
+        let _ = await_that("the process stands still", is_still);
+    }
+}

@@ -1,0 +1,33 @@
+//! The torture as a test: every fail point kills at least once, and nobody who survives is any the worse.
+#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+
+use std::process::Command;
+
+use serde_json::Value;
+use stripline::fail_point::POINTS;
+
+#[test]
+fn five_hundred_deaths_harm_nobody_else() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
+        .args(["torture", "--kills", "500"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["kills"], 500);
+    for point in POINTS {
+        assert!(report["deaths"][point].as_u64() > Some(0), "nobody died at {point}: {report:#}");
+    }
+    assert!(report["receivers_told_what_they_missed"].as_u64() > Some(0));
+    println!("{report:#}");
+}
+
+#[test]
+fn help_has_examples() {
+    for order in [&["--help"][..], &["torture", "--help"], &["stop", "--help"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture")).args(order).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("Examples:\n"), "{order:?}: {text}");
+    }
+}

@@ -1,0 +1,388 @@
+//! Section 6, where memory is shared: forged descriptors, receivers that write what they may and should not, and
+//! strangers by the thousand.
+
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use serde_json::{Value, json};
+
+use crate::puppet::{Puppet, SAMPLES};
+use crate::support::{
+    Dice, await_receivers, await_senders, await_that, domain, endpoint_of, join, meeting_point, refused,
+    take, take_number,
+};
+use crate::trust::connect;
+use crate::trust_network::{Fake, Scene, last_words, message, welcome};
+
+const PAGE: usize = 4096;
+const RING: usize = 1 << 21;
+
+/// For a transport that does not share memory between processes: that is said.
+fn shares_no_memory(transport: &str, rule: &str) -> bool {
+    let shares = transport == "shm";
+    if !shares {
+        refused(transport, rule, "no other process shares memory with it");
+    }
+    !shares
+}
+
+fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
+    // Whoever has hung up already has heard enough.
+    let _ = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+}
+
+fn memory(bytes: usize, sealed: bool) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64).unwrap();
+    if sealed {
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
+    }
+    fd
+}
+
+/// As a ring's memory has to be: nobody can map it for writing any more.
+fn seal_for_good(fd: &OwnedFd) {
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(fd, seals).unwrap();
+}
+
+fn bell() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
+    if shares_no_memory(transport, "forged descriptors") {
+        return;
+    }
+    let mut scene = Scene::set(transport).unwrap();
+    let cursor = || memory(PAGE, true);
+    let of_size = |bytes| {
+        let fd = memory(bytes, false);
+        seal_for_good(&fd);
+        fd
+    };
+    let ring = || of_size(PAGE + RING);
+    let path = || rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let lies = [
+        (vec![ring()], "1 descriptors"),
+        (vec![ring(), cursor(), cursor(), bell(), bell(), bell()], "6 descriptors"),
+        ((0..12).map(|_| bell()).collect(), "more descriptors"),
+        (vec![bell(), cursor(), cursor(), bell(), bell()], "not shared memory"),
+        (vec![memory(PAGE + RING, false), cursor(), cursor(), bell(), bell()], "not sealed"),
+        (vec![of_size(PAGE + RING / 2), cursor(), cursor(), bell(), bell()], "bytes of shared memory"),
+        (vec![ring(), memory(PAGE, false), cursor(), bell(), bell()], "not sealed"),
+        (vec![ring(), cursor(), memory(PAGE, false), bell(), bell()], "not sealed"),
+        (vec![ring(), memory(2 * PAGE, true), cursor(), bell(), bell()], "8192 bytes of shared memory"),
+        (vec![ring(), cursor(), memory(2 * PAGE, true), bell(), bell()], "8192 bytes of shared memory"),
+        (vec![ring(), cursor(), cursor(), path(), bell()], "doorbell"),
+        // Everything as it should be, but nothing in it.
+        (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
+    ];
+    for (number, (fds, complaint)) in lies.into_iter().enumerate() {
+        // One victim for each, so that every complaint is its own.
+        let mut victim = Puppet::start(&scene.domain, transport, "");
+        victim.order("subscribe numbers");
+        await_receivers(&mut scene.publisher, 2);
+        let fake = Fake::open(transport);
+        let _offer = fake.offer(&scene.domain, transport);
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        // Our own node is a receiver, too: both come, in any order.
+        for _ in 0..2 {
+            let Fake::Unix(listener, _) = &fake else { unreachable!() };
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            send_with(&stream, &welcome(RING as u64, 22), &fds);
+            // It closes that connection.
+            assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        }
+        victim.await_complaint(complaint);
+        // And goes on with the others.
+        let sequence = number as u64 + 1;
+        scene.publisher.send(&[sequence; SAMPLES]).unwrap();
+        take_number(&mut scene.subscriber, sequence);
+        assert_eq!(victim.take(1).0, sequence);
+        victim.kill();
+        await_that("the victim is gone", || scene.publisher.receivers() == 1);
+    }
+}
+
+/// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
+fn offered(domain: &str) -> (String, u64) {
+    let mut guest = connect(&meeting_point(domain));
+    let mut length = [0; 4];
+    guest.read_exact(&mut length).unwrap();
+    let mut text = vec![0; u32::from_le_bytes(length) as usize];
+    guest.read_exact(&mut text).unwrap();
+    let word: Value = serde_json::from_slice(&text).unwrap();
+    let endpoint = &word["Offer"]["endpoint"];
+    (endpoint["address"].as_str().unwrap().into(), endpoint["keys"][0].as_u64().unwrap())
+}
+
+fn hello(key: u64, name: &str, overflow: &str) -> Vec<u8> {
+    message(&json!({"key": key, "connection": name, "payload": "u64", "overflow": overflow, "depth": 4}))
+}
+
+pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
+    if shares_no_memory(transport, "descriptors in a hello") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", sender.id())).unwrap().count();
+    let before = open();
+    let (address, key) = offered(&domain);
+    for round in 0..20 {
+        let stranger = connect(&address);
+        let bells: Vec<_> = (0..1 + round % 9).map(|_| bell()).collect();
+        let fds: Vec<_> = bells.iter().map(AsFd::as_fd).collect();
+        let words = hello(key ^ (round % 2) as u64, "liar -> numbers", "block");
+        send_with(&stranger, &words[..words.len() - round % 3], &fds);
+        send_with(&stranger, &words[words.len() - round % 3..], &fds);
+    }
+    await_that("the sender has what it had", || open() == before);
+    sender.order("send 3");
+    (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+}
+
+/// A receiver that has been let in, by hand.
+struct Liar {
+    socket: UnixStream,
+    fds: Vec<OwnedFd>,
+}
+
+impl Liar {
+    fn enter(domain: &str, overflow: &str) -> Self {
+        let (address, key) = offered(domain);
+        let socket = connect(&address);
+        std::io::Write::write_all(&mut &socket, &hello(key, "liar -> numbers", overflow)).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut answer = [0; 1024];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(&mut answer)], &mut control, flags).unwrap();
+        let fds = control.drain().filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let liar = Self { fds: fds.flatten().collect(), socket };
+        assert_eq!(liar.fds.len(), 5);
+        liar
+    }
+}
+
+/// Shared memory, word by word.
+fn map(fd: &OwnedFd, bytes: usize) -> &'static [AtomicU64] {
+    let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice, never taken back; its words are atomics.
+    unsafe {
+        let flags = rustix::mm::MapFlags::SHARED;
+        let start = rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0);
+        std::slice::from_raw_parts(start.unwrap().cast::<AtomicU64>(), bytes / 8)
+    }
+}
+
+pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
+    if shares_no_memory(transport, "a receiver that writes over its page") {
+        return;
+    }
+    const PACKETS: u64 = 3000;
+    let domain = domain();
+    let node = join(&domain, transport, "depth = 8");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let mut sent = 0;
+    for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
+        let liar = Liar::enter(&domain, overflow);
+        // Not the page of sleepers: it is shared with the honest one, which is in the same process here.
+        let page = map(&liar.fds[1], PAGE);
+        sender.order("receivers 2");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut dice = Dice::new(seed as u64 + 77);
+                while !over.load(Ordering::Relaxed) {
+                    let number = (dice.below(usize::MAX) as u64) >> dice.below(64);
+                    let lie = [number, number & !63, u64::MAX, 0][dice.below(4)];
+                    page[dice.below(page.len())].store(lie, Ordering::Relaxed);
+                }
+            });
+            // Whatever it writes, the other gets everything.
+            sender.begin(&format!("send {PACKETS}"));
+            for sequence in sent..sent + PACKETS {
+                assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence; SAMPLES]);
+            }
+            sent += PACKETS;
+            assert_eq!(sender.answer(), sent.to_string());
+            if overflow == "block" {
+                // Of one that loses packets by its own choice the sender believes nothing anyway.
+                let said = sender.await_complaint("its connection was closed");
+                assert!(said.contains("liar -> numbers"), "{said}");
+                assert_eq!(liar.socket.peer_addr().map(drop).map_err(drop), Ok(()));
+                // Closed it is: no end of stream, no word, just the end of the socket.
+                assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        drop(liar);
+        sender.order("send 1");
+        take_number(&mut subscriber, sent);
+        sent += 1;
+    }
+    // Those who come later are received as ever.
+    let mut late = node.subscriber::<u64>("numbers").unwrap();
+    await_senders(&mut late, 1);
+    sender.order("receivers 2");
+    sender.order("send 1");
+    take_number(&mut late, sent);
+    assert_eq!(endpoint_of(&take(&mut subscriber).connection), offered(&domain).0);
+}
+
+pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
+    if !matches!(transport, "shm" | "uds") {
+        refused(transport, "10,000 silent strangers", "they come through the same door as on `uds`, or none");
+        return;
+    }
+    const STRANGERS: u64 = 10_000;
+    let mut scene = Scene::set(transport).unwrap();
+    let patient = scene.stranger();
+    let mut silent = std::collections::VecDeque::new();
+    for number in 1..=STRANGERS {
+        silent.push_back(scene.stranger());
+        // Fewer at a time than are listened to at once, or others would have to wait their turn.
+        if silent.len() > 50 {
+            silent.pop_front();
+        }
+        if number % 10 == 0 {
+            scene.publisher.send(&[number]).unwrap();
+            assert_eq!(take_number(&mut scene.subscriber, number / 10).samples, [number]);
+        }
+    }
+    let words = last_words(patient);
+    assert!(words.contains("said nothing for a second"), "{words}");
+    let mut late = scene.node.subscriber::<u64>("numbers").unwrap();
+    await_receivers(&mut scene.publisher, 2);
+    scene.publisher.send(&[0]).unwrap();
+    take_number(&mut scene.subscriber, STRANGERS / 10 + 1);
+    take_number(&mut late, STRANGERS / 10 + 1);
+}
+
+pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str) {
+    if shares_no_memory(transport, "a receiver that takes rings that are not for it") {
+        return;
+    }
+    const PACKETS: u64 = 200;
+    let domain = domain();
+    let node = join(&domain, transport, "depth = 8");
+    let mut sender = Puppet::start(&domain, transport, "");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    let liar = Liar::enter(&domain, "drop-oldest");
+    sender.order("receivers 2");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = rustix::io::read(&liar.fds[4], &mut [0u8; 8]);
+            }
+        });
+        sender.begin(&format!("send {PACKETS}"));
+        (0..PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(sender.answer(), PACKETS.to_string());
+}
+
+/// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
+fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
+    ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
+    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 2].into_iter().enumerate() {
+        ring[index].store(word, Ordering::Relaxed);
+    }
+    // Attached, to block.
+    cursor[256 / 8 + 2].store(1 << 32 | 1, Ordering::Release);
+}
+
+pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
+    if shares_no_memory(transport, "a sender that writes over its ring") {
+        return;
+    }
+    let mut scene = Scene::set(transport).unwrap();
+    // Words of the first frame: commit word, length and count, then the packet's header.
+    let first = PAGE / 8;
+    let lies: [(&[(usize, u64)], &str); 6] = [
+        (&[(1, 5), (0, 0x1001)], "the commit word at position 0 is 0x1001"),
+        (&[(1, u64::from(u32::MAX)), (0, 1)], "claims 4294967295 bytes"),
+        (&[(1, 7 << 32 | 48), (0, 1)], "is number 7, not 0"),
+        (&[(1, 5), (0, 1)], "without a header"),
+        (&[(1, 48), (7, 9 << 48), (0, 1)], "kind 9"),
+        (&[(1, 48), (7, 1 << 48 | 8), (0, 1)], "announced 8 bytes and sent 0"),
+    ];
+    let noise = (0..20).map(|_| (&[][..], ""));
+    for (number, (words, deed)) in lies.into_iter().chain(noise).enumerate() {
+        let (ring, cursor, sleepers) = (memory(PAGE + RING, false), memory(PAGE, true), memory(PAGE, true));
+        let (data, space) = (bell(), bell());
+        let (ring_words, cursor_words) = (map(&ring, PAGE + RING), map(&cursor, PAGE));
+        seal_for_good(&ring);
+        forge_ring(ring_words, cursor_words);
+        let fake = Fake::open(transport);
+        let offer = fake.offer(&scene.domain, transport);
+        let Fake::Unix(listener, _) = &fake else { unreachable!() };
+        let mut stream = listener.accept().unwrap().0;
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        send_with(
+            &stream,
+            &welcome(RING as u64, 22),
+            &[ring.as_fd(), cursor.as_fd(), sleepers.as_fd(), data.as_fd(), space.as_fd()],
+        );
+        await_that("the liar is let in", || scene.subscriber.senders() == 2);
+        words.iter().for_each(|(index, lie)| ring_words[first + index].store(*lie, Ordering::Release));
+        let mut dice = Dice::new(number as u64 + 1);
+        let error = loop {
+            if words.is_empty() {
+                // Anything anywhere, but mostly where it is looked at.
+                for _ in 0..1000 {
+                    let lie = (dice.below(usize::MAX) as u64) >> dice.below(64);
+                    ring_words[3 + dice.below(first + 13)].store(lie, Ordering::Relaxed);
+                    cursor_words[dice.below(64)].store(lie, Ordering::Relaxed);
+                }
+            }
+            let _ = rustix::io::write(&data, &1u64.to_ne_bytes());
+            match scene.subscriber.receive_timeout(std::time::Duration::from_millis(1)) {
+                Ok(_) => {}
+                Err(error) => break Some(error.to_string()),
+            }
+            // Noise may also say that the ring is closed.
+            if words.is_empty() && scene.subscriber.senders() == 1 {
+                break None;
+            }
+        };
+        if let Some(said) = error {
+            assert!(said.contains("fake-") && said.contains(deed) && said.contains("was closed"), "{said}");
+        }
+        // Closed it is, and the others go on.
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        drop(offer);
+        let sequence = number as u64 + 1;
+        scene.publisher.send(&[sequence; SAMPLES]).unwrap();
+        assert_eq!(take(&mut scene.subscriber).sequence, sequence);
+    }
+}
