@@ -41,6 +41,7 @@ mod real {
         }
 
         /// The commit word of the frame at `position`.
+        #[inline]
         pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
             // SAFETY: `line` is in bounds with 64 bytes behind it and aligned to 64; commit words are only ever
             // reached as atomics, except where they are part of frame bytes, which the protocol orders.
@@ -48,6 +49,7 @@ mod real {
         }
 
         /// The second header word of the frame at `position`.
+        #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
             // SAFETY: as `commit`, 8 bytes further on the same line.
             unsafe { self.line(position).add(8).cast::<AtomicU64>().as_ref() }
@@ -57,6 +59,7 @@ mod real {
         ///
         /// # Safety
         /// Nobody writes them while the slice lives: the frame is committed and not released.
+        #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
             assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
             // SAFETY: starts below `capacity` and is shorter than half of it, so it ends below `2 * capacity`; the
@@ -69,6 +72,7 @@ mod real {
         /// # Safety
         /// The memory is writable, and nobody else borrows these bytes while the slice lives: the frame is reserved.
         #[allow(clippy::mut_from_ref)] // exclusiveness is the protocol's, see above
+        #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
             debug_assert!(len <= max_frame(self.capacity));
             // SAFETY: in bounds as `bytes`; the caller vouches that nobody else has them.
@@ -98,6 +102,7 @@ mod real {
         /// Loom has to be told of frame bytes; memory has not.
         pub(crate) fn seal(&self, _position: u64) {}
 
+        #[inline]
         fn line(&self, position: u64) -> NonNull<u8> {
             let offset = position as usize & (self.capacity - 1) & !(LINE - 1);
             // SAFETY: below `capacity`, a multiple of 64, hence at least 64 bytes before the end of the first half.
@@ -152,16 +157,19 @@ mod under_loom {
             self.capacity
         }
 
+        #[inline]
         pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
             &self.line(position).commit
         }
 
+        #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
             &self.line(position).header
         }
 
         /// # Safety
         /// As the real one; loom checks it.
+        #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
             // SAFETY: the caller's promise, which loom checks at this moment.
             self.line(position).bytes.with(|bytes| unsafe { &(&(*bytes))[..len] })
@@ -170,6 +178,7 @@ mod under_loom {
         /// # Safety
         /// As the real one; loom checks it.
         #[allow(clippy::mut_from_ref)]
+        #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
             // SAFETY: the caller's promise, which loom checks at this moment.
             self.line(position).bytes.with_mut(|bytes| unsafe { &mut (&mut (*bytes))[..len] })

@@ -172,6 +172,13 @@ impl Reader {
         Ok(true)
     }
 
+    /// The bytes of the frame borrowed, again; empty if there is none.
+    #[inline]
+    pub fn borrowed(&self) -> &[u8] {
+        // SAFETY: as in `try_next`.
+        self.current.map_or(&[], |len| unsafe { self.data.bytes(self.position, len) })
+    }
+
     /// Releases the frame that [`Reader::try_next`] returned last; nothing happens if there is none. True if the
     /// writer waits for space and should be woken now: when all there is has been released, or a quarter of the ring
     /// (of the frames allowed unread) since the writer was first seen waiting, or was last to be woken.
@@ -238,6 +245,7 @@ impl Reader {
 
     /// Whether the writer has closed the ring. Frames published before may still be there: the end has come when
     /// there is no next frame after this has been true.
+    #[inline]
     pub fn is_closed(&self) -> bool {
         // Acquire: with it come all frames published before it.
         self.control().closed.0.load(Ordering::Acquire) != 0

@@ -276,6 +276,7 @@ impl Writer {
     }
 
     /// The bytes reserved, again; empty if there are none.
+    #[inline]
     pub fn reserved(&mut self) -> &mut [u8] {
         match self.reserved {
             // SAFETY: as in `try_reserve`; what was free then is free until it is published.

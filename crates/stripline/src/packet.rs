@@ -88,6 +88,21 @@ impl Header {
     }
 }
 
+impl Header {
+    /// Writes it to the start of a frame, which is that long.
+    ///
+    /// Field by field: built on the stack and then copied, it would be read in other pieces than it was written in, for
+    /// which processors wait.
+    #[inline]
+    pub(crate) fn write(self, frame: &mut [u8]) {
+        let place = &mut frame[..HEADER_BYTES];
+        match bytemuck::try_from_bytes_mut::<Self>(place) {
+            Ok(header) => *header = self,
+            Err(_) => place.copy_from_slice(bytemuck::bytes_of(&self)),
+        }
+    }
+}
+
 /// What a frame is.
 ///
 /// ```

@@ -296,6 +296,7 @@ impl Outgoing {
     }
 
     /// Publishes what the first outlet holds at every outlet: all of them or, when one is full, none.
+    #[inline]
     fn put(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };
@@ -306,7 +307,7 @@ impl Outgoing {
                 return Err(error);
             }
         }
-        first.reserved()[..HEADER_BYTES].copy_from_slice(bytemuck::bytes_of(header));
+        header.write(first.reserved());
         for outlet in &mut *others {
             outlet.reserved()[..bytes].copy_from_slice(&first.reserved()[..bytes]);
         }

@@ -139,8 +139,7 @@ impl RingInlet {
         match (&self.lossy, &self.foreign) {
             (Some(lossy), _) => Next::Frame(&lossy.frame),
             (None, Some(frame)) => Next::Frame(&frame.bytes),
-            // The same frame again until it is released: no further look, and no error.
-            (None, None) => self.reader.try_next().ok().flatten().map_or(Next::Empty, Next::Frame),
+            (None, None) => Next::Frame(self.reader.borrowed()),
         }
     }
 
