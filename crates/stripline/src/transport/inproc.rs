@@ -58,7 +58,7 @@ impl Transport for Inproc {
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let (ticket, arrival) = door.lobby.prepare(&hello)?;
-        door.lobby.enter(arrival);
+        door.lobby.enter(arrival, || Ok::<(), Error>(()))?;
         let memory = RingMemory::new(door.lobby.memory.map_mirrored(false)?, door.lobby.capacity);
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: door.lobby, token: ticket.token }));

@@ -89,11 +89,12 @@ impl Greeter for ShmGreeter {
         let welcome = Welcome { key: self.keys[1], resume_from: None, buffer: self.lobby.capacity as u32 };
         let fds =
             [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.bell.as_fd(), self.lobby.space.as_fd()];
-        handshake::encode(&Answer::Welcome(welcome))
-            .map_err(|e| e.to_string())
-            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()))?;
-        fail_point!("greet-welcomed");
-        self.lobby.enter(arrival);
+        let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
+        self.lobby.enter(arrival, || {
+            let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());
+            fail_point!("greet-welcomed");
+            sent
+        })?;
         fail_point!("greet-entered");
         Ok(Some(ticket.token))
     }

@@ -176,12 +176,22 @@ impl Lobby {
         Ok((Ticket { token, cursor, bell }, arrival))
     }
 
-    /// Queues a receiver: it is attached before the next packet is published. It must have its ticket by then: the
-    /// writer counts on it from now on, and may be dead before the next word is said.
-    pub(super) fn enter(&self, arrival: Arrival) {
+    /// Queues a receiver: it is attached before the next packet is published. `welcome` hands it its ticket, and
+    /// neither side may go on before the other can: a receiver that has been welcomed misses no packet, so it is
+    /// announced first; and a writer that counts on it has sent nothing into the void if it dies, so it finds the
+    /// lobby locked until the welcome is said.
+    pub(super) fn enter<E>(
+        &self,
+        arrival: Arrival,
+        welcome: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut changes = self.changes();
+        // Release: as in `announce`.
+        self.changed.store(true, Ordering::Release);
+        welcome()?;
         changes.arrivals.push(arrival);
         self.announce(changes);
+        Ok(())
     }
 
     /// A receiver is gone.
