@@ -60,17 +60,17 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let ticket = door.lobby.prepare(&hello, Some(std::process::id()))?;
+        let (ticket, arrival) = door.lobby.prepare(&hello, Some(std::process::id()))?;
         let locked = door.lobby.locked || request.options.locked;
         let pages = Pages {
             memory: Arc::new(RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?),
             cursor: CursorPage::map(&ticket.cursor, locked)?,
             sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
         };
-        let bells = Bells { data: ticket.bell.clone(), space: door.lobby.space.clone() };
+        let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
         let inlet = RingInlet::new(pages, bells, tie, hello.barriers, request)?;
-        door.lobby.enter(ticket);
+        door.lobby.enter(arrival, || Ok::<(), Error>(()))?;
         pump::for_policy(Box::new(inlet), request)
     }
 }

@@ -93,8 +93,8 @@ impl Greeter for ShmGreeter {
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
         let pid = socket::peer_process(stream);
-        let mut ticket = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
-        ticket.arrival.tie = Some(socket.try_clone().map_err(|e| e.to_string())?);
+        let (ticket, mut arrival) = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
+        arrival.tie = Some(socket.try_clone().map_err(|e| e.to_string())?);
         let welcome = Welcome {
             page: self.lobby.memory.page() as u32,
             locked: self.lobby.locked,
@@ -104,14 +104,14 @@ impl Greeter for ShmGreeter {
         let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];
         let [ring, cursor, sleepers] = memory;
         let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space.as_fd()];
-        handshake::encode(&Answer::Welcome(welcome))
-            .map_err(|e| e.to_string())
-            .and_then(|bytes| socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string()))?;
-        let token = ticket.token;
-        fail_point!("greet-welcomed");
-        self.lobby.enter(ticket);
+        let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
+        self.lobby.enter(arrival, || {
+            let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());
+            fail_point!("greet-welcomed");
+            sent
+        })?;
         fail_point!("greet-entered");
-        Ok(Some(token))
+        Ok(Some(ticket.token))
     }
 
     fn gone(&mut self, token: u64) {

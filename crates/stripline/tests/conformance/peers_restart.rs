@@ -142,6 +142,47 @@ pub fn a_restarted_receiver_that_was_up_to_date_is_told_too(transport: &'static 
     }
 }
 
+pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport: &'static str) {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut publisher = node.publisher::<u64>("numbers").unwrap();
+    let mut send = |count: u64, receivers: usize| {
+        await_receivers(&mut publisher, receivers);
+        await_that("it is noticed who left", || publisher.receivers() == receivers);
+        (0..count).for_each(|_| publisher.send(&[publisher.sequence(); SAMPLES]).unwrap());
+    };
+    let subscribe = || {
+        let mut receiver = Puppet::start(&domain, transport, "");
+        receiver.order("subscribe numbers");
+        receiver
+    };
+    let mut first = subscribe();
+    send(5, 1);
+    first.take(3);
+    first.kill();
+    send(5, 0);
+    // It is let in, and dies with packets for it that it never looked at.
+    let second = subscribe();
+    send(5, 1);
+    second.kill();
+    send(5, 0);
+    let mut third = subscribe();
+    send(5, 1);
+    let (number, gap) = third.take(1);
+    let gap = gap.expect("it is told what it missed");
+    assert_eq!((number, gap.first + gap.packets, gap.reason), (20, 20, GapReason::PeerRestart));
+    if transport == "shm" {
+        assert_eq!(gap.first, 3);
+    } else {
+        assert!(gap.first >= 5, "{gap:?}");
+        let instead = "what the kernel had accepted for it died with it";
+        refused(transport, "a gap from the last packet that a dead receiver had taken", instead);
+    }
+}
+
 /// The gap starts with the first packet that the dead receiver had not taken. Over a byte stream the sender does not
 /// know which of those that the kernel had accepted for it that is: then with the first that was not accepted.
 fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {

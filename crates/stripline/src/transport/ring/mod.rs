@@ -182,7 +182,6 @@ pub(super) struct Ticket {
     pub cursor: SharedMemory,
     pub sleepers: Arc<SharedMemory>,
     pub bell: Doorbell,
-    pub arrival: Arrival,
 }
 
 impl Lobby {
@@ -201,7 +200,7 @@ impl Lobby {
     }
 
     /// Makes what a receiver needs, of that process if it is known.
-    pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<Ticket> {
+    pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<(Ticket, Arrival)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
         let bell = Doorbell::new()?;
@@ -225,15 +224,25 @@ impl Lobby {
             barriers: hello.barriers,
             tie: None,
         };
-        Ok(Ticket { token, cursor, sleepers, bell, arrival })
+        Ok((Ticket { token, cursor, sleepers, bell }, arrival))
     }
 
-    /// Queues a receiver, which has everything that it needs: it is attached before the next packet is published. Not
-    /// earlier, lest packets be sent to one that will never come.
-    pub(super) fn enter(&self, ticket: Ticket) {
+    /// Queues a receiver: it is attached before the next packet is published. `welcome` hands it what it needs, and
+    /// neither side may go on before the other can: a receiver that has been welcomed misses no packet, so it is
+    /// announced first; and a writer that counts on it has sent nothing into the void if it dies, so it finds the
+    /// lobby locked until the welcome is said.
+    pub(super) fn enter<E>(
+        &self,
+        arrival: Arrival,
+        welcome: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut changes = self.changes();
-        changes.arrivals.push(ticket.arrival);
+        // Release: as in `announce`.
+        self.changed.store(true, Ordering::Release);
+        welcome()?;
+        changes.arrivals.push(arrival);
         self.announce(changes);
+        Ok(())
     }
 
     /// The word that the receivers of one process share. Should the number come to mean another process of the same
