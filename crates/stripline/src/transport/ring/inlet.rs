@@ -116,10 +116,11 @@ impl RingInlet {
             None => match &mut self.foreign {
                 None => self.reader.try_next().map(|frame| frame.is_some()),
                 Some(frame) if frame.taken => Ok(true),
-                Some(frame) => self.reader.try_next_copied(&mut frame.bytes).map(|taken| {
-                    frame.taken = taken;
+                Some(frame) => {
+                    let taken = self.reader.try_next_copied(&mut frame.bytes);
+                    frame.taken = taken == Ok(true);
                     taken
-                }),
+                }
             },
             Some(lossy) if lossy.taken => Ok(true),
             Some(lossy) => {
