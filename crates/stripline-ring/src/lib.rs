@@ -94,6 +94,7 @@
 
 mod attached;
 mod error;
+mod fence;
 mod heap;
 mod layout;
 mod lossy;
@@ -103,6 +104,7 @@ mod snapshot;
 mod writer;
 
 pub use error::{AttachError, Corruption, Misdeed, ReadError, ReserveError};
+pub use fence::Fence;
 pub use heap::{HeapCursor, HeapRing, HeapSleepers};
 pub use layout::{
     CAPACITY_MAX, CAPACITY_MIN, Control, Cursor, HEADER, LINE, Sleepers, frame_stride, is_valid_capacity,
@@ -111,4 +113,4 @@ pub use layout::{
 pub use lossy::Copied;
 pub use reader::{Reader, ReaderMode};
 pub use snapshot::{CursorSnapshot, Snapshot};
-pub use writer::{Fence, Lag, Mode, ReaderId, Writer};
+pub use writer::{Lag, Mode, ReaderId, Writer};

@@ -10,8 +10,8 @@ use crate::layout::{
     ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
     commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
-use crate::mem::{Data, Ordering, compiler_fence, fence};
-use crate::{Misdeed, ReserveError};
+use crate::mem::{Data, Ordering, fence};
+use crate::{Fence, Misdeed, ReserveError};
 
 /// The one who writes a ring.
 ///
@@ -80,21 +80,6 @@ pub struct Lag {
     pub bytes: u64,
     /// Frames.
     pub frames: u64,
-}
-
-/// What stands between "there is something for you" and "is anybody asleep?".
-///
-/// Either side stores its word and then loads the other's. At least one of the two must see the other's store, and
-/// only a full fence between store and load, on both sides, makes sure of that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fence {
-    /// A full fence here (about 5 ns), as on the side that goes to sleep.
-    #[default]
-    Full,
-    /// None here that costs anything: every peer that goes to sleep runs a barrier that works on all processors at
-    /// once (Linux: `membarrier`), by [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) or
-    /// [`Writer::wait_for_space_begin_with`]. Where a peer does not, wake-ups get lost.
-    Compiler,
 }
 
 impl Writer {
@@ -591,16 +576,6 @@ impl fmt::Debug for Writer {
 impl fmt::Display for ReaderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reader {}", self.0)
-    }
-}
-
-impl Fence {
-    #[inline]
-    pub(crate) fn run(self) {
-        match self {
-            Self::Full => fence(Ordering::SeqCst),
-            Self::Compiler => compiler_fence(Ordering::SeqCst),
-        }
     }
 }
 
