@@ -13,7 +13,7 @@ pub enum Fence {
     Full,
     /// None here that costs anything: every peer that goes to sleep runs a barrier that works on all processors at
     /// once (Linux: `membarrier`), by [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) or
-    /// [`Writer::wait_for_space_begin_with`]. Where a peer does not, wake-ups get lost.
+    /// [`Writer::wait_for_space_begin_with`](crate::Writer::wait_for_space_begin_with). Where a peer does not, wake-ups get lost.
     Compiler,
 }
 
