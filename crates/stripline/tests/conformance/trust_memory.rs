@@ -145,8 +145,9 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     sender.order("receivers 1");
     let open = || std::fs::read_dir(format!("/proc/{}/fd", sender.id())).unwrap().count();
-    let before = open();
     let (address, key) = offered(&domain);
+    // Perhaps with one that is just being closed; twenty rounds would leave many.
+    let before = open();
     for round in 0..20 {
         let stranger = connect(&address);
         let bells: Vec<_> = (0..1 + round % 9).map(|_| bell()).collect();
@@ -155,7 +156,7 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
         send_with(&stranger, &words[..words.len() - round % 3], &fds);
         send_with(&stranger, &words[words.len() - round % 3..], &fds);
     }
-    await_that("the sender has what it had", || open() == before);
+    await_that("the sender has no more than it had", || open() <= before);
     sender.order("send 3");
     (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
 }
