@@ -264,11 +264,15 @@ impl Lobby {
         Ok((SleepersPage(page), memory))
     }
 
-    /// A receiver is gone.
+    /// A receiver is gone. One that was not let in yet leaves nothing behind, even if the writer never looks again.
     pub(super) fn leave(&self, token: u64) {
         self.roster.leave(token);
         let mut changes = self.changes();
-        changes.departures.push(token);
+        let waiting = changes.arrivals.len();
+        changes.arrivals.retain(|arrival| arrival.token != token);
+        if changes.arrivals.len() == waiting {
+            changes.departures.push(token);
+        }
         self.announce(changes);
     }
 
