@@ -14,9 +14,6 @@ use super::origin::{Origin, TermsFor};
 use super::sign::Sign;
 use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
-/// Fruitless looks between questions to the kernel whether the peer lives, for those who never sleep.
-const LOOKS_PER_CHECK: u32 = 1024;
-
 pub(crate) struct Incoming {
     port: String,
     origins: Vec<Origin>,
@@ -30,7 +27,6 @@ pub(crate) struct Incoming {
     /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
     taken: Taken,
     is_lent: bool,
-    looks: u32,
     spinner: Spinner,
     /// What is known of a stream whose description was lost.
     unknown: Arc<StreamInfo>,
@@ -86,7 +82,6 @@ impl Incoming {
             turn: 0,
             taken: Taken::nothing(),
             is_lent: false,
-            looks: 0,
             spinner: Spinner::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
@@ -125,11 +120,9 @@ impl Incoming {
                 }
             }
             if matches!(wait, Wait::Never) {
-                self.after_a_look();
                 return Ok(Outcome::Nothing);
             }
             if self.spinner.again() {
-                self.after_a_look();
                 if wait.has_passed() {
                     return Ok(Outcome::Nothing);
                 }
@@ -214,7 +207,6 @@ impl Incoming {
     pub(crate) fn cancel_sleep(&mut self) {
         self.sign.set_sleeping(false);
         self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
-        self.check_peers();
     }
 
     pub(crate) fn stop(&self) -> &Stop {
@@ -246,15 +238,6 @@ impl Incoming {
             }
         }
         Ok(self.has_ended())
-    }
-
-    /// Who never sleeps asks now and then whether the peers still live.
-    fn after_a_look(&mut self) {
-        self.looks += 1;
-        if self.looks >= LOOKS_PER_CHECK {
-            self.looks = 0;
-            self.check_peers();
-        }
     }
 
     /// One look at everything, without waiting.
@@ -321,10 +304,6 @@ impl Incoming {
             self.origins.len() - 1
         });
         &mut self.origins[index]
-    }
-
-    fn check_peers(&mut self) {
-        self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.check_peer());
     }
 
     /// Sleeps until something happens; false: the time is over.

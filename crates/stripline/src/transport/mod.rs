@@ -355,9 +355,6 @@ pub(crate) trait Inlet: Send {
     /// What wakes it.
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);
 
-    /// Asks the kernel whether the other end still exists, where nobody else does.
-    fn check_peer(&mut self) {}
-
     /// When the frame returned last came in, monotonic nanoseconds; `None`: as it was returned.
     fn received_ns(&self) -> Option<u64> {
         None

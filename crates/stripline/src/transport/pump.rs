@@ -215,7 +215,6 @@ impl Shared {
                         let slept = sleep.until(None);
                         let over = sleep.fired(0);
                         inlet.cancel_sleep();
-                        inlet.check_peer();
                         if over || slept.is_err() {
                             break slept.map(|_| ());
                         }

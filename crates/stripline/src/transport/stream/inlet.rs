@@ -132,10 +132,6 @@ impl Inlet for StreamInlet {
         sleep.readable(self.socket.as_fd());
     }
 
-    fn check_peer(&mut self) {
-        // Reading tells.
-    }
-
     fn is_orphaned(&mut self) -> bool {
         self.gone || self.socket.has_hung_up()
     }
