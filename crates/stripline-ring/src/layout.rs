@@ -31,7 +31,7 @@ pub const fn is_valid_capacity(capacity: usize) -> bool {
 /// assert_eq!([0, 48, 49].map(stripline_ring::frame_stride), [64, 64, 128]);
 /// ```
 pub const fn frame_stride(len: usize) -> usize {
-    (HEADER + len).next_multiple_of(LINE)
+    (HEADER + len + LINE - 1) & !(LINE - 1)
 }
 
 /// The smallest ring, in bytes. Under loom rings are tiny, so that every interleaving can be walked.

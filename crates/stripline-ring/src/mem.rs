@@ -102,6 +102,35 @@ mod real {
         /// Loom has to be told of frame bytes; memory has not.
         pub(crate) fn seal(&self, _position: u64) {}
 
+        /// Asks for the second line of the frame at `position`, which whoever finds the first is going to read.
+        #[inline]
+        pub(crate) fn fetch_second_line(&self, position: u64) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint, which does nothing to memory; SSE is there on every such processor.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.line(position).add(LINE).as_ptr().cast()) };
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = position;
+        }
+
+        /// Asks for the second line of the frame to be written at `position`, to write to it.
+        #[inline]
+        pub(crate) fn claim_second_line(&self, position: u64) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a hint, which does nothing to memory, and nothing at all on processors that do not know it.
+            unsafe {
+                std::arch::asm!(
+                    "prefetchw [{}]",
+                    in(reg) self.line(position).add(LINE).as_ptr(),
+                    options(nostack, preserves_flags)
+                );
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = position;
+        }
+
         #[inline]
         fn line(&self, position: u64) -> NonNull<u8> {
             let offset = position as usize & (self.capacity - 1) & !(LINE - 1);

@@ -133,11 +133,19 @@ impl Reader {
     /// See [`ReadError`]. The reader stays where it is.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        Ok(if self.has_next()? { Some(self.borrowed()) } else { None })
+    }
+
+    /// Whether [`Reader::try_next`] finds a frame, which is then [`Reader::borrowed`].
+    ///
+    /// # Errors
+    /// See [`ReadError`]. The reader stays where it is.
+    #[inline(always)]
+    pub fn has_next(&mut self) -> Result<bool, ReadError> {
         if self.current.is_none() {
             self.current = self.find_next()?;
         }
-        // SAFETY: the frame is committed, and its release is still to come; the writer waits for that.
-        Ok(self.current.map(|len| unsafe { self.data.bytes(self.position, len) }))
+        Ok(self.current.is_some())
     }
 
     /// As [`Reader::try_next`], for a writer that is not trusted to leave a frame alone: copies the frame's bytes to
@@ -172,10 +180,24 @@ impl Reader {
         Ok(true)
     }
 
+    /// As [`Reader::try_next`] where there is a frame and nothing wrong with it; `None` says nothing.
+    #[inline(always)]
+    pub fn at_hand(&mut self) -> Option<&[u8]> {
+        if self.has_next() == Ok(true) { Some(self.borrowed()) } else { None }
+    }
+
+    /// Asks for the second cache line of the frame to come. For who looks again and again: so it comes together with
+    /// the first. Not to be asked for where frames follow each other closely: the writer would have to take the line
+    /// back.
+    #[inline]
+    pub fn anticipate(&self) {
+        self.data.fetch_second_line(self.position);
+    }
+
     /// The bytes of the frame borrowed, again; empty if there is none.
     #[inline]
     pub fn borrowed(&self) -> &[u8] {
-        // SAFETY: as in `try_next`.
+        // SAFETY: the frame is committed, and its release is still to come; the writer waits for that.
         self.current.map_or(&[], |len| unsafe { self.data.bytes(self.position, len) })
     }
 
@@ -360,7 +382,7 @@ impl Reader {
         Ok(true)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_next(&mut self) -> Result<Option<usize>, ReadError> {
         if self.mode != ReaderMode::Blocking {
             return Err(ReadError::WrongMode);

@@ -212,11 +212,30 @@ impl Writer {
     /// See [`ReserveError`]. Trying again after `Full` looks at the cursors again.
     #[inline]
     pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
+        if !self.reserve_at_hand(len) {
+            self.make_room(len)?;
+        }
+        Ok(self.reserved())
+    }
+
+    /// As [`Writer::try_reserve`], as far as it can be done without another look at the readers: false says nothing but
+    /// that it takes one.
+    #[inline]
+    pub fn reserve_at_hand(&mut self, len: usize) -> bool {
+        // The line beyond the frame will hold the next commit word, which is cleared before this frame is published.
+        let needed = self.head.wrapping_add((frame_stride(len.min(self.max)) + LINE) as u64);
+        let at_hand =
+            len <= self.max && needed <= self.space_until && self.count < self.count_until && self.lossy == 0;
+        self.reserved = at_hand.then_some(len);
+        at_hand
+    }
+
+    /// Reserves with a look at the readers, if need be.
+    #[cold]
+    fn make_room(&mut self, len: usize) -> Result<(), ReserveError> {
         if len > self.max {
             return Err(ReserveError::TooLarge { max: self.max });
         }
-        self.reserved = None;
-        // The line beyond the frame will hold the next commit word, which is cleared before this frame is published.
         let needed = self.head + (frame_stride(len) + LINE) as u64;
         if needed > self.space_until || self.count >= self.count_until {
             self.look_at_readers(needed)?;
@@ -225,8 +244,7 @@ impl Writer {
             self.claim_up_to(needed);
         }
         self.reserved = Some(len);
-        // SAFETY: every blocking reader has released what lay here, or never had it; lossy readers load atomically.
-        Ok(unsafe { self.data.bytes_mut(self.head, len) })
+        Ok(())
     }
 
     /// Publishes the first `len` bytes reserved as one frame.
@@ -251,6 +269,7 @@ impl Writer {
         self.data.header(position).store(header_word(len, self.count), Ordering::Relaxed);
         // Release: who sees the commit word sees the bytes, the header and the cleared word beyond.
         self.data.commit(position).store(commit_word(position), Ordering::Release);
+        self.data.claim_second_line(next);
         self.head = next;
         self.count += 1;
         let progress = &self.control().progress.0;
@@ -264,7 +283,8 @@ impl Writer {
     #[inline]
     pub fn reserved(&mut self) -> &mut [u8] {
         match self.reserved {
-            // SAFETY: as in `try_reserve`; what was free then is free until it is published.
+            // SAFETY: every blocking reader has released what lay here, or never had it; lossy readers load atomically.
+            // What was free when it was reserved is free until it is published.
             Some(len) => unsafe { self.data.bytes_mut(self.head, len) },
             None => &mut [],
         }
@@ -291,15 +311,25 @@ impl Writer {
     /// ```
     #[inline]
     pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(ReaderId)) {
-        // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and `any` and, behind
-        // its own fence, loads the commit word: one of the two sees the other.
-        self.fence.run();
+        if !self.may_have_sleepers() {
+            return;
+        }
         for group in &self.groups {
             // Relaxed: the fence orders it.
             if group.sleepers().any.0.load(Ordering::Relaxed) != 0 {
                 self.look_for_sleepers(group.sleepers, &mut wake);
             }
         }
+    }
+
+    /// Whether [`Writer::for_each_sleeper`] may find any, at this moment, after a publish, attach or close.
+    #[inline]
+    pub fn may_have_sleepers(&self) -> bool {
+        // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and `any` and, behind
+        // its own fence, loads the commit word: one of the two sees the other.
+        self.fence.run();
+        // Relaxed: the fence orders it.
+        self.groups.iter().any(|group| group.sleepers().any.0.load(Ordering::Relaxed) != 0)
     }
 
     /// Announces that the writer is going to sleep until there is space. To be followed by another try (of

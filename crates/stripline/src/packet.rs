@@ -13,19 +13,24 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// | offset | bytes | field |
 /// | --- | --- | --- |
 /// | 0 | 8 | `sequence` |
-/// | 8 | 8 | `sample_index` |
-/// | 16 | 8 | `time_ns` |
-/// | 24 | 8 | `intended_ns` |
-/// | 32 | 8 | `sent_ns` |
-/// | 40 | 4 | `length` |
-/// | 44 | 2 | `stream` |
-/// | 46 | 1 | `kind` |
-/// | 47 | 1 | `flags` |
+/// | 8 | 4 | `length` |
+/// | 12 | 2 | `stream` |
+/// | 14 | 1 | `kind` |
+/// | 15 | 1 | `flags` |
+/// | 16 | 8 | `sample_index` |
+/// | 24 | 8 | `time_ns` |
+/// | 32 | 8 | `intended_ns` |
+/// | 40 | 8 | `sent_ns` |
 ///
 /// A packet that is larger than a frame may be travels in pieces: [`Header::MORE`] says that another piece follows,
 /// [`Header::CONTINUED`] that it is not the first. All pieces have the packet's `sequence`; the first has all that is
 /// said of the packet, and in the others `sample_index` is the piece's offset in the packet, in bytes. `length` is
-/// always that of the frame. Other flags, and flags on what is no packet, are refused.
+/// always that of the frame.
+///
+/// In a ring none of whose readers may miss a frame, a packet of at most [`Header::SHORT_PAYLOAD_MAX`] bytes of which
+/// nothing is to be said but that it follows the one before has the first [`Header::SHORT_BYTES`] only, which
+/// [`Header::SHORT`] says: so the frame is one cache line. Its `sample_index` is the one due, its times are 0. Other
+/// flags, and flags on what is no packet, are refused.
 ///
 /// ```
 /// assert_eq!(stripline::packet::HEADER_BYTES, 48);
@@ -35,6 +40,14 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 pub struct Header {
     /// Number of this packet among those of its sending port, from 0. On other frames: that of the next packet.
     pub sequence: u64,
+    /// Bytes of this frame's payload.
+    pub length: u32,
+    /// Which of the sender's streams the packet belongs to.
+    pub stream: u16,
+    /// A [`Kind`].
+    pub kind: u8,
+    /// [`Header::MORE`], [`Header::CONTINUED`], both or none; or [`Header::SHORT`].
+    pub flags: u8,
     /// Number of the packet's first sample within its stream, from 0.
     pub sample_index: u64,
     /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
@@ -43,14 +56,6 @@ pub struct Header {
     pub intended_ns: u64,
     /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
     pub sent_ns: u64,
-    /// Bytes of this frame's payload.
-    pub length: u32,
-    /// Which of the sender's streams the packet belongs to.
-    pub stream: u16,
-    /// A [`Kind`].
-    pub kind: u8,
-    /// [`Header::MORE`], [`Header::CONTINUED`], both or none.
-    pub flags: u8,
 }
 
 impl Header {
@@ -58,6 +63,12 @@ impl Header {
     pub const MORE: u8 = 1;
     /// Flag: not the first piece of its packet.
     pub const CONTINUED: u8 = 2;
+    /// Flag: the payload follows after [`Header::SHORT_BYTES`].
+    pub const SHORT: u8 = 4;
+    /// Bytes of a short header.
+    pub const SHORT_BYTES: usize = 16;
+    /// The largest payload after a short header: with the ring's own header, it fills a cache line.
+    pub const SHORT_PAYLOAD_MAX: usize = 32;
 
     /// The header at the start of a frame; `None` when the frame is too short.
     ///
@@ -65,7 +76,7 @@ impl Header {
     /// use stripline::packet::{HEADER_BYTES, Header, Kind};
     ///
     /// let mut frame = [0; HEADER_BYTES];
-    /// frame[46] = Kind::End as u8;
+    /// frame[14] = Kind::End as u8;
     /// let header = Header::read(&frame).expect("long enough");
     /// assert_eq!(Kind::parse(header.kind), Some(Kind::End));
     /// assert_eq!(Header::read(&frame[1..]), None);
@@ -86,20 +97,62 @@ impl Header {
         let completes = self.kind == Kind::Data as u8 && self.flags & Self::MORE == 0;
         self.sequence.wrapping_add(u64::from(completes))
     }
-}
 
-impl Header {
+    // Written in whole words and not as one value: built on the stack and then copied, it would be read in other pieces
+    // than it was written in, for which processors wait. So too where it is read.
+
     /// Writes it to the start of a frame, which is that long.
-    ///
-    /// Field by field: built on the stack and then copied, it would be read in other pieces than it was written in, for
-    /// which processors wait.
     #[inline]
-    pub(crate) fn write(self, frame: &mut [u8]) {
-        let place = &mut frame[..HEADER_BYTES];
-        match bytemuck::try_from_bytes_mut::<Self>(place) {
-            Ok(header) => *header = self,
-            Err(_) => place.copy_from_slice(bytemuck::bytes_of(&self)),
+    pub(crate) fn write(&self, frame: &mut [u8]) {
+        let words = [
+            self.sequence,
+            Self::second_word(self.length, self.stream, self.kind, self.flags),
+            self.sample_index,
+            self.time_ns.cast_unsigned(),
+            self.intended_ns,
+            self.sent_ns,
+        ];
+        for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
         }
+    }
+
+    /// Writes the short header of a packet to the start of a frame.
+    #[inline]
+    pub(crate) fn write_short(frame: &mut [u8], sequence: u64, length: u32, stream: u16) {
+        let second = Self::second_word(length, stream, Kind::Data as u8, Self::SHORT);
+        for (place, word) in frame[..Self::SHORT_BYTES].chunks_exact_mut(8).zip([sequence, second]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// `length`, `stream`, `kind` and flags as they lie in memory.
+    #[inline]
+    fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
+        u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
+    }
+
+    /// Takes a frame apart: fills in the header, and returns the payload. `follows` is the sample due. `None`: there is
+    /// something wrong with the frame.
+    #[inline]
+    pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
+        let (first, rest) = frame.split_first_chunk()?;
+        let (second, rest) = rest.split_first_chunk()?;
+        let second = u64::from_le_bytes(*second);
+        let payload = if (second >> 56) as u8 == Self::SHORT {
+            let (length, stream) = (second as u32, (second >> 32) as u16);
+            let (sequence, kind) = (u64::from_le_bytes(*first), (second >> 48) as u8);
+            let (sample_index, flags, time_ns, intended_ns, sent_ns) = (follows, 0, 0, 0, 0);
+            *self =
+                Self { sequence, length, stream, kind, flags, sample_index, time_ns, intended_ns, sent_ns };
+            (kind == Kind::Data as u8).then_some(rest)?
+        } else {
+            let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
+            *self = bytemuck::pod_read_unaligned(header);
+            payload
+        };
+        let is_sound = payload.len() == second as u32 as usize && Kind::parse((second >> 48) as u8).is_some();
+        is_sound.then_some(payload)
     }
 }
 

@@ -14,6 +14,9 @@ use super::origin::{Origin, TermsFor};
 use super::sign::Sign;
 use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
+/// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
+const GLANCES: u32 = 8;
+
 pub(crate) struct Incoming {
     port: String,
     origins: Vec<Origin>,
@@ -107,32 +110,72 @@ impl Incoming {
     /// The next packet of any connection, the end, or nothing within the wait.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
+        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped();
+        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait) }
+    }
+
+    /// Takes the next packet if it is there and nothing else is to be said.
+    #[inline(always)]
+    fn take_at_hand(&mut self) -> bool {
+        let (index, count) = (self.turn, self.origins.len());
+        let Some(origin) = self.origins.get_mut(index) else { return false };
+        if !origin.take_at_hand(self.sample_bytes, &mut self.taken) {
+            return false;
+        }
+        self.turn = if index + 1 < count { index + 1 } else { 0 };
+        self.taken.origin = index;
+        self.is_lent = true;
+        self.spinner.found();
+        true
+    }
+
+    /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
+    #[inline(never)]
+    fn receive_slowly(&mut self, wait: Wait) -> Result<Outcome> {
+        let mut looks = 0u32;
         loop {
             // Before looking: a receiver whose senders keep up always finds something.
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            match self.look()? {
-                Outcome::Nothing => {}
-                found => {
-                    self.spinner.found();
-                    return Ok(found);
-                }
+            let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance(looks) };
+            if !matches!(found, Outcome::Nothing) {
+                self.spinner.found();
+                return Ok(found);
             }
             if matches!(wait, Wait::Never) {
                 return Ok(Outcome::Nothing);
             }
             if self.spinner.again() {
+                looks = looks.wrapping_add(1);
                 if wait.has_passed() {
                     return Ok(Outcome::Nothing);
                 }
                 continue;
             }
             self.spinner.slept();
+            looks = 0;
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
         }
+    }
+
+    /// A look for packets only, between looks at everything.
+    #[inline]
+    fn glance(&mut self, looks: u32) -> Outcome {
+        for _ in 0..self.origins.len() {
+            if self.take_at_hand() {
+                return Outcome::Packet;
+            }
+            self.turn = if self.turn + 1 < self.origins.len() { self.turn + 1 } else { 0 };
+        }
+        if looks >= GLANCES
+            && let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins
+        {
+            inlet.anticipate();
+        }
+        Outcome::Nothing
     }
 
     /// The packet that `receive` found, until it is released.
@@ -164,7 +207,6 @@ impl Incoming {
     }
 
     /// Gives a packet back.
-    #[inline]
     pub(crate) fn release(&mut self) {
         self.is_lent = false;
         let origin = &mut self.origins[self.taken.origin];
@@ -241,7 +283,6 @@ impl Incoming {
     }
 
     /// One look at everything, without waiting.
-    #[inline]
     fn look(&mut self) -> Result<Outcome> {
         if self.mailbox.is_full() {
             self.open_mail();

@@ -49,6 +49,8 @@ pub(super) struct Origin {
     /// The sequence number and sample that come next, once known.
     pub expected: Option<u64>,
     pub expected_sample: Option<u64>,
+    /// The sample that a packet starts with which does not say.
+    follows: u64,
     /// What a gap found now is due to, other than the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
@@ -70,6 +72,7 @@ impl Origin {
             streams: BTreeMap::new(),
             expected: None,
             expected_sample: None,
+            follows: 0,
             resuming: false,
             gap: None,
             joiner: Joiner::new(false),
@@ -163,14 +166,15 @@ impl Origin {
     pub(super) fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
-            let (header, payload) = match inlet.try_next()? {
+            let mut header: Header = bytemuck::Zeroable::zeroed();
+            let payload = match inlet.try_next()? {
                 Next::Empty => return Ok(false),
                 Next::Gone => {
                     self.die();
                     continue;
                 }
-                Next::Frame(frame) => match parse(frame) {
-                    Some((header, payload)) => (header, Lent::new(payload)),
+                Next::Frame(frame) => match header.split(frame, self.follows) {
+                    Some(payload) => Lent::new(payload),
                     None => return Err(Error::misbehaved(&self.name, wrong(frame))),
                 },
             };
@@ -216,6 +220,7 @@ impl Origin {
     pub(super) fn obey(&mut self, header: &Header, text: &[u8]) -> Result<()> {
         if header.kind == Kind::Stream as u8 {
             self.begin(header);
+            self.follows = header.sample_index;
             self.describe(header.stream, text)?;
             if let Some(inlet) = &mut self.inlet {
                 inlet.release();
@@ -252,8 +257,28 @@ impl Origin {
         }
     }
 
+    /// The next packet, if it is at hand and the one that is due.
+    #[inline(always)]
+    pub(super) fn take_at_hand(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
+        let Some(inlet) = &mut self.inlet else { return false };
+        let Some(frame) = inlet.at_hand() else { return false };
+        // Where it is to lie in the end: see `Header::write`.
+        let Some(payload) = taken.header.split(frame, self.follows) else { return false };
+        let header = &taken.header;
+        let is_due = header.kind == Kind::Data as u8
+            && !self.joiner.concerns(header)
+            && self.expected == Some(header.sequence)
+            && self.gap.is_none()
+            && !self.resuming;
+        if is_due {
+            taken.payload = Lent::new(payload);
+            taken.gap = None;
+            self.fill_in(sample_bytes, taken);
+        }
+        is_due
+    }
+
     /// The next packet, if there is one; deals with what is none.
-    #[inline]
     pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
@@ -269,19 +294,21 @@ impl Origin {
                     return Err(error);
                 }
             };
-            let (header, payload) = match parse(frame) {
-                Some((header, payload)) => (header, Lent::new(payload)),
+            // Where it is to lie in the end: see `Header::write`.
+            match taken.header.split(frame, self.follows) {
+                Some(payload) => taken.payload = Lent::new(payload),
                 None => {
                     let error = Error::misbehaved(&self.name, wrong(frame));
                     self.lose();
                     return Err(error);
                 }
-            };
-            if header.kind == Kind::Data as u8 && !self.joiner.concerns(&header) {
-                self.fill_in(header, payload, sample_bytes, taken);
-                return Ok(true);
             }
-            if self.take_special(header, payload, sample_bytes, taken)? {
+            let is_packet = taken.header.kind == Kind::Data as u8 && !self.joiner.concerns(&taken.header);
+            if is_packet || self.take_special(taken)? {
+                self.begin(&taken.header);
+                self.notice(&taken.header);
+                taken.gap = self.gap.take();
+                self.fill_in(sample_bytes, taken);
                 return Ok(true);
             }
         }
@@ -289,16 +316,10 @@ impl Origin {
 
     /// Deals with a frame that is not a packet by itself; true: with it, one is whole.
     #[cold]
-    fn take_special(
-        &mut self,
-        mut header: Header,
-        mut payload: Lent,
-        sample_bytes: Option<u32>,
-        taken: &mut Taken,
-    ) -> Result<bool> {
-        if self.joiner.concerns(&header) {
-            match self.join(&header, payload) {
-                Ok(Some(whole)) => (header, payload) = whole,
+    fn take_special(&mut self, taken: &mut Taken) -> Result<bool> {
+        if self.joiner.concerns(&taken.header) {
+            match self.join(&taken.header, taken.payload) {
+                Ok(Some(whole)) => (taken.header, taken.payload) = whole,
                 Ok(None) => return Ok(false),
                 Err(error) => {
                     self.lose();
@@ -306,39 +327,45 @@ impl Origin {
                 }
             }
         }
-        if header.kind == Kind::Data as u8 {
-            self.fill_in(header, payload, sample_bytes, taken);
+        if taken.header.kind == Kind::Data as u8 {
             return Ok(true);
         }
         // SAFETY: just lent, and nothing has been asked of the transport since.
-        let text = unsafe { payload.get::<u8>() }.to_vec();
-        self.obey(&header, &text).inspect_err(|_| self.lose())?;
+        let text = unsafe { taken.payload.get::<u8>() }.to_vec();
+        self.obey(&taken.header, &text).inspect_err(|_| self.lose())?;
         Ok(false)
     }
 
-    #[inline]
-    fn fill_in(&mut self, header: Header, payload: Lent, sample_bytes: Option<u32>, taken: &mut Taken) {
+    /// Completes what is to be said of a packet.
+    #[inline(always)]
+    fn fill_in(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) {
         fail_point!("receive");
-        if self.expected == Some(header.sequence) && self.gap.is_none() && !self.resuming {
-            taken.gap = None;
-        } else {
-            self.begin(&header);
-            self.notice(&header);
-            taken.gap = self.gap.take();
-        }
+        let Taken { header, payload, .. } = taken;
         let bytes = payload.bytes();
-        // No more than a packet's limit, which fits.
-        let samples = sample_bytes.map_or(1, |sample| bytes as u32 / sample);
+        let samples = match sample_bytes {
+            None => 1,
+            // A division takes longer than all the rest.
+            Some(1) => bytes as u64,
+            // No more than a packet's limit, which fits.
+            Some(sample) => u64::from(bytes as u32 / sample),
+        };
         self.expected = Some(header.sequence.wrapping_add(1));
-        self.expected_sample = Some(header.sample_index.wrapping_add(u64::from(samples)));
+        self.follows = header.sample_index.wrapping_add(samples);
+        self.expected_sample = Some(self.follows);
         self.terms.stats.packet(bytes);
         taken.taken_ns = 0;
         if header.sent_ns != 0 {
-            taken.taken_ns = now_ns();
-            let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
-            self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken.taken_ns), taken.taken_ns);
+            self.measure(taken);
         }
-        (taken.header, taken.payload) = (header, payload);
+    }
+
+    /// Notes the times of a packet that is measured.
+    #[cold]
+    fn measure(&mut self, taken: &mut Taken) {
+        taken.taken_ns = now_ns();
+        let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
+        let received = received.unwrap_or(taken.taken_ns);
+        self.terms.stats.arrival(taken.header.sent_ns, received, taken.taken_ns);
     }
 
     /// Compares a sequence number with the one expected and notes what is missing.
@@ -383,25 +410,21 @@ impl Origin {
     }
 }
 
-/// A frame as header and payload; `None`: something is [`wrong`] with it.
-#[inline]
-fn parse(frame: &[u8]) -> Option<(Header, &[u8])> {
-    let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
-    let header = Header::read(header)?;
-    let is_sound = payload.len() == header.length as usize && Kind::parse(header.kind).is_some();
-    is_sound.then_some((header, payload))
-}
-
-/// What is wrong with a frame that cannot be parsed.
+/// What is wrong with a frame that cannot be taken apart.
 #[cold]
 fn wrong(frame: &[u8]) -> String {
-    match Header::read(frame) {
-        None => "sent a frame without a header".into(),
-        Some(header) if Kind::parse(header.kind).is_none() => {
-            format!("sent a frame of unknown kind {}", header.kind)
-        }
-        Some(header) => {
-            format!("announced {} bytes and sent {}", header.length, frame.len() - HEADER_BYTES)
-        }
+    let core: Option<&[u8; Header::SHORT_BYTES]> = frame.first_chunk();
+    let Some([.., kind, flags]) = core.copied() else { return "sent a frame without a header".into() };
+    if Kind::parse(kind).is_none() {
+        return format!("sent a frame of unknown kind {kind}");
+    }
+    let is_short = flags == Header::SHORT;
+    if is_short && kind != Kind::Data as u8 {
+        return format!("sent a frame of kind {kind} with a short header");
+    }
+    let header_bytes = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
+    match (Header::read(&[frame, &[0; HEADER_BYTES]].concat()), frame.len().checked_sub(header_bytes)) {
+        (Some(header), Some(bytes)) => format!("announced {} bytes and sent {bytes}", header.length),
+        _ => "sent a frame without a header".into(),
     }
 }

@@ -8,6 +8,7 @@ use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Outlet, Stop, Wait};
 
+use super::LentMut;
 use super::LinkOptions;
 use super::sampler::{Sampler, Sampling};
 use super::splitter::{Piece, Splitter, pieces};
@@ -25,11 +26,23 @@ pub(crate) struct Stamp {
     pub intended_ns: u64,
 }
 
+impl Stamp {
+    /// Whether there is nothing to be said.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.sample_index.is_none() && self.time_ns == 0 && self.intended_ns == 0
+    }
+}
+
 pub(crate) struct Outgoing {
     port: String,
     outlets: Vec<Box<dyn Outlet>>,
     /// The largest payload that goes in one frame at every outlet.
     frame_payload_max: usize,
+    /// Whether headers may be short.
+    compact: bool,
+    /// Bytes before the payload of the packet being written.
+    before: usize,
     sequence: u64,
     sample_index: u64,
     stream: u16,
@@ -61,6 +74,8 @@ impl Outgoing {
             port,
             outlets,
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
+            compact: false,
+            before: HEADER_BYTES,
             sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
@@ -94,13 +109,12 @@ impl Outgoing {
 
     /// Takes in who is waiting at the door; for those who must be counted before a first packet is sent.
     pub(crate) fn admit(&mut self) {
-        let mut arrived = false;
         for outlet in &mut self.outlets {
-            arrived |= outlet.admit();
+            if outlet.admit() {
+                self.described = false;
+            }
         }
-        if arrived {
-            self.described = false;
-        }
+        self.compact = matches!(&*self.outlets, [only] if only.loses_nothing());
     }
 
     /// The largest payload that goes in one frame, in bytes.
@@ -134,8 +148,31 @@ impl Outgoing {
         Arc::ptr_eq(&self.info, info)
     }
 
-    /// Makes room for a payload of that many bytes and gives the place to write it.
-    pub(crate) fn reserve(&mut self, payload: usize, wait: Wait) -> Result<&mut [u8]> {
+    /// Makes room for a payload of that many bytes and gives the place to write it, which is there until the packet is
+    /// sent or cancelled.
+    pub(crate) fn reserve(&mut self, payload: usize, wait: Wait) -> Result<LentMut> {
+        self.before = HEADER_BYTES;
+        let is_easy = self.described
+            && !self.is_due()
+            && !self.splitter.holds()
+            && !self.stop.is_stopped()
+            && payload <= self.frame_payload_max;
+        // Room for all that may yet be said of it.
+        if is_easy
+            && let [only] = &mut *self.outlets
+            && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
+        {
+            if self.compact && payload <= Header::SHORT_PAYLOAD_MAX {
+                self.before = Header::SHORT_BYTES;
+            }
+            return Ok(LentMut::new(&mut frame[self.before..][..payload]));
+        }
+        self.reserve_slowly(payload, wait)
+    }
+
+    /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
+    #[cold]
+    fn reserve_slowly(&mut self, payload: usize, wait: Wait) -> Result<LentMut> {
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
@@ -143,47 +180,72 @@ impl Outgoing {
         if self.stop.is_stopped() {
             return Err(Error::Stopped);
         }
-        let max = self.frame_payload_max();
-        if payload > max {
-            return self.reserve_large(payload, max, wait);
+        if payload > self.frame_payload_max {
+            return self.reserve_large(payload, self.frame_payload_max, wait);
         }
         // A loan may have been forgotten, which gives nothing back.
         self.splitter.set_holds(false);
-        self.prepare(max, wait)?;
+        self.prepare(wait)?;
         let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
-        Ok(&mut frame[HEADER_BYTES..][..payload])
+        Ok(LentMut::new(&mut frame[HEADER_BYTES..][..payload]))
     }
 
     /// A place for a packet that goes in pieces. It is nobody's but the port's own: all waiting comes with `send`.
-    #[cold]
-    fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<&mut [u8]> {
+    fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<LentMut> {
         // Without waiting, all receivers get a packet or none; nobody knows this of several frames in advance.
         let bytes_max = if matches!(wait, Wait::Never) { max } else { LinkOptions::PACKET_MAX };
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
-        Ok(self.splitter.place(payload))
+        Ok(LentMut::new(self.splitter.place(payload)))
     }
 
     /// What comes before every packet: newcomers, and the description of its stream.
-    fn prepare(&mut self, max: usize, wait: Wait) -> Result<()> {
+    fn prepare(&mut self, wait: Wait) -> Result<()> {
         self.admit();
-        let due = self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > max / 2;
-        let repeat = due && self.outlets.iter().any(|o| o.is_lossy());
-        if !self.described || repeat {
+        if !self.described || self.is_due() && self.outlets.iter().any(|outlet| outlet.is_lossy()) {
             self.describe(wait)?;
+        } else if self.undescribed > self.frame_payload_max / 2 {
+            // Nobody needs it again.
+            self.undescribed = 0;
         }
         Ok(())
     }
 
+    /// Whether it is time to describe the stream again, if anybody may have missed it.
+    #[inline]
+    fn is_due(&self) -> bool {
+        self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > self.frame_payload_max / 2
+    }
+
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
+        let is_short = self.before == Header::SHORT_BYTES;
+        if is_short && stamp.is_empty() && !self.sampler.is_due() {
+            self.sampler.skip();
+            let only = &mut self.outlets[0];
+            Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
+            only.publish(Header::SHORT_BYTES + payload, wait)?;
+            self.sent(self.sample_index, payload, samples);
+            return Ok(());
+        }
         if self.splitter.holds() {
             return self.send_large(payload, samples, stamp, wait);
         }
+        if is_short {
+            // There is something to be said after all.
+            let place = self.outlets[0].reserved();
+            place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
+        }
         let header = self.header(payload, stamp);
-        self.put(&header, payload, wait)?;
-        self.sent(&header, payload, samples);
+        match &mut *self.outlets {
+            [only] => {
+                header.write(only.reserved());
+                only.publish(HEADER_BYTES + payload, wait)?;
+            }
+            _ => self.put(&header, payload, wait)?,
+        }
+        self.sent(header.sample_index, payload, samples);
         Ok(())
     }
 
@@ -192,18 +254,17 @@ impl Outgoing {
     #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
         self.splitter.set_holds(false);
-        let max = self.frame_payload_max();
-        self.prepare(max, wait)?;
+        self.prepare(wait)?;
         let header = self.header(payload, stamp);
-        for piece in pieces(payload, max) {
+        for piece in pieces(payload, self.frame_payload_max) {
             if let Err(error) = self.put_piece(&header, piece, wait) {
                 if piece.offset > 0 {
-                    self.sent(&header, payload, samples);
+                    self.sent(header.sample_index, payload, samples);
                 }
                 return Err(error);
             }
         }
-        self.sent(&header, payload, samples);
+        self.sent(header.sample_index, payload, samples);
         Ok(())
     }
 
@@ -218,6 +279,7 @@ impl Outgoing {
     }
 
     /// That of the next packet.
+    #[inline]
     fn header(&mut self, payload: usize, stamp: Stamp) -> Header {
         Header {
             sequence: self.sequence,
@@ -232,10 +294,11 @@ impl Outgoing {
         }
     }
 
-    fn sent(&mut self, header: &Header, payload: usize, samples: u64) {
+    #[inline]
+    fn sent(&mut self, sample_index: u64, payload: usize, samples: u64) {
         self.sequence += 1;
         self.undescribed = self.undescribed.saturating_add(payload);
-        self.sample_index = header.sample_index + samples;
+        self.sample_index = sample_index + samples;
     }
 
     /// Whether the packet being written will go in pieces, so that the transports know nothing of it yet.
@@ -257,6 +320,8 @@ impl Outgoing {
         if !self.described {
             self.describe(wait)?;
         }
+        // From now on, nothing is easy.
+        self.described = false;
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
         let header = self.bare(Kind::End, 0);
         fail_point!("end");
@@ -296,7 +361,6 @@ impl Outgoing {
     }
 
     /// Publishes what the first outlet holds at every outlet: all of them or, when one is full, none.
-    #[inline]
     fn put(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };

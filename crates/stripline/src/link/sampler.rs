@@ -45,15 +45,38 @@ impl Sampler {
         Self { sampling, countdown: 1, stride: 1, since_last: 0, last_ns: start, random: start | 1 }
     }
 
+    /// Whether the next stamp may be one.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.countdown == 1
+    }
+
+    /// Passes one that is not due.
+    #[inline]
+    pub(crate) fn skip(&mut self) {
+        self.countdown -= 1;
+    }
+
     /// The stamp for this packet: monotonic nanoseconds, or 0 when it is not measured.
+    #[inline]
     pub(crate) fn stamp(&mut self) -> u64 {
+        self.countdown -= 1;
+        if self.countdown > 0 { 0 } else { self.stamp_now() }
+    }
+
+    /// The countdown is over.
+    #[cold]
+    fn stamp_now(&mut self) -> u64 {
         match self.sampling {
-            Sampling::Off => 0,
-            Sampling::All => now_ns(),
-            Sampling::Auto => {
-                self.countdown -= 1;
-                if self.countdown > 0 { 0 } else { self.measure(now_ns()) }
+            Sampling::Off => {
+                self.countdown = u32::MAX;
+                0
             }
+            Sampling::All => {
+                self.countdown = 1;
+                now_ns()
+            }
+            Sampling::Auto => self.measure(now_ns()),
         }
     }
 

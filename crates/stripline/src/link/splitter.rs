@@ -115,7 +115,9 @@ mod tests {
         }
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
         let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
-        outgoing.reserve(sent.len(), Wait::FOREVER).unwrap().copy_from_slice(&sent);
+        let place = outgoing.reserve(sent.len(), Wait::FOREVER).unwrap();
+        // SAFETY: just lent, and nothing has been asked of the port since.
+        unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
         outgoing.send(sent.len(), sent.len() as u64, Stamp::default(), Wait::FOREVER).unwrap();
         for mut inlet in inlets {
             let (mut joiner, mut frames) = (Joiner::new(false), 0);

@@ -44,6 +44,7 @@ impl Default for ConnectionStats {
 }
 
 impl ConnectionStats {
+    #[inline]
     pub(crate) fn packet(&self, bytes: usize) {
         bump(&self.packets, 1);
         bump(&self.bytes, bytes as u64);

@@ -169,6 +169,7 @@ impl<T: Sample> Publisher<T> {
     /// # Errors
     /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component is asked to stop; what the
     /// transport reports.
+    #[inline(always)]
     pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_within(samples, Wait::FOREVER)
     }
@@ -179,6 +180,7 @@ impl<T: Sample> Publisher<T> {
     /// [`Error::Full`] when a receiver that blocks has no room; [`Error::TooLarge`] above
     /// [`Publisher::in_place_samples_max`], because nobody can say in advance whether several pieces would find
     /// room; otherwise as [`Publisher::loan`].
+    #[inline(always)]
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_within(samples, Wait::Never)
     }
@@ -188,6 +190,7 @@ impl<T: Sample> Publisher<T> {
     ///
     /// # Errors
     /// As [`Publisher::loan`].
+    #[inline(always)]
     pub fn send(&mut self, samples: &[T]) -> Result<()> {
         let mut loan = self.loan(samples.len())?;
         loan.copy_from_slice(samples);
@@ -241,15 +244,17 @@ impl<T: Sample> Publisher<T> {
         }
     }
 
+    #[inline(always)]
     fn loan_within(&mut self, samples: usize, wait: Wait) -> Result<Loan<'_, T>> {
-        let bytes = samples
-            .checked_mul(size_of::<T>())
-            .ok_or(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX })?;
+        let Some(bytes) = samples.checked_mul(size_of::<T>()) else {
+            return Err(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX });
+        };
         let link = self.link();
-        let place = LentMut::new::<T>(link.reserve(bytes, wait)?);
+        let place = link.reserve(bytes, wait)?.of::<T>();
         Ok(Loan { link, place, samples, stamp: Stamp::default(), wait, sent: false, of: PhantomData })
     }
 
+    #[inline]
     fn link(&mut self) -> &mut Outgoing {
         // Only `finish` and `drop` take it, and both consume the publisher.
         self.outgoing.as_mut().unwrap_or_else(|| unreachable!("a publisher has its link until it is dropped"))
@@ -344,6 +349,7 @@ impl<T: Sample> Loan<'_, T> {
     /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. When a packet in pieces fails after the first of
     /// them, its number is used up: receivers drop what they have of it and report it as lost
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with what comes next.
+    #[inline(always)]
     pub fn send(mut self) -> Result<()> {
         self.sent = true;
         self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
@@ -379,7 +385,9 @@ impl<T: Sample> Loan<'_, T> {
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             self.link.cancel();
             self.link.set_stream(packet.stream());
-            self.link.reserve(bytes, self.wait)?.copy_from_slice(&payload);
+            let place = self.link.reserve(bytes, self.wait)?;
+            // SAFETY: just lent, and nothing has been asked of the link since.
+            unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
         self.send()
     }

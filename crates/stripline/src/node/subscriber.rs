@@ -91,6 +91,7 @@ impl<T: Sample> Subscriber<T> {
     /// # Errors
     /// [`Error::Stopped`] when the component is asked to stop; [`Error::Ejected`]; [`Error::PeerMisbehaved`], and
     /// then the other connections go on.
+    #[inline(always)]
     pub fn receive(&mut self) -> Result<Option<Packet<'_, T>>> {
         match self.receive_within(Wait::FOREVER)? {
             Received::Packet(packet) => Ok(Some(packet)),
@@ -102,6 +103,7 @@ impl<T: Sample> Subscriber<T> {
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
+    #[inline(always)]
     pub fn try_receive(&mut self) -> Result<Received<Packet<'_, T>>> {
         self.receive_within(Wait::Never)
     }
@@ -164,7 +166,7 @@ impl<T: Sample> Subscriber<T> {
         Windowed::new(self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
         Ok(match self.take(wait)? {
             Received::Empty => Received::Empty,
@@ -176,7 +178,7 @@ impl<T: Sample> Subscriber<T> {
     }
 
     /// The payload of the next packet, to be given back by `incoming`. Size and alignment suit `T`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Lent>> {
         match self.incoming.receive(wait)? {
             Outcome::Nothing => Ok(Received::Empty),

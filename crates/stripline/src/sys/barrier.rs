@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use stripline_ring::Fence;
 
+use crate::link::WaitStrategy;
+
 /// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, from `linux/membarrier.h`.
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 /// `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
@@ -16,11 +18,17 @@ pub(crate) fn is_supported() -> bool {
     *SUPPORTED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED))
 }
 
-/// The barrier of one who goes to sleep: a full one here and, where there is such a thing, on every processor that
-/// runs a process that takes part.
-pub(crate) fn on_all_processors() {
+/// Whether one who waits like this runs it. Who sleeps at every turn does not: its barriers, which interrupt the
+/// other processors, would cost more than the fences that they save.
+pub(crate) fn is_run_by(wait: WaitStrategy) -> bool {
+    wait != WaitStrategy::Block && is_supported()
+}
+
+/// The barrier of one who goes to sleep: a full one here and, if it is one who `runs_it`, on every processor that runs
+/// a process that takes part.
+pub(crate) fn before_sleep(runs_it: bool) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-    if is_supported() {
+    if runs_it {
         // It cannot fail where it has worked before; if it did, the peer would be woken late, by the next packet.
         membarrier(GLOBAL_EXPEDITED);
     }
@@ -44,6 +52,7 @@ mod tests {
     fn without_the_peer_the_fence_stays() {
         assert_eq!(fence(false), Fence::Full);
         assert_eq!(fence(true) == Fence::Compiler, is_supported());
-        on_all_processors();
+        before_sleep(is_supported());
+        assert!(!is_run_by(WaitStrategy::Block));
     }
 }

@@ -55,7 +55,7 @@ impl Hello {
             payload: request.payload.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth,
-            barriers: barrier::is_supported(),
+            barriers: barrier::is_run_by(request.options.wait),
         }
     }
 

@@ -69,7 +69,7 @@ impl Transport for Inproc {
         };
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
-        let inlet = RingInlet::new(pages, bells, tie, hello.barriers, request)?;
+        let inlet = RingInlet::new(pages, bells, tie, door.lobby.barriers, request)?;
         door.lobby.enter(arrival, || Ok::<(), Error>(()))?;
         pump::for_policy(Box::new(inlet), request)
     }

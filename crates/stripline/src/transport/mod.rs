@@ -319,11 +319,22 @@ pub(crate) trait Outlet: Send {
     /// Whether a receiver's policy drops packets, so that it may have lost what was said once.
     fn is_lossy(&self) -> bool;
 
+    /// Whether no receiver can miss a frame, however slow it is and whatever happens to others.
+    fn loses_nothing(&self) -> bool {
+        false
+    }
+
     /// Takes in receivers that came or went; true when some came. Cheap when nothing changed.
     fn admit(&mut self) -> bool;
 
     /// Makes room for a frame of up to `bytes` at every receiver that blocks, and gives the place to write it.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
+
+    /// As [`Outlet::reserve`] where nobody is to be taken in, looked at or waited for. `None` says nothing, and holds
+    /// nothing.
+    fn reserve_at_hand(&mut self, _bytes: usize) -> Option<&mut [u8]> {
+        None
+    }
 
     /// The place reserved last.
     fn reserved(&mut self) -> &mut [u8];
@@ -342,6 +353,15 @@ pub(crate) trait Outlet: Send {
 pub(crate) trait Inlet: Send {
     /// The next frame, again and again until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
+
+    /// As [`Inlet::try_next`] where there is a frame and nothing else to be said. `None` says nothing.
+    fn at_hand(&mut self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Called between two looks of one who has looked in vain for a while, and goes on: the place to have at hand what
+    /// will be needed.
+    fn anticipate(&mut self) {}
 
     /// Done with the frame returned last.
     fn release(&mut self);

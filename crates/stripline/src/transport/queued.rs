@@ -2,6 +2,7 @@
 //! empties it.
 
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -129,7 +130,6 @@ impl Outlet for Queued {
     }
 
     fn admit(&mut self) -> bool {
-        // The thread describes the streams to newcomers itself.
         false
     }
 
@@ -243,7 +243,9 @@ fn send(
         && let Some(description) = described
     {
         // As if it had been sent just now: sequence and sample index of the frame that follows.
-        description[..16].copy_from_slice(&frame[..16]);
+        for place in [offset_of!(Header, sequence), offset_of!(Header, sample_index)] {
+            description[place..][..8].copy_from_slice(&frame[place..][..8]);
+        }
         put(outlet, description)?;
     }
     put(outlet, frame)

@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
-use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::sys::socket::{self, Listener, Socket};
@@ -98,7 +97,7 @@ impl Greeter for ShmGreeter {
         let welcome = Welcome {
             page: self.lobby.memory.page() as u32,
             locked: self.lobby.locked,
-            barriers: barrier::is_supported(),
+            barriers: self.lobby.barriers,
             ..Welcome::new(self.keys[1], None, self.lobby.capacity as u32)
         };
         let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];

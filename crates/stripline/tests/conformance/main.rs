@@ -38,6 +38,7 @@ macro_rules! rules_of {
                 an_unsent_loan_takes_no_number,
                 stamps_travel,
                 stream_metadata_comes_with_its_packet,
+                whatever_is_said_of_small_packets_arrives,
                 a_late_joiner_gets_the_current_stream,
                 a_joiner_gets_the_stream_while_the_sender_is_blocked,
                 forwarded_packets_keep_stream_and_stamps,

@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
-use stripline::node::Publisher;
+use stripline::node::{Publisher, Subscriber};
 use stripline::{Error, Received, Sample, StreamInfo};
 
 use crate::support::{
@@ -178,6 +178,58 @@ pub fn stream_metadata_comes_with_its_packet(transport: &'static str) {
         assert_eq!(**packet.stream(), info(i).keyword("antenna", "north"));
         // Every stream counts its own samples.
         assert_eq!((packet.sequence(), packet.sample_index()), (i, i % 3 * 5));
+    }
+}
+
+/// On a ring, small packets of which nothing is to be said have a shorter header: which they are must not show.
+pub fn whatever_is_said_of_small_packets_arrives(transport: &'static str) {
+    const PACKETS: u64 = 2000;
+    for sampling in ["off", "auto", "all"] {
+        let node = node(transport, &format!("depth = 8\nsampling = \"{sampling}\""));
+        let (mut publisher, mut subscriber) = pair::<u8>(&node, "small");
+        let mut late: Option<Subscriber<u8>> = None;
+        let (mut dice, mut next, mut stream) = (Dice::new(7), 0, 0);
+        for sequence in 0..PACKETS {
+            if dice.below(50) == 0 {
+                // Another name begins at 0 again.
+                (stream, next) = (stream + 1, 0);
+                publisher.set_stream(StreamInfo::new(&stream.to_string()));
+            }
+            if sequence == PACKETS / 2 {
+                late = Some(node.subscriber("small").unwrap());
+                await_receivers(&mut publisher, 2);
+            }
+            let length = dice.below(70);
+            let mut loan = publisher.loan(length + dice.below(3)).unwrap();
+            loan.truncate(length);
+            loan.fill(sequence as u8);
+            let (mut time, mut intended) = (0, None);
+            if dice.below(5) == 0 {
+                next = dice.below(1_000_000) as u64;
+                loan = loan.at_sample(next);
+            }
+            if dice.below(5) == 0 {
+                time = sequence as i64;
+                loan = loan.at_time_ns(time);
+            }
+            if dice.below(5) == 0 {
+                intended = Some(sequence + 1);
+                loan = loan.intended_ns(sequence + 1);
+            }
+            loan.send().unwrap();
+            for subscriber in [Some(&mut subscriber), late.as_mut()].into_iter().flatten() {
+                let Received::Packet(packet) = subscriber.receive_timeout(DEADLINE).unwrap() else {
+                    panic!("nothing")
+                };
+                assert_eq!(*packet, vec![sequence as u8; length]);
+                assert_eq!((packet.sequence(), packet.sample_index(), packet.gap()), (sequence, next, None));
+                assert_eq!((packet.time_ns(), packet.intended_ns()), (time, intended));
+                assert_eq!(packet.stream().id, if stream == 0 { "small".into() } else { stream.to_string() });
+                assert!(sampling != "all" || packet.sent_ns().is_some());
+                assert!(sampling != "off" || packet.sent_ns().is_none());
+            }
+            next += length as u64;
+        }
     }
 }
 

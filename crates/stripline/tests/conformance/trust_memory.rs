@@ -329,13 +329,17 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
     let mut scene = Scene::set(transport).unwrap();
     // Words of the first frame: commit word, length and count, then the packet's header.
     let first = PAGE / 8;
-    let lies: [(&[(usize, u64)], &str); 6] = [
+    let short = 4 << 56;
+    let lies: [(&[(usize, u64)], &str); 9] = [
         (&[(1, 5), (0, 0x1001)], "the commit word at position 0 is 0x1001"),
         (&[(1, u64::from(u32::MAX)), (0, 1)], "claims 4294967295 bytes"),
         (&[(1, 7 << 32 | 48), (0, 1)], "is number 7, not 0"),
         (&[(1, 5), (0, 1)], "without a header"),
-        (&[(1, 48), (7, 9 << 48), (0, 1)], "kind 9"),
-        (&[(1, 48), (7, 1 << 48 | 8), (0, 1)], "announced 8 bytes and sent 0"),
+        (&[(1, 48), (3, 9 << 48), (0, 1)], "kind 9"),
+        (&[(1, 48), (3, 1 << 48 | 8), (0, 1)], "announced 8 bytes and sent 0"),
+        (&[(1, 16), (3, short | 1 << 48 | 8), (0, 1)], "announced 8 bytes and sent 0"),
+        (&[(1, 16), (3, short | 3 << 48), (0, 1)], "kind 3 with a short header"),
+        (&[(1, 16), (3, 1 << 48), (0, 1)], "without a header"),
     ];
     let noise = (0..20).map(|_| (&[][..], ""));
     for (number, (words, deed)) in lies.into_iter().chain(noise).enumerate() {

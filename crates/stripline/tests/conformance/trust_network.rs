@@ -255,8 +255,8 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
     let Some(mut scene) = Scene::set(transport) else { return };
     let frame = |length: u32, kind: u8, payload: &[u8]| {
         let mut bytes = vec![0; 48];
-        bytes[40..44].copy_from_slice(&length.to_le_bytes());
-        bytes[46] = kind;
+        bytes[8..12].copy_from_slice(&length.to_le_bytes());
+        bytes[14] = kind;
         bytes.extend_from_slice(payload);
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         bytes
@@ -264,14 +264,16 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
     let flagged = |sequence: u64, offset: u64, flags: u8, length: usize| {
         let mut bytes = frame(length as u32, 1, &vec![0; length]);
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
-        bytes[8..16].copy_from_slice(&offset.to_le_bytes());
-        bytes[47] = flags;
+        bytes[16..24].copy_from_slice(&offset.to_le_bytes());
+        bytes[15] = flags;
         bytes
     };
     let (begin, go_on, end) = (1, 3, 2);
     let in_pieces = |second: Vec<u8>| [flagged(5, 0, begin, 8), second].concat();
     let lies = [
-        (flagged(0, 0, 4, 8), "unknown flags 0x04"),
+        (flagged(0, 0, 8, 8), "unknown flags 0x08"),
+        // A short header, which has no place on a socket.
+        (flagged(0, 0, 4, 8), "announced 8 bytes and sent 40"),
         (flagged(0, 0, end, 8), "without its beginning"),
         (flagged(0, 0, begin, 0), "empty piece"),
         (in_pieces(flagged(5, 16, go_on, 8)), "at byte 16, of which 8 had come"),

@@ -22,10 +22,14 @@ pub(in crate::transport) struct RingInlet {
     tie: Tie,
     bells: Bells,
     connection: String,
+    /// Whether frames are used where they lie: neither of the next two.
+    borrows: bool,
     lossy: Option<Lossy>,
     /// What a sender of another user could change while it is looked at is copied out first.
     foreign: Option<CopiedFrame>,
     slept: bool,
+    /// Whether it runs a barrier on all processors before it sleeps.
+    barriers: bool,
     cursor: CursorPage,
     _sleepers: SleepersPage,
     _memory: Arc<RingMemory>,
@@ -98,9 +102,11 @@ impl RingInlet {
             tie,
             bells,
             connection: request.connection.clone(),
+            borrows: lossy.is_none() && foreign.is_none(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
             foreign,
             slept: false,
+            barriers: barrier::is_run_by(options.wait),
             cursor,
             _sleepers: sleepers,
             _memory: memory,
@@ -159,7 +165,6 @@ impl Drop for RingInlet {
 }
 
 impl Inlet for RingInlet {
-    #[inline]
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.look()? {
             return Ok(self.found());
@@ -171,24 +176,32 @@ impl Inlet for RingInlet {
         Ok(if self.look()? { self.found() } else { Next::Gone })
     }
 
+    fn at_hand(&mut self) -> Option<&[u8]> {
+        if self.borrows { self.reader.at_hand() } else { None }
+    }
+
+    fn anticipate(&mut self) {
+        self.reader.anticipate();
+    }
+
     fn release(&mut self) {
-        match &mut self.lossy {
-            None => {
-                if let Some(frame) = &mut self.foreign {
-                    frame.taken = false;
-                }
-                fail_point!("release");
-                if self.reader.release() {
-                    fail_point!("release-stored");
-                    self.bells.space.ring();
-                }
-            }
-            Some(lossy) => lossy.taken = false,
+        if let Some(lossy) = &mut self.lossy {
+            lossy.taken = false;
+            return;
+        }
+        if let Some(frame) = &mut self.foreign {
+            frame.taken = false;
+        }
+        fail_point!("release");
+        if self.reader.release() {
+            fail_point!("release-stored");
+            self.bells.space.ring();
         }
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        let sleep = !self.is_over() && self.reader.prepare_sleep_with(barrier::on_all_processors);
+        let barriers = self.barriers;
+        let sleep = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(barriers));
         self.slept = sleep;
         fail_point!("reader-sleep");
         sleep

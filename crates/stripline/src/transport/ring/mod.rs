@@ -160,6 +160,8 @@ pub(super) struct Lobby {
     pub memory: SharedMemory,
     /// Whether every side locks its mapping.
     pub locked: bool,
+    /// Whether the writer runs a barrier on all processors before it sleeps.
+    pub barriers: bool,
     /// Wakes the writer when it waits for space.
     pub space: Doorbell,
     tokens: AtomicU64,
@@ -185,11 +187,12 @@ pub(super) struct Ticket {
 }
 
 impl Lobby {
-    fn new(memory: SharedMemory, capacity: usize, locked: bool) -> Result<Self> {
+    fn new(memory: SharedMemory, capacity: usize, locked: bool, barriers: bool) -> Result<Self> {
         Ok(Self {
             capacity,
             memory,
             locked,
+            barriers,
             space: Doorbell::new()?,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),

@@ -79,7 +79,7 @@ impl RingOutlet {
         fail_point!("create-memory");
         shared.seal_read_only()?;
         fail_point!("create-sealed");
-        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked)?);
+        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked, barrier::is_run_by(request.wait))?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
@@ -175,7 +175,7 @@ impl RingOutlet {
         changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
     }
 
-    #[inline]
+    #[cold]
     fn wake_sleepers(&mut self) {
         let readers = &self.readers;
         self.writer.for_each_sleeper(|id| {
@@ -243,10 +243,11 @@ impl RingOutlet {
         false
     }
 
-    /// Makes room; on return `writer` holds a reservation.
+    /// Makes room, and gives it.
     #[cold]
-    fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<()> {
+    fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         let mut waiting = false;
+        let barriers = self.lobby.barriers;
         let outcome = loop {
             // Relaxed: the lock orders the rest.
             if waiting || self.lobby.changed.load(Ordering::Relaxed) {
@@ -272,12 +273,12 @@ impl RingOutlet {
                         self.spinner.slept();
                         waiting = true;
                         // Announce first, look once more, then sleep: a release in between rings the bell.
-                        self.writer.wait_for_space_begin_with(barrier::on_all_processors);
+                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(barriers));
                         fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
-                        self.writer.wait_for_space_begin_with(barrier::on_all_processors);
+                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(barriers));
                     }
                 }
                 Err(error) => break Err(Error::failed(error)),
@@ -288,7 +289,7 @@ impl RingOutlet {
         } else {
             self.spinner.found();
         }
-        outcome
+        outcome.map(|()| self.writer.reserved())
     }
 }
 
@@ -309,8 +310,12 @@ impl Outlet for RingOutlet {
         self.readers.iter().any(|reader| reader.lossy)
     }
 
+    fn loses_nothing(&self) -> bool {
+        !self.is_lossy()
+    }
+
     fn admit(&mut self) -> bool {
-        // Relaxed first: a plain load on the hot path. Acquire only orders what the lock orders anyway.
+        // Relaxed: the lock below orders the rest.
         if !self.lobby.changed.load(Ordering::Relaxed) {
             return false;
         }
@@ -352,13 +357,15 @@ impl Outlet for RingOutlet {
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
-        // The first try is the hot path: no flag raised, nobody told.
-        match self.writer.try_reserve(bytes).map(|_| ()) {
-            Ok(()) => {}
-            Err(_) => self.make_room(bytes, wait)?,
-        }
         fail_point!("loan");
-        Ok(self.writer.reserved())
+        self.make_room(bytes, wait)
+    }
+
+    fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        fail_point!("loan");
+        // Relaxed: the lock that `admit` takes orders the rest.
+        let is_at_hand = !self.lobby.changed.load(Ordering::Relaxed) && self.writer.reserve_at_hand(bytes);
+        is_at_hand.then(|| self.writer.reserved())
     }
 
     fn reserved(&mut self) -> &mut [u8] {
@@ -373,7 +380,9 @@ impl Outlet for RingOutlet {
         self.newest = Some(self.writer.position());
         self.writer.publish(bytes);
         fail_point!("publish-committed");
-        self.wake_sleepers();
+        if self.writer.may_have_sleepers() {
+            self.wake_sleepers();
+        }
         fail_point!("publish-woken");
         Ok(())
     }

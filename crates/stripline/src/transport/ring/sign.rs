@@ -112,8 +112,8 @@ impl Sign {
             unsafe { self.memory.data().add(line + RING_HEADER + at).cast::<AtomicU64>().as_ref() }
                 .load(Ordering::Relaxed)
         };
-        // The last word of the header: length u32, stream u16, kind u8, flags u8.
-        (word(0), word(HEADER_BYTES - 8).to_ne_bytes()[6])
+        // The second word of the header: length u32, stream u16, kind u8, flags u8.
+        (word(0), word(8).to_ne_bytes()[6])
     }
 
     fn reader(&self, guest: &Guest, packets: Option<u64>) -> Option<(Reader, Option<Lag>)> {

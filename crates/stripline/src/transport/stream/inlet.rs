@@ -179,7 +179,7 @@ mod tests {
     fn an_oversized_length_is_refused_by_name() {
         let (mut ours, mut inlet) = inlet();
         let mut bytes = frame(0, &[]);
-        bytes[40..44].copy_from_slice(&u32::MAX.to_le_bytes());
+        bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
         ours.write_all(&bytes).unwrap();
         let error = inlet.try_next().unwrap_err().to_string();
         assert!(error.contains("4294967295"), "{error}");
