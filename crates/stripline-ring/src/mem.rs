@@ -118,7 +118,7 @@ mod real {
         /// Asks for the second line of the frame to be written at `position`, to write to it.
         #[inline]
         pub(crate) fn claim_second_line(&self, position: u64) {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             // SAFETY: a hint, which does nothing to memory, and nothing at all on processors that do not know it.
             unsafe {
                 std::arch::asm!(
@@ -127,7 +127,7 @@ mod real {
                     options(nostack, preserves_flags)
                 );
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(any(not(target_arch = "x86_64"), miri))]
             let _ = position;
         }
 
@@ -217,6 +217,10 @@ mod under_loom {
             let word = self.line(position).racy.load(Ordering::Relaxed);
             into.extend_from_slice(&word.to_ne_bytes()[..len.min(8)]);
         }
+
+        // Hints to processors mean nothing to loom.
+        pub(crate) fn fetch_second_line(&self, _position: u64) {}
+        pub(crate) fn claim_second_line(&self, _position: u64) {}
 
         /// Stores what the writer filled in where lossy readers find it.
         pub(crate) fn seal(&self, position: u64) {
