@@ -70,7 +70,7 @@ impl HeapRing {
     /// let (two, mut reader) = ring.attach_sharing(&mut writer, &sleepers, Mode::Lossy);
     /// assert!(reader.prepare_sleep());
     /// let mut asleep = Vec::new();
-    /// writer.for_each_sleeper(|id| asleep.push(id));
+    /// writer.for_each_sleeper(|sleeper| asleep.push(sleeper.reader));
     /// assert_eq!(asleep, [two]);
     /// ```
     pub fn attach_sharing(

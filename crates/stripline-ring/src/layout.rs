@@ -1,6 +1,6 @@
 //! What lies where in the shared memory, and the arithmetic of positions.
 
-use crate::mem::{AtomicU32, AtomicU64};
+use crate::mem::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// The most bytes that one frame can carry in a ring of `capacity` bytes: half the ring, less the frame's header and
 /// the one line beyond it that holds the next frame's commit word.
@@ -61,6 +61,11 @@ pub(crate) const BLOCKING: u32 = 1;
 /// `Cursor::mode`: the writer overtakes this reader.
 pub(crate) const LOSSY: u32 = 2;
 
+/// `Cursor::sleeping`: on whatever the layer above sleeps on.
+pub(crate) const ASLEEP: u32 = 1;
+/// `Cursor::sleeping`: on this word itself.
+pub(crate) const NAPPING: u32 = 2;
+
 /// The writer's page, at the head of the memory that only the writer can write. Zeroed memory is a valid `Control`;
 /// [`Writer::new`](crate::Writer::new) fills it in. Readers may map it read-only.
 ///
@@ -73,8 +78,17 @@ pub struct Control {
     pub(crate) progress: Apart<Progress>,
     /// 1 while the writer is asleep, or about to be, until readers release space.
     pub(crate) writer_waiting: Apart<AtomicU32>,
+    pub(crate) mood: Apart<Mood>,
+}
+
+/// What changes rarely, and readers look at when there is no frame.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Mood {
     /// 1 once nothing more will be published.
-    pub(crate) closed: Apart<AtomicU32>,
+    pub(crate) closed: AtomicU32,
+    /// 1 while the writer runs a full fence with every frame, so that who goes to sleep need not run one for it.
+    pub(crate) fenced: AtomicU32,
 }
 
 /// What a reader checks once, before anything else.
@@ -112,11 +126,39 @@ pub(crate) struct Progress {
 pub struct Cursor {
     /// Written by the reader with every frame, read by the writer about once per lap.
     pub(crate) released: Apart<Released>,
-    /// 1 while the reader is asleep or about to be. Read by the writer after every frame, hence not beside `released`.
+    /// [`ASLEEP`] or [`NAPPING`] while the reader is asleep or about to be. Read by the writer after every frame, hence
+    /// not beside `released`.
     pub(crate) sleeping: Apart<AtomicU32>,
     pub(crate) terms: Apart<Terms>,
     /// For a reader that shares none with others.
     pub(crate) sleepers: Sleepers,
+}
+
+impl Cursor {
+    /// The word on which a reader naps (see [`Reader::prepare_nap_with`](crate::Reader::prepare_nap_with)): it is
+    /// [`Cursor::NAPPING`] until somebody wakes the reader.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.sleeping.0
+    }
+
+    /// The value of [`Cursor::word`] while the reader naps.
+    pub const NAPPING: u32 = NAPPING;
+
+    /// Ends the reader's nap, if it naps; true: it has to be woken. To be called after whatever it is woken for has been
+    /// made known.
+    ///
+    /// ```
+    /// let cursor = stripline_ring::Cursor::default();
+    /// assert!(!cursor.end_nap());
+    /// ```
+    pub fn end_nap(&self) -> bool {
+        // Full, between what the caller made known and this look: a reader whose announcement is not seen here looks
+        // behind a fence of its own.
+        fence(Ordering::SeqCst);
+        // Relaxed first, and a swap: see the writer's look for sleepers.
+        self.sleeping.0.load(Ordering::Relaxed) == NAPPING
+            && self.sleeping.0.swap(0, Ordering::AcqRel) == NAPPING
+    }
 }
 
 /// Whether any of a group of readers may be asleep: what lets the writer pass by all of them with one look. Readers
@@ -182,7 +224,7 @@ const _: () = {
     // Two processes may be built apart: the layout is part of the protocol, and changes only with `VERSION`.
     assert!(offset_of!(Control, progress) == 128);
     assert!(offset_of!(Control, writer_waiting) == 256);
-    assert!(offset_of!(Control, closed) == 384);
+    assert!(offset_of!(Control, mood) == 384 && offset_of!(Mood, fenced) == 4);
     assert!(offset_of!(Cursor, sleeping) == 128);
     assert!(offset_of!(Cursor, terms) == 256);
     assert!(offset_of!(Cursor, sleepers) == 384);

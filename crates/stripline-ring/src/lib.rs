@@ -40,6 +40,7 @@
 //!                    128  head, count, newest, tail, tail_count, claim  written with every frame
 //!                    256  writer_waiting u32                            before and after a sleep
 //!                    384  closed u32                                    written once
+//!                    388  fenced u32                                    rarely
 //!
 //! written by one reader and the writer, one such page each
 //! Cursor               0  released: position u64, count u64             by the reader, with every frame
@@ -113,4 +114,4 @@ pub use layout::{
 pub use lossy::Copied;
 pub use reader::{Reader, ReaderMode};
 pub use snapshot::{CursorSnapshot, Snapshot};
-pub use writer::{Lag, Mode, ReaderId, Writer};
+pub use writer::{Lag, Mode, ReaderId, Sleeper, Writer};

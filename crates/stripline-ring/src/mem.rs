@@ -13,6 +13,18 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
+    /// Asks for the cache line of an address, to write to it: a hint, so that several are on their way at once.
+    #[inline]
+    pub(crate) fn claim<T>(address: *const T) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, which does nothing to memory, and nothing at all on processors that do not know it.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
+        }
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = address;
+    }
+
     /// The data area: `2 * capacity` bytes of which the second half is meant to alias the first.
     ///
     /// Headers are always reached through the first half; only frame bytes run on into the second. So the ring also
@@ -118,17 +130,8 @@ mod real {
         /// Asks for the second line of the frame to be written at `position`, to write to it.
         #[inline]
         pub(crate) fn claim_second_line(&self, position: u64) {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: a hint, which does nothing to memory, and nothing at all on processors that do not know it.
-            unsafe {
-                std::arch::asm!(
-                    "prefetchw [{}]",
-                    in(reg) self.line(position).add(LINE).as_ptr(),
-                    options(nostack, preserves_flags)
-                );
-            }
-            #[cfg(any(not(target_arch = "x86_64"), miri))]
-            let _ = position;
+            // SAFETY: within the data area, see `line`.
+            claim(unsafe { self.line(position).add(LINE) }.as_ptr());
         }
 
         #[inline]
@@ -218,7 +221,7 @@ mod under_loom {
             into.extend_from_slice(&word.to_ne_bytes()[..len.min(8)]);
         }
 
-        // Hints to processors mean nothing to loom.
+        // As `claim`.
         pub(crate) fn fetch_second_line(&self, _position: u64) {}
         pub(crate) fn claim_second_line(&self, _position: u64) {}
 
@@ -236,6 +239,9 @@ mod under_loom {
             unsafe { self.base.add(index).as_ref() }
         }
     }
+
+    /// A hint to processors means nothing to loom.
+    pub(crate) fn claim<T>(_: *const T) {}
 
     /// Orders nothing between threads.
     pub(crate) fn compiler_fence(_: Ordering) {}

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use crate::attached::own_sleepers;
 use crate::heap::{CursorHold, HeapSleepers, RingHold};
 use crate::layout::{
-    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
-    commit_word, frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
+    ASLEEP, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, NAPPING, POSITION_MAX, Sleepers,
+    VERSION, commit_word, frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{Data, Ordering, fence};
 use crate::{AttachError, Corruption, Fence, ReadError};
@@ -238,15 +238,42 @@ impl Reader {
 
     /// As [`Reader::prepare_sleep`], with the barrier that goes with the writer's [`Fence::Compiler`].
     pub fn prepare_sleep_with(&mut self, barrier: impl FnOnce()) -> bool {
+        self.announce_sleep(ASLEEP, barrier)
+    }
+
+    /// As [`Reader::prepare_sleep_with`], to sleep on the cursor's own [word](Cursor::word) until it changes: a futex.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// assert!(reader.prepare_nap_with(|| std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst)));
+    /// let mut naps = false;
+    /// writer.for_each_sleeper(|sleeper| naps = sleeper.naps);
+    /// assert!(naps);
+    /// ```
+    pub fn prepare_nap_with(&mut self, barrier: impl FnOnce()) -> bool {
+        self.announce_sleep(NAPPING, barrier)
+    }
+
+    fn announce_sleep(&mut self, how: u32, barrier: impl FnOnce()) -> bool {
         // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame (attaches, closes)
         // and, behind its own fence, loads this flag: one of the two sees the other.
         // A swap, as is every change of this flag, although stores would do: swaps form one chain, in which loom, too,
         // can tell what came last. It costs nothing beside a sleep.
-        self.cursor().sleeping.0.swap(1, Ordering::Relaxed);
+        self.cursor().sleeping.0.swap(how, Ordering::Relaxed);
         // Release: who sees the group's flag sees this reader's own.
         // SAFETY: valid as long as the reader lives, see `new` and `share_sleepers`, and atomic.
         unsafe { self.sleepers.as_ref() }.any.0.swap(1, Ordering::Release);
-        barrier();
+        // The writer raises `fenced` once every frame to come has a full fence between it and the look for sleepers, and
+        // takes it back with a full fence before the first frame that has none: so whoever finds it raised, behind a fence
+        // of its own, needs no barrier on the writer's side. Acquire: the frames published before it was raised are
+        // seen.
+        fence(Ordering::SeqCst);
+        if self.control().mood.0.fenced.load(Ordering::Acquire) == 0 {
+            barrier();
+        }
         let nothing = !self.is_something_there();
         if !nothing {
             self.cancel_sleep();
@@ -270,7 +297,7 @@ impl Reader {
     #[inline]
     pub fn is_closed(&self) -> bool {
         // Acquire: with it come all frames published before it.
-        self.control().closed.0.load(Ordering::Acquire) != 0
+        self.control().mood.0.closed.load(Ordering::Acquire) != 0
     }
 
     /// Where the next frame (or the one borrowed) starts; 0 until [`Reader::is_attached`] (or any try) has found the

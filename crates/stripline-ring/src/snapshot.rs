@@ -82,7 +82,7 @@ impl Control {
             capacity,
             // Relaxed: a moment that may be over in any case.
             writer_waiting: self.writer_waiting.0.load(Ordering::Relaxed) == 1,
-            closed: self.closed.0.load(Ordering::Relaxed) == 1,
+            closed: self.mood.0.closed.load(Ordering::Relaxed) == 1,
         })
     }
 }
@@ -96,7 +96,7 @@ impl Cursor {
         CursorSnapshot {
             attached,
             // Relaxed: a moment that may be over in any case.
-            sleeping: self.sleeping.0.load(Ordering::Relaxed) == 1,
+            sleeping: self.sleeping.0.load(Ordering::Relaxed) != 0,
             position,
             count: self.released.0.count.load(Ordering::Relaxed),
         }

@@ -7,11 +7,20 @@ use std::ptr::NonNull;
 use crate::attached::{Entry, Group, own_sleepers};
 use crate::heap::{CursorHold, RingHold};
 use crate::layout::{
-    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
-    commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
+    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, NAPPING, POSITION_MAX, Sleepers,
+    VERSION, commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
-use crate::mem::{Data, Ordering, fence};
+use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
 use crate::{Fence, Misdeed, ReserveError};
+
+/// Lines are claimed so many bytes ahead of where they will be written: the time that one takes to come.
+const AHEAD: u64 = 512;
+/// Sleeps that are no more than so many frames apart count as one after the other,
+const SOON: u64 = 8;
+/// and after so many of them readers are taken to sleep often,
+const OFTEN: u32 = 8;
+/// until this many frames have been published to readers that were awake.
+const AWAKE: u64 = 1024;
 
 /// The one who writes a ring.
 ///
@@ -52,14 +61,31 @@ pub struct Writer {
     lossy: usize,
     readers: Vec<Entry>,
     groups: Vec<Group>,
+    /// The word of the reader that was asleep last.
+    slept_on: Option<NonNull<AtomicU32>>,
     next_id: u64,
+    /// What the readers ask for at least.
     fence: Fence,
+    /// Whether a full one is run all the same, because readers sleep so often that their barriers cost more.
+    fenced: bool,
+    /// The count at which a sleeper was found last, and how many have been in close succession.
+    slept_at: u64,
+    sleeps: u32,
     _hold: Option<RingHold>,
 }
 
 /// One attached reader. Ids are never used twice by a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(u64);
+
+/// A reader to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleeper {
+    /// Which.
+    pub reader: ReaderId,
+    /// Whether it sleeps on its [word](crate::Cursor::word).
+    pub naps: bool,
+}
 
 /// How the writer treats a reader that is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +156,12 @@ impl Writer {
             lossy: 0,
             readers: Vec::new(),
             groups: Vec::new(),
+            slept_on: None,
             next_id: 0,
             fence: Fence::Full,
+            fenced: false,
+            slept_at: 0,
+            sleeps: 0,
             _hold: None,
         };
         // Relaxed: nobody looks before the magic is there, which the Release at the end puts behind all of this.
@@ -188,6 +218,7 @@ impl Writer {
             assert!(hold.is_last(), "a blocking reader of a `HeapRing` is dropped before it is detached");
         }
         let entry = self.readers.swap_remove(index);
+        self.slept_on = None;
         if entry.mode == Mode::Lossy {
             self.lossy -= 1;
         }
@@ -259,8 +290,16 @@ impl Writer {
             "{len} bytes published, {reserved:?} reserved"
         );
         let position = self.head;
-        let next = position + frame_stride(len) as u64;
+        let stride = frame_stride(len) as u64;
+        let next = position + stride;
         self.data.seal(position);
+        // What the look for sleepers is going to change if there are any: so that it comes while the frame goes.
+        if let [group] = &*self.groups {
+            claim(group.sleepers.as_ptr());
+        }
+        if let Some(word) = self.slept_on {
+            claim(word.as_ptr());
+        }
         // The next frame's commit word lies where an earlier lap, or the unused end of this reservation, may have
         // left bytes that look like one. Release keeps the clearing behind the caller's stores to the frame bytes:
         // near the end of the ring they go to the same memory through another address.
@@ -270,8 +309,18 @@ impl Writer {
         // Release: who sees the commit word sees the bytes, the header and the cleared word beyond.
         self.data.commit(position).store(commit_word(position), Ordering::Release);
         self.data.claim_second_line(next);
+        // And some frames ahead, as far as nobody may still be reading there, as many lines as a small frame takes.
+        if next + AHEAD <= self.space_until {
+            self.data.claim_second_line(next + AHEAD - 2 * LINE as u64);
+            if stride > LINE as u64 {
+                self.data.claim_second_line(next + AHEAD - LINE as u64);
+            }
+        }
         self.head = next;
         self.count += 1;
+        if self.fenced && self.count - self.slept_at > AWAKE {
+            self.leave_out_fences();
+        }
         let progress = &self.control().progress.0;
         // Release, after the commit word: who sees these finds the frames they speak of committed.
         progress.newest.store(position, Ordering::Release);
@@ -306,18 +355,18 @@ impl Writer {
     /// writer.try_reserve(1).unwrap()[0] = 7;
     /// writer.publish(1);
     /// let mut woken = Vec::new();
-    /// writer.for_each_sleeper(|reader| woken.push(reader));
+    /// writer.for_each_sleeper(|sleeper| woken.push(sleeper.reader));
     /// assert_eq!(woken, [id]);
     /// ```
     #[inline]
-    pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(ReaderId)) {
+    pub fn for_each_sleeper(&mut self, mut wake: impl FnMut(Sleeper)) {
         if !self.may_have_sleepers() {
             return;
         }
-        for group in &self.groups {
+        for index in 0..self.groups.len() {
             // Relaxed: the fence orders it.
-            if group.sleepers().any.0.load(Ordering::Relaxed) != 0 {
-                self.look_for_sleepers(group.sleepers, &mut wake);
+            if self.groups[index].sleepers().any.0.load(Ordering::Relaxed) != 0 {
+                self.look_for_sleepers(self.groups[index].sleepers, &mut wake);
             }
         }
     }
@@ -327,7 +376,7 @@ impl Writer {
     pub fn may_have_sleepers(&self) -> bool {
         // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and `any` and, behind
         // its own fence, loads the commit word: one of the two sees the other.
-        self.fence.run();
+        if self.fenced { Fence::Full } else { self.fence }.run();
         // Relaxed: the fence orders it.
         self.groups.iter().any(|group| group.sleepers().any.0.load(Ordering::Relaxed) != 0)
     }
@@ -424,7 +473,7 @@ impl Writer {
     /// Says that nothing more will come. Readers still get what has been published.
     pub fn close(&mut self) {
         // Release: who sees it sees every frame published before.
-        self.control().closed.0.store(1, Ordering::Release);
+        self.control().mood.0.closed.store(1, Ordering::Release);
     }
 
     pub(crate) fn control_pointer(&self) -> NonNull<Control> {
@@ -486,20 +535,50 @@ impl Writer {
 
     /// Wakes those of one group that sleep.
     #[cold]
-    fn look_for_sleepers(&self, group: NonNull<Sleepers>, wake: &mut impl FnMut(ReaderId)) {
+    fn look_for_sleepers(&mut self, group: NonNull<Sleepers>, wake: &mut impl FnMut(Sleeper)) {
         // SAFETY: valid as long as one of the group is attached, as `attach` demands, and atomic.
         let any = unsafe { &group.as_ref().any.0 };
         // First the group's flag down, then a look at each: who sets it again afterwards is found the next time. Acquire:
         // who set it had set its own flag before. (Release: the flags form one chain, see `prepare_sleep`.)
         any.swap(0, Ordering::AcqRel);
+        let mut found = false;
         for entry in self.readers.iter().filter(|entry| entry.sleepers == group) {
             let sleeping = &entry.cursor().sleeping.0;
             // Relaxed: ordered by the swap above. The swap (AcqRel) takes the flag down once, so that a sleeper is woken
             // once, and orders the wake-up behind what the reader did before it went to sleep.
-            if sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::AcqRel) == 1 {
-                wake(entry.id);
+            if sleeping.load(Ordering::Relaxed) != 0 {
+                self.slept_on = Some(NonNull::from(sleeping));
+                match sleeping.swap(0, Ordering::AcqRel) {
+                    0 => {}
+                    how => wake(Sleeper { reader: entry.id, naps: how == NAPPING }),
+                }
+                found = true;
             }
         }
+        if found {
+            self.note_sleep();
+        }
+    }
+
+    /// A reader was asleep.
+    fn note_sleep(&mut self) {
+        let is_soon = self.count - self.slept_at <= SOON;
+        self.sleeps = if is_soon { self.sleeps.saturating_add(1) } else { 0 };
+        self.slept_at = self.count;
+        if self.sleeps >= OFTEN && !self.fenced && self.fence == Fence::Compiler {
+            self.fenced = true;
+            // Release: who sees it sees all frames that had no fence.
+            self.control().mood.0.fenced.store(1, Ordering::Release);
+        }
+    }
+
+    /// Nobody has slept for long.
+    #[cold]
+    fn leave_out_fences(&mut self) {
+        (self.fenced, self.sleeps) = (false, 0);
+        self.control().mood.0.fenced.store(0, Ordering::Relaxed);
+        // Whoever still found it raised has announced its sleep before, and is seen behind this fence.
+        fence(Ordering::SeqCst);
     }
 
     fn control(&self) -> &Control {

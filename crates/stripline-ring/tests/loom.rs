@@ -229,8 +229,8 @@ fn sleeping_readers_that_share_a_word_are_both_woken() {
             })
             .collect();
         assert!(try_publish(&mut writer));
-        writer.for_each_sleeper(|id| {
-            let index = ids.iter().position(|known| *known == id).unwrap();
+        writer.for_each_sleeper(|sleeper| {
+            let index = ids.iter().position(|known| *known == sleeper.reader).unwrap();
             doorbells[index].notify();
         });
         for thread in threads {

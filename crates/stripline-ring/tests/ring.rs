@@ -184,7 +184,7 @@ fn sleepers_are_woken_once() {
     let (_, mut awake) = ring.attach(&mut writer, BLOCKING);
     let sleepers = |writer: &mut Writer| {
         let mut found = Vec::new();
-        writer.for_each_sleeper(|id| found.push(id));
+        writer.for_each_sleeper(|sleeper| found.push(sleeper.reader));
         found
     };
     assert!(sleepers(&mut writer).is_empty());

@@ -15,6 +15,9 @@ pub(crate) enum What {
     Ring,
     UnixSocket,
     TcpSocket,
+    /// The way back on the same socket: what a dialogue can use, and a stream of packets one way has not.
+    UnixDuplex,
+    TcpDuplex,
     PosixQueue,
     Stripline,
     Iceoryx2,
@@ -32,6 +35,8 @@ impl What {
             Self::Ring => "bare ring",
             Self::UnixSocket => "bare Unix socket",
             Self::TcpSocket => "bare TCP socket",
+            Self::UnixDuplex => "bare Unix, duplex",
+            Self::TcpDuplex => "bare TCP, duplex",
             Self::PosixQueue => "bare POSIX queue",
             Self::Stripline => "stripline",
             Self::Iceoryx2 => "iceoryx2",

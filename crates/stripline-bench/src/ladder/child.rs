@@ -89,7 +89,8 @@ fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     let (place, seconds) = (*place, *seconds);
     let needed = match case.what {
         What::Ring | What::PosixQueue => 2,
-        What::Atomics | What::Futex | What::UnixSocket | What::TcpSocket => 1,
+        What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => 2,
+        What::Atomics | What::Futex => 1,
         _ => 0,
     };
     if job.descriptors.len() != needed {
@@ -123,8 +124,8 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
         What::Futex => ends::bare::futex(case, place, seconds, borrow(0)),
         What::PosixQueue => ends::queue::run(case, place, seconds, [borrow(0), borrow(1)]),
         // SAFETY: inherited for this process, and used for nothing else.
-        What::UnixSocket | What::TcpSocket => unsafe {
-            ends::socket::run(case, place, seconds, job.descriptors[0])
+        What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => unsafe {
+            ends::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
         },
         What::Ring | What::Stripline | What::Iceoryx2 | What::Zeromq => Err("it is not built in".into()),
     }

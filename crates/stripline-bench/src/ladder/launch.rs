@@ -159,8 +159,8 @@ impl Drop for Family {
 enum Supplies {
     /// Each process has all of them.
     Shared(Vec<OwnedFd>),
-    /// Each process has its own.
-    Own(Vec<OwnedFd>),
+    /// Each process has its own: one to send to, one to receive from.
+    Own([[OwnedFd; 2]; 2]),
 }
 
 impl Supplies {
@@ -176,17 +176,16 @@ impl Supplies {
                 ends::queue::open(&format!("{name}-there"), case)?,
                 ends::queue::open(&format!("{name}-back"), case)?,
             ]),
-            What::UnixSocket => {
-                let (near, far) = UnixStream::pair().map_err(text)?;
-                Self::Own(vec![near.into(), far.into()])
+            What::UnixSocket | What::TcpSocket => {
+                let pair = if case.what == What::UnixSocket { unix_pair } else { tcp_pair };
+                let ([near, far], [back_near, back_far]) = (pair().map_err(text)?, pair().map_err(text)?);
+                Self::Own([[near, back_near], [back_far, far]])
             }
-            What::TcpSocket => {
-                let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
-                let near = TcpStream::connect(listener.local_addr().map_err(text)?).map_err(text)?;
-                let (far, _) = listener.accept().map_err(text)?;
-                near.set_nodelay(true).map_err(text)?;
-                far.set_nodelay(true).map_err(text)?;
-                Self::Own(vec![near.into(), far.into()])
+            What::UnixDuplex | What::TcpDuplex => {
+                let pair = if case.what == What::UnixDuplex { unix_pair } else { tcp_pair };
+                let [near, far] = pair().map_err(text)?;
+                let again = |end: &OwnedFd| end.try_clone().map_err(text);
+                Self::Own([[again(&near)?, near], [again(&far)?, far]])
             }
             _ => Self::Shared(Vec::new()),
         })
@@ -195,7 +194,21 @@ impl Supplies {
     fn of(&self, place: u32) -> Vec<RawFd> {
         match self {
             Self::Shared(all) => all.iter().map(AsRawFd::as_raw_fd).collect(),
-            Self::Own(all) => all.get(place as usize).map(AsRawFd::as_raw_fd).into_iter().collect(),
+            Self::Own(all) => all.get(place as usize).into_iter().flatten().map(AsRawFd::as_raw_fd).collect(),
         }
     }
+}
+
+fn unix_pair() -> std::io::Result<[OwnedFd; 2]> {
+    let (near, far) = UnixStream::pair()?;
+    Ok([near.into(), far.into()])
+}
+
+fn tcp_pair() -> std::io::Result<[OwnedFd; 2]> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let (far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    Ok([near.into(), far.into()])
 }

@@ -83,6 +83,11 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
                 add(what, &transport, wait);
             }
             add(What::Stripline, &transport, wait);
+            match &*transport {
+                "uds" => add(What::UnixDuplex, &transport, wait),
+                "tcp" => add(What::TcpDuplex, &transport, wait),
+                _ => {}
+            }
         }
         if size <= ends::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
             add(What::PosixQueue, "mqueue", wait);

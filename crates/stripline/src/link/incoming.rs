@@ -133,6 +133,17 @@ impl Incoming {
     #[inline(never)]
     fn receive_slowly(&mut self, wait: Wait) -> Result<Outcome> {
         let mut looks = 0u32;
+        // Where a look is a system call, one that waits says the same and more.
+        let is_costly = matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if !inlet.is_cheap());
+        if is_costly && !self.spinner.looks() && !matches!(wait, Wait::Never) && self.can_nap(wait) {
+            if wait.heeds_stop() && self.stop.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            self.nap(wait)?;
+            if self.take_at_hand() {
+                return Ok(Outcome::Packet);
+            }
+        }
         loop {
             // Before looking: a receiver whose senders keep up always finds something.
             if wait.heeds_stop() && self.stop.is_stopped() {
@@ -154,10 +165,13 @@ impl Incoming {
                 continue;
             }
             self.spinner.slept();
-            looks = 0;
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
+            if let found @ Outcome::Packet = self.glance(0) {
+                return Ok(found);
+            }
+            looks = 0;
         }
     }
 
@@ -310,6 +324,10 @@ impl Incoming {
                     origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
                 }
                 Delivery::Connected(name, inlet) => {
+                    if let Some(alarm) = inlet.alarm() {
+                        self.mailbox.alarms().add(&alarm);
+                        self.stop.alarms().add(&alarm);
+                    }
                     let origin = match self.predecessor(&name) {
                         Some(index) => &mut self.origins[index],
                         None => self.origin(name.clone()),
@@ -349,6 +367,9 @@ impl Incoming {
 
     /// Sleeps until something happens; false: the time is over.
     fn sleep(&mut self, wait: Wait) -> Result<bool> {
+        if self.can_nap(wait) {
+            return self.nap(wait);
+        }
         if !self.prepare_sleep() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
             return Ok(!wait.has_passed());
@@ -361,6 +382,25 @@ impl Incoming {
         let fired = sleep.until(wait.deadline());
         self.cancel_sleep();
         fired
+    }
+
+    /// Whether to sleep is to sleep on its only connection, and that does without descriptors.
+    fn can_nap(&self, wait: Wait) -> bool {
+        matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
+    }
+
+    /// Sleeps on its only connection; false: the time is over.
+    fn nap(&mut self, wait: Wait) -> Result<bool> {
+        let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins else { return Ok(true) };
+        let is_quiet = inlet.prepare_nap();
+        // Behind that announcement: who has news makes it known and then raises the alarm.
+        if !is_quiet || self.mailbox.is_full() || wait.heeds_stop() && self.stop.is_stopped() {
+            return Ok(!wait.has_passed());
+        }
+        self.sign.set_sleeping(true);
+        let in_time = inlet.nap(wait.deadline());
+        self.sign.set_sleeping(false);
+        in_time
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::futex::Alarms;
 use crate::transport::Inlet;
 
 /// One delivery.
@@ -22,11 +23,17 @@ pub(crate) struct Mailbox {
     full: AtomicBool,
     deliveries: Mutex<Vec<Delivery>>,
     bell: Doorbell,
+    alarms: Alarms,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { full: AtomicBool::new(false), deliveries: Mutex::default(), bell: Doorbell::new()? })
+        Ok(Self {
+            full: AtomicBool::new(false),
+            deliveries: Mutex::default(),
+            bell: Doorbell::new()?,
+            alarms: Alarms::default(),
+        })
     }
 
     pub(crate) fn deliver(&self, delivery: Delivery) {
@@ -34,11 +41,17 @@ impl Mailbox {
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.full.store(true, Ordering::Release);
         self.bell.ring();
+        self.alarms.raise();
     }
 
     /// Whether there is something. Relaxed: the bell makes sure that it is seen at last.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
+    }
+
+    /// What to raise besides the bell.
+    pub(crate) fn alarms(&self) -> &Alarms {
+        &self.alarms
     }
 
     pub(crate) fn empty(&self) -> Vec<Delivery> {

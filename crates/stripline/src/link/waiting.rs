@@ -43,7 +43,9 @@ impl WaitStrategy {
 
 /// The longest that an adaptive wait looks before it sleeps, in looks: a few tens of nanoseconds each, so about
 /// what waking a sleeper costs in all.
-const LOOKS_MAX: u32 = 512;
+const LOOKS_MAX: u32 = 128;
+/// After so many looks others may have the processor: if nobody wants it, that takes a fraction of a microsecond.
+const LOOKS_PER_YIELD: u32 = 4;
 /// The longest pause between two looks at a word that the peer writes, as a power of two of processor pauses: below a
 /// microsecond.
 const PAUSE_MAX: u32 = 4;
@@ -77,6 +79,11 @@ impl Spinner {
         self.strategy = strategy;
     }
 
+    /// Whether there is any looking in vain.
+    pub(crate) fn looks(&self) -> bool {
+        self.strategy != WaitStrategy::Block
+    }
+
     /// After a look that found nothing: whether to look again rather than sleep.
     #[inline]
     pub(crate) fn again(&mut self) -> bool {
@@ -84,7 +91,13 @@ impl Spinner {
             WaitStrategy::Spin => {}
             WaitStrategy::Block => return false,
             WaitStrategy::Adaptive if self.looks >= self.budget => return false,
-            WaitStrategy::Adaptive => self.looks += 1,
+            WaitStrategy::Adaptive => {
+                self.looks += 1;
+                if self.looks.is_multiple_of(LOOKS_PER_YIELD) {
+                    std::thread::yield_now();
+                    return true;
+                }
+            }
         }
         std::hint::spin_loop();
         true

@@ -5,6 +5,7 @@ pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;
+pub(crate) mod futex;
 pub(crate) mod memory;
 pub(crate) mod pages;
 pub(crate) mod process;

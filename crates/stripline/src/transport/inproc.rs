@@ -64,7 +64,7 @@ impl Transport for Inproc {
         let locked = door.lobby.locked || request.options.locked;
         let pages = Pages {
             memory: Arc::new(RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?),
-            cursor: CursorPage::map(&ticket.cursor, locked)?,
+            cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
             sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
         };
         let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };

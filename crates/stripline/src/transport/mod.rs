@@ -29,6 +29,7 @@ use crate::introspect::SendingPort;
 use crate::link::{Group, LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::futex::{Alarm, Alarms};
 
 /// Every transport; adding one means adding it here and nowhere else.
 static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
@@ -282,11 +283,12 @@ impl Wait {
 pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
     bell: Doorbell,
+    alarms: Arc<Alarms>,
 }
 
 impl Stop {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { flag: Arc::default(), bell: Doorbell::new()? })
+        Ok(Self { flag: Arc::default(), bell: Doorbell::new()?, alarms: Arc::default() })
     }
 
     /// Wakes every port that sleeps; the bell is never quieted.
@@ -294,11 +296,17 @@ impl Stop {
         // Release: whoever sees the flag sees what led to it. A flag alone would do.
         self.flag.store(true, Ordering::Release);
         self.bell.ring();
+        self.alarms.raise();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: a late look costs one more packet, nothing else hangs on it.
         self.flag.load(Ordering::Relaxed)
+    }
+
+    /// What to raise besides the bell.
+    pub(crate) fn alarms(&self) -> &Alarms {
+        &self.alarms
     }
 
     pub(crate) fn bell(&self) -> &Doorbell {
@@ -371,6 +379,27 @@ pub(crate) trait Inlet: Send {
 
     /// Awake again.
     fn cancel_sleep(&mut self);
+
+    /// Whether it can be napped on until then: slept on alone, in a way that is cheaper than on descriptors.
+    fn can_nap(&self, _deadline: Option<Instant>) -> bool {
+        false
+    }
+
+    /// What ends a nap on this inlet for other reasons. Without it, naps are short.
+    fn alarm(&self) -> Option<Arc<dyn Alarm>> {
+        None
+    }
+
+    /// As [`Inlet::prepare_sleep`], for a nap.
+    fn prepare_nap(&mut self) -> bool {
+        false
+    }
+
+    /// Sleeps, prepared for it, until there is something to take, the alarm or the deadline; false: it has passed. May
+    /// return for no reason.
+    fn nap(&mut self, _deadline: Option<Instant>) -> Result<bool> {
+        Ok(true)
+    }
 
     /// What wakes it.
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);

@@ -67,13 +67,13 @@ impl Transport for Shm {
         let locked = welcome.locked || request.options.locked;
         let pages = Pages {
             memory: Arc::new(RingMemory::map(&ring, capacity, false, locked)?),
-            cursor: CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?,
+            cursor: Arc::new(CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?),
             sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
         };
         let bells =
             Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let tie = Tie::Socket(Watched::new(socket, bells.data.clone())?);
+        let tie = Tie::Socket(Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor))?);
         let inlet = RingInlet::new(pages, bells, tie, welcome.barriers, request)?;
         fail_point!("connect-attached");
         pump::for_policy(Box::new(inlet), request)

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::ring::CursorPage;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
@@ -14,8 +15,9 @@ pub(super) struct Watched(Arc<Subject>);
 
 struct Subject {
     socket: Socket,
-    /// Rung when it is over.
+    /// Who sleeps on one of these is woken when it is over.
     bell: Doorbell,
+    page: Arc<CursorPage>,
     gone: AtomicBool,
 }
 
@@ -27,13 +29,13 @@ struct Watch {
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 
 impl Watched {
-    /// Watches a socket on which the other end has nothing more to say: anything to read is its end, at which `bell`
-    /// is rung.
+    /// Watches a socket on which the other end has nothing more to say: anything to read is its end, at which
+    /// whoever sleeps on the bell or the page is woken.
     ///
     /// # Errors
     /// When the system lacks descriptors or threads.
-    pub(super) fn new(socket: Socket, bell: Doorbell) -> Result<Self> {
-        let subject = Arc::new(Subject { socket, bell, gone: AtomicBool::new(false) });
+    pub(super) fn new(socket: Socket, bell: Doorbell, page: Arc<CursorPage>) -> Result<Self> {
+        let subject = Arc::new(Subject { socket, bell, page, gone: AtomicBool::new(false) });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
@@ -130,6 +132,7 @@ fn run(bell: &Doorbell) {
             }
             for subject in over {
                 subject.gone.store(true, Ordering::Release);
+                subject.page.end_nap();
                 subject.bell.ring();
             }
         }

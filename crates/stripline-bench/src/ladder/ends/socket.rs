@@ -11,23 +11,26 @@ use super::super::measure::{self, Receiver, Sender};
 /// What is read at once where packets come in numbers.
 const BUFFER: usize = 1 << 16;
 
-/// One end of a connection, Unix or TCP: the calls are the same.
+/// The ends of two connections, to send to and to receive from, Unix or TCP: the calls are the same. A stream of packets
+/// has a socket for itself, and so has the one that goes back: one socket for both ways is quicker (its reply takes the
+/// memory that the request has just left), but there is no reply to a packet that is sent one way.
 ///
 /// # Safety
-/// The descriptor is open, and nobody else's.
+/// The descriptors are open, and nobody else's.
 pub(crate) unsafe fn run(
     case: &Case,
     place: u32,
     seconds: f64,
-    descriptor: RawFd,
+    descriptors: [RawFd; 2],
 ) -> Result<Outcome, Problem> {
     // SAFETY: the caller's promise.
-    let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let [sending, reading] = descriptors.map(|fd| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let spin = case.wait == Wait::Spin;
     let text = |e: std::io::Error| format!("socket: {e}");
-    socket.set_nonblocking(spin).map_err(text)?;
-    let reading = Socket { socket: socket.try_clone().map_err(text)?, spin };
-    let sending = Sending { socket: Socket { socket, spin }, bytes: vec![0; case.size] };
+    sending.set_nonblocking(spin).map_err(text)?;
+    reading.set_nonblocking(spin).map_err(text)?;
+    let reading = Socket { socket: reading, spin };
+    let sending = Sending { socket: Socket { socket: sending, spin }, bytes: vec![0; case.size] };
     let bytes = vec![0; case.size];
     if case.measure == Measure::Throughput {
         // Many packets a call, where they are there.

@@ -2,8 +2,9 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
-use stripline_ring::{Copied, Reader, ReaderMode};
+use stripline_ring::{Copied, Cursor, Reader, ReaderMode};
 
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::fail_point::fail_point;
 use crate::link::Overflow;
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::futex::{self, Alarm};
 use crate::transport::watch::Watched;
 use crate::transport::{Connect, Inlet, Next};
 
@@ -30,7 +32,7 @@ pub(in crate::transport) struct RingInlet {
     slept: bool,
     /// Whether it runs a barrier on all processors before it sleeps.
     barriers: bool,
-    cursor: CursorPage,
+    cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
     _memory: Arc<RingMemory>,
 }
@@ -38,7 +40,7 @@ pub(in crate::transport) struct RingInlet {
 /// What a ring's receiver reads and writes.
 pub(in crate::transport) struct Pages {
     pub memory: Arc<RingMemory>,
-    pub cursor: CursorPage,
+    pub cursor: Arc<CursorPage>,
     pub sleepers: SleepersPage,
 }
 
@@ -201,19 +203,43 @@ impl Inlet for RingInlet {
 
     fn prepare_sleep(&mut self) -> bool {
         let barriers = self.barriers;
-        let sleep = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(barriers));
-        self.slept = sleep;
+        self.slept = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(barriers));
         fail_point!("reader-sleep");
-        sleep
+        self.slept
     }
 
     fn cancel_sleep(&mut self) {
-        if self.slept {
-            self.slept = false;
+        if std::mem::take(&mut self.slept) {
             fail_point!("reader-wake");
             self.reader.cancel_sleep();
             self.bells.data.quiet();
         }
+    }
+
+    fn can_nap(&self, _: Option<Instant>) -> bool {
+        true
+    }
+
+    fn alarm(&self) -> Option<Arc<dyn Alarm>> {
+        let page: Arc<CursorPage> = Arc::clone(&self.cursor);
+        Some(page)
+    }
+
+    fn prepare_nap(&mut self) -> bool {
+        let barriers = self.barriers;
+        let naps = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
+        // Behind the announcement: unlike a bell, an alarm does not go on.
+        let naps = naps && !self.is_over();
+        fail_point!("reader-sleep");
+        naps
+    }
+
+    fn nap(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        let outcome = futex::wait(self.cursor.word(), Cursor::NAPPING, deadline);
+        fail_point!("reader-wake");
+        // Whoever woke this side has taken the announcement back. If nobody did, it costs a wake-up too many.
+        self.reader.anticipate();
+        outcome
     }
 
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {

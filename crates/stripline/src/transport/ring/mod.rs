@@ -20,7 +20,7 @@ mod sign;
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use stripline_ring::{Control, Cursor, Mode, Sleepers};
@@ -32,6 +32,7 @@ use crate::error::Result;
 use crate::link::Overflow;
 use crate::packet::Header;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::futex;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
 
@@ -119,9 +120,31 @@ impl CursorPage {
         self.words().first_sequence.store(header.sequence.saturating_add(1), Ordering::Relaxed);
     }
 
+    /// What the receiver naps on.
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped as long as `self`, and atomics only, for both sides.
+        unsafe { self.cursor().as_ref() }.word()
+    }
+
+    /// Wakes the receiver if it naps, after what it is woken for has been made known.
+    pub(super) fn end_nap(&self) -> bool {
+        // SAFETY: as above.
+        let naps = unsafe { self.cursor().as_ref() }.end_nap();
+        if naps {
+            futex::wake(self.word());
+        }
+        naps
+    }
+
     fn words(&self) -> &Words {
         // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both sides.
         unsafe { self.0.at(WORDS_OFFSET).cast::<Words>().as_ref() }
+    }
+}
+
+impl futex::Alarm for CursorPage {
+    fn raise(&self) {
+        self.end_nap();
     }
 }
 

@@ -16,6 +16,7 @@ use crate::link::Spinner;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
@@ -63,6 +64,15 @@ struct Attached {
     // These also keep the pages mapped while the writer holds their addresses.
     cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
+}
+
+impl Attached {
+    /// Wakes it for something other than a packet.
+    fn wake(&self) {
+        if !self.cursor.end_nap() {
+            self.bell.ring();
+        }
+    }
 }
 
 impl RingOutlet {
@@ -178,9 +188,11 @@ impl RingOutlet {
     #[cold]
     fn wake_sleepers(&mut self) {
         let readers = &self.readers;
-        self.writer.for_each_sleeper(|id| {
-            if let Some(reader) = readers.iter().find(|reader| reader.id == id) {
-                reader.bell.ring();
+        self.writer.for_each_sleeper(|sleeper| {
+            match readers.iter().find(|reader| reader.id == sleeper.reader) {
+                Some(reader) if sleeper.naps => futex::wake(reader.cursor.word()),
+                Some(reader) => reader.bell.ring(),
+                None => {}
             }
         });
     }
@@ -192,7 +204,7 @@ impl RingOutlet {
             crate::sys::complain!("stripline: {}", Error::misbehaved(connection, deed));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
-            reader.bell.ring();
+            reader.wake();
             if let Some(tie) = reader.tie {
                 tie.close();
             }
@@ -411,6 +423,6 @@ impl Drop for RingOutlet {
         }
         self.writer.close();
         fail_point!("end-closed");
-        self.readers.iter().for_each(|reader| reader.bell.ring());
+        self.readers.iter().for_each(Attached::wake);
     }
 }

@@ -314,6 +314,19 @@ impl Outlet for StreamOutlet {
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
 
+    fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let is_free = |receiver: &Receiver| receiver.tail.is_none() && receiver.postponed.is_empty();
+        // Relaxed: the lock that `admit` takes orders the rest.
+        let is_at_hand = bytes <= self.frame_max
+            && !self.lobby.changed.load(Ordering::Relaxed)
+            && self.receivers.iter().all(is_free);
+        if !is_at_hand {
+            return None;
+        }
+        self.frame.grow(bytes.next_multiple_of(16));
+        Some(&mut self.frame.bytes_mut()[..bytes])
+    }
+
     fn reserved(&mut self) -> &mut [u8] {
         self.frame.bytes_mut()
     }

@@ -1,0 +1,102 @@
+//! Sleeping on a word of memory until it changes, which is all that a receiver of one ring needs.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+use crate::error::{Error, Result};
+
+/// Sleeps while a word has the value, until the deadline at most; false: it has passed. May also return for no reason.
+/// Other processes may share the word.
+pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Result<bool> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let left = left.map(|left| Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    });
+    match futex::wait(word, futex::Flags::empty(), value, left.as_ref()) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
+        Err(Errno::TIMEDOUT) => Ok(false),
+        Err(error) => Err(Error::system("cannot wait for a word to change", error)),
+    }
+}
+
+/// Wakes whoever sleeps on a word, whose value has been changed before.
+pub(crate) fn wake(word: &AtomicU32) {
+    // It cannot fail: the word is there.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+}
+
+/// What ends a sleep on a word.
+pub(crate) trait Alarm: Send + Sync {
+    /// Wakes whoever sleeps there, after what there is to wake for has been made known.
+    fn raise(&self);
+}
+
+/// The alarms that somebody has to raise who has news.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms(Mutex<Vec<Weak<dyn Alarm>>>);
+
+impl Alarms {
+    /// Adds one, as long as somebody holds it.
+    pub(crate) fn add(&self, alarm: &Arc<dyn Alarm>) {
+        let mut alarms = self.lock();
+        alarms.retain(|alarm| alarm.strong_count() > 0);
+        alarms.push(Arc::downgrade(alarm));
+    }
+
+    pub(crate) fn raise(&self) {
+        self.lock().iter().filter_map(Weak::upgrade).for_each(|alarm| alarm.raise());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Alarm>>> {
+        // Entries are whole whatever happened to the last holder.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for dyn Alarm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Alarm")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Word(AtomicU32);
+
+    impl Alarm for Word {
+        fn raise(&self) {
+            self.0.store(0, Ordering::Relaxed);
+            wake(&self.0);
+        }
+    }
+
+    #[test]
+    fn sleeps_until_the_alarm_or_the_deadline() {
+        let word = Arc::new(Word(AtomicU32::new(1)));
+        let deadline = Instant::now() + Duration::from_millis(5);
+        while wait(&word.0, 1, Some(deadline)).unwrap() {}
+        assert!(Instant::now() >= deadline);
+        let alarms = Alarms::default();
+        let alarm: Arc<dyn Alarm> = Arc::<Word>::clone(&word);
+        alarms.add(&alarm);
+        std::thread::scope(|scope| {
+            scope.spawn(|| alarms.raise());
+            while word.0.load(Ordering::Relaxed) == 1 {
+                assert!(wait(&word.0, 1, None).unwrap());
+            }
+        });
+        drop((word, alarm));
+        alarms.raise();
+    }
+}
