@@ -271,7 +271,7 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
     let (begin, go_on, end) = (1, 3, 2);
     let in_pieces = |second: Vec<u8>| [flagged(5, 0, begin, 8), second].concat();
     let lies = [
-        (flagged(0, 0, 8, 8), "unknown flags 0x08"),
+        (flagged(0, 0, 16, 8), "unknown flags 0x10"),
         // A short header, which has no place on a socket.
         (flagged(0, 0, 4, 8), "announced 8 bytes and sent 40"),
         (flagged(0, 0, end, 8), "without its beginning"),
