@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-use super::{Packet, Publisher, Received, Subscriber, Waitable, wait::sealed};
+use super::{Dispatch, Packet, PacketView, Publisher, Received, Subscriber, Waitable, wait::sealed};
 
 /// Sends messages of one type.
 ///
@@ -129,7 +129,7 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     /// # Errors
     /// As [`Subscriber::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
     pub fn receive(&mut self) -> Result<Option<Message<M>>> {
-        self.subscriber.receive()?.map(decode).transpose()
+        self.subscriber.receive()?.map(|packet| decode(&packet)).transpose()
     }
 
     /// The next message if there is one.
@@ -147,6 +147,43 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Message<M>>> {
         received(self.subscriber.receive_timeout(timeout)?)
     }
+
+    /// Runs a handler for every message, as [`Subscriber::serve`] does for packets.
+    ///
+    /// # Errors
+    /// As there. Bytes that are no `M` are a failure of the handler of that packet ([`Error::Decode`] within
+    /// [`Error::Handler`]); to serve once more goes on behind them.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    /// use stripline::node::Dispatch;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.message_publisher::<u32>("numbers")?;
+    /// let mut subscriber = node.message_subscriber::<u32>("numbers")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// (1..=10).try_for_each(|number| publisher.send(&number))?;
+    /// publisher.finish()?;
+    /// let sum = AtomicU32::new(0);
+    /// subscriber.serve(Dispatch::pool(2)?, |number| {
+    ///     sum.fetch_add(number.value, Ordering::Relaxed);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 55);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn serve(
+        &mut self,
+        dispatch: Dispatch,
+        handler: impl Fn(Message<M>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.subscriber.serve(dispatch, |packet| handler(message_of(packet)?))
+    }
+
+    pub(super) fn packets(&mut self) -> &mut Subscriber<u8> {
+        &mut self.subscriber
+    }
 }
 
 impl<M> Waitable for MessageSubscriber<M> {}
@@ -159,7 +196,7 @@ impl<M> sealed::Sealed for MessageSubscriber<M> {
 
 fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Received<Message<M>>> {
     Ok(match packet {
-        Received::Packet(packet) => Received::Packet(decode(packet)?),
+        Received::Packet(packet) => Received::Packet(decode(&packet)?),
         Received::Empty => Received::Empty,
         Received::Ended => Received::Ended,
     })
@@ -168,8 +205,18 @@ fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Rec
 /// Nesting that a message may have: more is refused before the stack runs out.
 const NESTING_MAX: usize = 128;
 
-fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
-    let value = ciborium::de::from_reader_with_recursion_limit(&packet[..], NESTING_MAX)
-        .map_err(|e| Error::Decode { what: packet.connection().into(), reason: e.to_string() })?;
+fn decode<M: DeserializeOwned>(packet: &Packet<'_, u8>) -> Result<Message<M>> {
+    let value = value_of(packet, packet.connection())?;
     Ok(Message { value, sequence: packet.sequence(), gap: packet.gap().copied() })
+}
+
+/// The message that a handler's packet is.
+pub(super) fn message_of<M: DeserializeOwned>(packet: PacketView<'_, u8>) -> Result<Message<M>> {
+    let value = value_of(&packet, packet.connection())?;
+    Ok(Message { value, sequence: packet.sequence(), gap: packet.gap().copied() })
+}
+
+fn value_of<M: DeserializeOwned>(bytes: &[u8], connection: &str) -> Result<M> {
+    ciborium::de::from_reader_with_recursion_limit(bytes, NESTING_MAX)
+        .map_err(|e| Error::Decode { what: connection.into(), reason: e.to_string() })
 }
