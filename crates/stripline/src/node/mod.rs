@@ -18,7 +18,7 @@ mod wait;
 mod window;
 
 pub use dispatch::{Completion, Dispatch};
-pub use message::{Message, MessagePublisher, MessageSubscriber};
+pub use message::{Message, MessagePublisher, MessageSubscriber, ResequencedMessages};
 pub use node::Node;
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use resequenced::{InSequence, Resequenced};

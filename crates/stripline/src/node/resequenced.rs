@@ -76,7 +76,7 @@ pub struct Resequenced<T: Sample> {
     gap_at_end: Option<Gap>,
     /// To be told by the next receive.
     problem: Option<Error>,
-    spare: Vec<Box<Copied>>,
+    spare: Vec<Copied>,
     /// Counts what comes.
     clock: u64,
 }
@@ -86,7 +86,7 @@ enum Current {
     Nothing,
     /// By the link.
     InPlace,
-    Held(Box<Copied>),
+    Held(Copied),
 }
 
 /// What has one numbering.
@@ -94,7 +94,7 @@ struct Origin {
     id: u16,
     /// The connection that it comes over.
     came_over: (usize, u16),
-    packets: Resequencer<Box<Copied>>,
+    packets: Resequencer<Copied>,
     stats: Arc<ConnectionStats>,
     /// What is missing before the next packet, whatever its number.
     gap: Option<Gap>,
@@ -478,7 +478,7 @@ impl<T: Sample> Supply<T> for Resequenced<T> {
 
 impl<T: Sample> Resequenced<T> {
     /// The packet lent is done with; what it lay in, if that is not the transport's.
-    fn let_go(&mut self) -> Option<Box<Copied>> {
+    fn let_go(&mut self) -> Option<Copied> {
         self.gap = None;
         match std::mem::replace(&mut self.current, Current::Nothing) {
             Current::Held(packet) => Some(packet),
@@ -509,8 +509,12 @@ pub struct InSequence<'a, T: Sample> {
 }
 
 impl<T: Sample> InSequence<'_, T> {
+    pub(super) fn view(&self) -> PacketView<'_, T> {
+        self.of.view()
+    }
+
     fn about(&self) -> About<'_> {
-        self.of.view().into_about()
+        self.view().into_about()
     }
 }
 
@@ -519,7 +523,7 @@ answers!(InSequence);
 impl<T: Sample> Deref for InSequence<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        self.of.view().into_samples()
+        self.view().into_samples()
     }
 }
 

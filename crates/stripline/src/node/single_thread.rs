@@ -39,10 +39,15 @@ use super::{Message, MessageSubscriber, PacketView, Received, Resequenced, Subsc
 ///
 /// let gain = Cell::new(1.0);
 /// let mut amplified = Vec::new();
-/// SingleThread::new()
-///     .messages(&mut commands, |command| Ok(gain.set(command.value)))
-///     .packets(&mut levels, |packet| Ok(amplified.extend(packet.iter().map(|level| level * gain.get()))))
-///     .run()?;
+/// let ports = SingleThread::new().messages(&mut commands, |command| {
+///     gain.set(command.value);
+///     Ok(())
+/// });
+/// let ports = ports.packets(&mut levels, |packet| {
+///     amplified.extend(packet.iter().map(|level| level * gain.get()));
+///     Ok(())
+/// });
+/// ports.run()?;
 /// assert_eq!(amplified, [10.0, 20.0]);
 /// # Ok::<(), stripline::Error>(())
 /// ```
@@ -78,8 +83,11 @@ impl<'a> SingleThread<'a> {
     /// # publisher.send(&[0.5])?;
     /// # publisher.finish()?;
     /// let mut packets = 0;
-    /// let count = |_: stripline::node::PacketView<'_, f32>| Ok(packets += 1);
-    /// stripline::node::SingleThread::new().resequenced(&mut levels, count).run()?;
+    /// let served = stripline::node::SingleThread::new().resequenced(&mut levels, |_| {
+    ///     packets += 1;
+    ///     Ok(())
+    /// });
+    /// served.run()?;
     /// assert_eq!(packets, 1);
     /// # Ok::<(), stripline::Error>(())
     /// ```

@@ -11,8 +11,8 @@ use crate::packet::{Gap, Order, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::view::{Stamped, sealed};
-use super::{Resequenced, Windowed};
+use super::view::{About, Stamped, sealed};
+use super::{PacketView, Resequenced, Windowed};
 
 /// Receives packets of samples from every sender of a topic or input port.
 ///
@@ -290,6 +290,12 @@ impl<T: Sample> Packet<'_, T> {
     /// The connection it came over, as `from -> to`.
     pub fn connection(&self) -> &str {
         self.incoming.connection()
+    }
+}
+
+impl<T: Sample> Packet<'_, T> {
+    pub(super) fn view(&self) -> PacketView<'_, T> {
+        PacketView::new(self, About::lent(self.incoming))
     }
 }
 

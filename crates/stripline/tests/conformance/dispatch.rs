@@ -78,7 +78,7 @@ pub fn a_pool_hands_on_as_it_finishes_and_loses_nothing(transport: &'static str)
     let (gate, mut seen) = (Gate::default(), Vec::new());
     let work = |packet: PacketView<'_, u64>| {
         // Of four at once, the first is the last to finish.
-        if packet[0] % 4 == 0 {
+        if packet[0].is_multiple_of(4) {
             gate.wait_for(packet[0] + 3);
         }
         Ok(packet[9])
@@ -104,7 +104,7 @@ pub fn a_pool_in_order_hands_on_in_order(transport: &'static str) {
     let sender = std::thread::spawn(move || send_numbers(publisher, 100));
     let (gate, mut seen) = (Gate::default(), Vec::new());
     let work = |packet: PacketView<'_, u64>| {
-        if packet[0] % 4 == 0 {
+        if packet[0].is_multiple_of(4) {
             (1..4).for_each(|behind| gate.wait_for(packet[0] + behind));
         }
         gate.reach(packet[0]);
@@ -352,6 +352,7 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
     let note = |port: &'static str| {
         assert_eq!(std::thread::current().id(), this);
         log.borrow_mut().push(port);
+        Ok(())
     };
     std::thread::scope(|scope| {
         // There is always more of it, until the others have had their turn: without turns, for ever.
@@ -367,15 +368,14 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
         words.send(&"done".into()).unwrap();
         words.finish().unwrap();
         let served = SingleThread::new()
-            .packets(&mut flooded, |_| Ok(note("flood")))
+            .packets(&mut flooded, |_| note("flood"))
             .packets(&mut calmed, |packet| {
                 assert_eq!(packet[..], [1, 2, 3]);
-                Ok(note("calm"))
+                note("calm")
             })
             .messages(&mut spoken, |message| {
-                note("word");
                 is_enough.store(message.value == "done", Ordering::Relaxed);
-                Ok(())
+                note("word")
             });
         served.run().unwrap();
     });
@@ -399,7 +399,10 @@ pub fn single_thread_ends_with_the_last_port_or_the_first_failure(transport: &'s
     second.send(&[3]).unwrap();
     second.finish().unwrap();
     let mut seen = Vec::new();
-    let notes = |packet: PacketView<'_, u64>| Ok(seen.push(packet[0]));
+    let notes = |packet: PacketView<'_, u64>| {
+        seen.push(packet[0]);
+        Ok(())
+    };
     SingleThread::new().packets(&mut left, |_| Ok(())).packets(&mut right, notes).run().unwrap();
     assert_eq!(seen, [3]);
 }
@@ -412,7 +415,7 @@ pub fn messages_are_served(transport: &'static str) {
     assert!(numbers.wait_for_receivers(1, DEADLINE).unwrap());
     assert!(texts.wait_for_receivers(1, DEADLINE).unwrap());
     texts.send(&"no number".into()).unwrap();
-    let error = served.serve(Dispatch::pool(2).unwrap(), |_| Ok(())).unwrap_err();
+    let error = served.serve(Dispatch::pool(2).unwrap(), |_, _| Ok(())).unwrap_err();
     let Error::Handler { source, .. } = &error else { panic!("{error}") };
     assert!(matches!(**source, Error::Decode { .. }), "{error}");
     texts.finish().unwrap();
@@ -420,7 +423,8 @@ pub fn messages_are_served(transport: &'static str) {
     numbers.finish().unwrap();
     let seen = Gate::default();
     served
-        .serve(Dispatch::pool(2).unwrap(), |message| {
+        .serve(Dispatch::pool(2).unwrap(), |message, packet| {
+            assert_eq!(packet.sequence(), message.sequence);
             assert_eq!((message.value, message.gap), (message.sequence, None));
             seen.reach(message.value);
             Ok(())

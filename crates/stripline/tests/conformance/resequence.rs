@@ -7,7 +7,7 @@ use stripline::node::{Dispatch, Node, PacketView, Publisher, Resequenced, Single
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use crate::dispatch::Gate;
-use crate::support::{DEADLINE, Dice, await_receivers, node, pair};
+use crate::support::{DEADLINE, Dice, await_receivers, await_senders, node, pair};
 
 /// Longer than any rule takes: nothing is skipped for it.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -110,7 +110,7 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
     };
     let sender = std::thread::spawn(move || {
         for number in 0..PACKETS {
-            if number % 100 == 0 {
+            if number.is_multiple_of(100) {
                 source.set_stream(StreamInfo::new(&format!("s{}", number / 100)).sample_rate_hz(1e6));
             }
             let mut loan = source.loan(samples(number)).unwrap();
@@ -124,7 +124,7 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
         input
             .serve(Dispatch::pool(4).unwrap(), |packet| {
                 let number = packet.sequence();
-                if number % 4 == 0 {
+                if number.is_multiple_of(4) {
                     gate.wait_for(number + 3);
                 }
                 // None is overtaken by more than the window.
@@ -314,6 +314,68 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     let rest = [(4, Some(gap)), (5, None)];
     assert_eq!(numbers(&mut packets, 5), [&rest[..], &whole(0..3)].concat());
     expect_end(&mut packets);
+}
+
+pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
+    const PACKETS: u64 = 50;
+    let node = node(transport, "depth = 4");
+    let Pipeline { source, mut input, output, sinks: [sink] } = pipeline(&node);
+    let mut second = node.publisher::<u64>("first").unwrap();
+    await_receivers(&mut second, 1);
+    await_senders(&mut input, 2);
+    let senders = [(0, source), (1, second)].map(|(id, mut publisher)| {
+        std::thread::spawn(move || {
+            (0..PACKETS).for_each(|number| publisher.send(&[id, number]).unwrap());
+            publisher.finish().unwrap();
+        })
+    });
+    let stage = std::thread::spawn(move || {
+        let output = Mutex::new(output);
+        let handler = |packet: PacketView<'_, u64>| forward(&mut output.lock().unwrap(), packet);
+        input.serve(Dispatch::pool(4).unwrap(), handler).unwrap();
+        output.into_inner().unwrap().finish().unwrap();
+    });
+    // Larger than what comes: a thread may be overtaken by any number of packets.
+    let mut packets = sink.resequenced(200, NEVER).unwrap();
+    let mut next = [0, 0];
+    while let Received::Packet(packet) = packets.receive_timeout(DEADLINE).unwrap() {
+        let [id, number] = packet[..] else { panic!("{packet:?}") };
+        assert_eq!((number, packet.gap()), (next[id as usize], None));
+        next[id as usize] += 1;
+    }
+    assert_eq!(next, [PACKETS; 2]);
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    stage.join().unwrap();
+}
+
+pub fn messages_are_put_in_sequence(transport: &'static str) {
+    let node = node(transport, "");
+    let mut source = node.message_publisher::<String>("words").unwrap();
+    let mut input = node.message_subscriber::<String>("words").unwrap();
+    let mut output = node.message_publisher::<usize>("lengths").unwrap();
+    let sink = node.message_subscriber::<usize>("lengths").unwrap();
+    assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
+    assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+    let mut lengths = sink.resequenced(64, NEVER).unwrap();
+    (0..20).for_each(|length| source.send(&"x".repeat(length)).unwrap());
+    source.finish().unwrap();
+    let (gate, exit) = (Gate::default(), Mutex::new(&mut output));
+    let outcome = input.serve(Dispatch::pool(4).unwrap(), |word, packet| {
+        if word.sequence.is_multiple_of(4) {
+            gate.wait_for(word.sequence + 3);
+        }
+        exit.lock().unwrap().send_like(&word.value.len(), &packet)?;
+        gate.reach(word.sequence);
+        Ok(())
+    });
+    outcome.unwrap();
+    for length in 0..20 {
+        let message = lengths.receive_timeout(DEADLINE).unwrap().packet().unwrap();
+        assert_eq!((message.value, message.gap), (length, None));
+    }
+    assert!(matches!(lengths.try_receive().unwrap(), Received::Empty));
+    output.finish().unwrap();
+    assert!(lengths.receive().unwrap().is_none());
 }
 
 pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
