@@ -71,18 +71,13 @@ impl<P> Resequencer<P> {
     /// due: any other may have been overtaken.
     pub(crate) fn place(&self, number: u64) -> Place {
         let Some(next) = self.next else {
-            return match number {
-                _ if self.held.contains_key(&number) => Place::Twice,
-                0 => Place::Due,
-                _ => Place::Ahead,
-            };
+            return if number == 0 { Place::Due } else { self.ahead(number) };
         };
-        if number >= next {
-            return match number == next {
-                true => Place::Due,
-                false if self.held.contains_key(&number) => Place::Twice,
-                false => Place::Ahead,
-            };
+        if number == next {
+            return Place::Due;
+        }
+        if number > next {
+            return self.ahead(number);
         }
         let back = usize::try_from(next - number).unwrap_or(usize::MAX);
         let was_handed_on = self.recent.len().checked_sub(back).map(|index| self.recent[index]);
@@ -166,6 +161,10 @@ impl<P> Resequencer<P> {
         (0..missing.min(self.window as u64)).for_each(|_| self.remember(false));
         self.advance(number);
         Some(Turn { packet, first, missing })
+    }
+
+    fn ahead(&self, number: u64) -> Place {
+        if self.held.contains_key(&number) { Place::Twice } else { Place::Ahead }
     }
 
     fn remember(&mut self, was_handed_on: bool) {

@@ -157,7 +157,9 @@ where
         // Also after a failure: those behind it are finished, too.
         exit.turn += 1;
         drop(exit);
-        self.turned.notify_all();
+        if self.order == Completion::Resequence {
+            self.turned.notify_all();
+        }
         if let Err(error) = outcome {
             self.fail(failure(&self.port, packet, error));
         }

@@ -246,7 +246,9 @@ impl<T: Sample> Resequenced<T> {
             }
         }
         let used = self.clock;
-        let known = self.origins.iter_mut().position(|o| o.id == order.origin() && !o.packets.is_closed());
+        // Over different connections, the same only if somebody means it to be.
+        let is_it = |o: &Origin| (o.id, o.came_over) == (order.origin(), came_over) && !o.packets.is_closed();
+        let known = self.origins.iter().position(is_it);
         if let Some(index) = known {
             self.origins[index].used = used;
             return index;
@@ -380,7 +382,7 @@ impl Origin {
         if packets > known {
             self.stats.gap(packets - known, if known == 0 { samples } else { 0 });
         }
-        self.explained += known;
+        self.explained = self.explained.saturating_add(known);
         self.known = self.known.and_then(|rest| {
             let packets = rest.packets - known;
             let samples = rest.samples.saturating_sub(samples);

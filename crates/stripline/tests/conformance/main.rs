@@ -98,6 +98,7 @@ macro_rules! rules_of {
                 losses_of_the_link_are_counted_once,
                 no_loss_is_silent,
                 resequenced_packets_are_served,
+                whoever_serves_wakes_to_skip,
             ]
             overflow here: [
                 block_loses_nothing,

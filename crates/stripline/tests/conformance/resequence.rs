@@ -460,3 +460,33 @@ pub fn resequenced_packets_are_served(transport: &'static str) {
     SingleThread::new().resequenced(&mut single, note).run().unwrap();
     assert_eq!(seen, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
 }
+
+pub fn whoever_serves_wakes_to_skip(transport: &'static str) {
+    type Serve = fn(&mut Resequenced<u64>, &Gate) -> Result<()>;
+    let ways: [Serve; 3] = [
+        |packets, seen| packets.serve(Dispatch::Queue, |packet| note_of(packet, seen)),
+        |packets, seen| packets.serve(Dispatch::pool(2)?, |packet| note_of(packet, seen)),
+        |packets, seen| SingleThread::new().resequenced(packets, |packet| note_of(packet, seen)).run(),
+    ];
+    for serve in ways {
+        let node = node(transport, "");
+        let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
+        let mut packets = sink.resequenced(64, Duration::from_millis(5)).unwrap();
+        let seen = Gate::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| serve(&mut packets, &seen).unwrap());
+            send(&mut source, 0..4);
+            source.finish().unwrap();
+            shuffle(&mut input, &mut output, &[0, 3, 2]);
+            // Nothing comes after them that could wake anybody.
+            [0, 2, 3].into_iter().for_each(|number| seen.wait_for(number));
+            output.finish().unwrap();
+        });
+        assert_eq!(seen.count(), 3);
+    }
+}
+
+fn note_of(packet: PacketView<'_, u64>, seen: &Gate) -> Result<()> {
+    seen.reach(packet[0]);
+    Ok(())
+}
