@@ -99,6 +99,7 @@ macro_rules! rules_of {
                 no_loss_is_silent,
                 resequenced_packets_are_served,
                 whoever_serves_wakes_to_skip,
+                what_a_killed_stage_forwarded_comes_before_its_successor,
             ]
             overflow here: [
                 block_loses_nothing,

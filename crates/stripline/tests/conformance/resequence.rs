@@ -7,7 +7,8 @@ use stripline::node::{Dispatch, Node, PacketView, Publisher, Resequenced, Single
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use crate::dispatch::Gate;
-use crate::support::{DEADLINE, Dice, await_receivers, await_senders, node, pair};
+use crate::puppet::{Puppet, beside_another};
+use crate::support::{DEADLINE, Dice, await_receivers, await_senders, await_that, node, pair};
 
 /// Longer than any rule takes: nothing is skipped for it.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -376,6 +377,40 @@ pub fn messages_are_put_in_sequence(transport: &'static str) {
     assert!(matches!(lengths.try_receive().unwrap(), Received::Empty));
     output.finish().unwrap();
     assert!(lengths.receive().unwrap().is_none());
+}
+
+pub fn what_a_killed_stage_forwarded_comes_before_its_successor(transport: &'static str) {
+    let Some((domain, node)) = beside_another(transport, "a stage in another process", "") else { return };
+    let mut source = node.publisher::<u64>("first").unwrap();
+    let mut packets = node.subscriber::<u64>("second").unwrap().resequenced(64, NEVER).unwrap();
+    let start = |source: &mut Publisher<u64>| {
+        let mut stage = Puppet::start(&domain, transport, "");
+        stage.order("publish second");
+        stage.order("receivers 1");
+        stage.order("subscribe first");
+        await_receivers(source, 1);
+        stage
+    };
+    let mut stage = start(&mut source);
+    send(&mut source, 0..8);
+    stage.order("forward 3,2,1,0,7,6");
+    assert_eq!(numbers(&mut packets, 4), whole(0..4));
+    // 6 and 7 have come, and wait for 4 and 5, which die with the stage.
+    stage.kill();
+    await_that("the death is noticed", || {
+        assert!(matches!(packets.try_receive().unwrap(), Received::Empty));
+        source.receivers() == 0 && packets.senders() == 0
+    });
+    let mut stage = start(&mut source);
+    send(&mut source, 8..12);
+    stage.order("forward 10,8,11,9");
+    stage.order("finish");
+    let lost = Gap { first: 4, packets: 2, samples: 6, reason: GapReason::Late };
+    let restart = Gap { first: 6, packets: 0, samples: 0, reason: GapReason::PeerRestart };
+    let rest = [(6, Some(lost)), (7, None), (8, Some(restart))];
+    assert_eq!(numbers(&mut packets, 6), [&rest[..], &whole(9..12)].concat());
+    expect_end(&mut packets);
+    stage.end();
 }
 
 pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
