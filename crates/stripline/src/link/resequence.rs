@@ -145,7 +145,8 @@ impl<P> Resequencer<P> {
     /// The next packet held whose turn it is at that time.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<Turn<P>> {
         let (&number, _) = self.held.first_key_value()?;
-        if self.next != Some(number) {
+        // As `place` has it: the very first is due, even if it had to be held.
+        if number != self.next() {
             let is_over =
                 self.hurry != Hurry::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
             if !is_over {
@@ -302,6 +303,9 @@ mod tests {
         assert_eq!(packets.take(105), turn('w', 40, 0));
         assert_eq!(packets.take(105), turn('x', 41, 0));
         assert_eq!(packets.place(39), Place::Late { reported: false });
+        let mut held_0 = of(8);
+        held_0.hold(0, 'a', 0);
+        assert_eq!(held_0.take(0), turn('a', 0, 0));
         let mut from_0 = of(8);
         from_0.hold(1, 'b', 0);
         assert_eq!(from_0.place(0), Place::Due);

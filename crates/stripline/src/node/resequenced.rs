@@ -178,7 +178,8 @@ impl<T: Sample> Resequenced<T> {
     /// let node = stripline::node::Node::isolated()?;
     /// let subscriber = node.subscriber::<u8>("bytes")?;
     /// let mut bytes = subscriber.resequenced(16, Duration::from_millis(100))?;
-    /// assert_eq!((bytes.name(), bytes.senders()), ("bytes", 0));
+    /// assert_eq!(bytes.name(), "bytes");
+    /// assert_eq!(bytes.senders(), 0);
     /// assert!(matches!(bytes.try_receive()?, Received::Empty));
     /// assert!(matches!(bytes.receive_timeout(Duration::from_millis(1))?, Received::Empty));
     /// # Ok::<(), stripline::Error>(())
