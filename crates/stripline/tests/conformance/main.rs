@@ -93,6 +93,7 @@ macro_rules! rules_of {
                 the_end_of_stream_waits_for_nothing,
                 a_late_joiner_begins_where_it_came,
                 a_new_sender_counts_anew,
+                turns_pass_through_further_stages,
                 several_senders_are_put_in_sequence_each,
                 messages_are_put_in_sequence,
                 losses_of_the_link_are_counted_once,

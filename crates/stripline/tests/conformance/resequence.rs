@@ -317,6 +317,29 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     expect_end(&mut packets);
 }
 
+pub fn turns_pass_through_further_stages(transport: &'static str) {
+    let node = node(transport, "");
+    let Pipeline { mut source, mut input, mut output, sinks: [mut second] } = pipeline(&node);
+    let (mut second_out, mut third) = pair(&node, "third");
+    let (mut third_out, sink) = pair(&node, "fourth");
+    send(&mut source, 0..6);
+    source.finish().unwrap();
+    shuffle(&mut input, &mut output, &[4, 2, 5, 0, 3, 1]);
+    output.finish().unwrap();
+    // One that forwards as it receives, and another pool, which is given them in that order.
+    while let Received::Packet(packet) = second.receive_timeout(DEADLINE).unwrap() {
+        let mut loan = second_out.loan(packet.len()).unwrap();
+        loan.copy_from_slice(&packet);
+        loan.intended_ns(77).send_like(&packet).unwrap();
+    }
+    second_out.finish().unwrap();
+    shuffle(&mut third, &mut third_out, &[5, 3, 4, 1, 2, 0]);
+    third_out.finish().unwrap();
+    let mut packets = sink.resequenced(6, NEVER).unwrap();
+    assert_eq!(numbers(&mut packets, 6), whole(0..6));
+    expect_end(&mut packets);
+}
+
 pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
     const PACKETS: u64 = 50;
     let node = node(transport, "depth = 4");
