@@ -89,7 +89,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 header.sample_index = choices.number();
                 header.sent_ns = choices.number();
                 header.time_ns = choices.number() as i64;
-                header.flags = choices.byte() % 5;
+                header.flags = choices.byte() % 17;
                 let length = usize::from(choices.byte());
                 let _ = socket.write_all(&frame(&header, choices.bytes(length)));
                 *sequence = sequence.wrapping_add(1);
@@ -106,7 +106,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                     offset += payload.len() as u64;
                     if piece == spoilt >> 3 {
                         match spoilt & 7 {
-                            0 => header.flags = choices.byte() % 5,
+                            0 => header.flags = choices.byte() % 17,
                             1 => header.sample_index = choices.number(),
                             2 => header.sequence = choices.number(),
                             3 => header.kind = choices.byte() % 5,

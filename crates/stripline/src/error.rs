@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::link::LinkOptions;
 
@@ -85,6 +86,33 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// A handler failed or panicked; the others were finished, and nothing is handed to it any more.
+    Handler {
+        /// The port or topic.
+        port: String,
+        /// The connection that the packet came over.
+        connection: String,
+        /// The packet's sequence number.
+        packet: u64,
+        /// What the handler said.
+        source: Box<Error>,
+    },
+    /// A packet is missing, and no more can be held behind it. Receiving goes on: what is missing counts as lost.
+    WindowOverflow {
+        /// The connection.
+        connection: String,
+        /// The number of the first packet missing.
+        first: u64,
+        /// Packets that were held.
+        window: usize,
+    },
+    /// Two packets have the same place in the sequence. Receiving goes on without the second.
+    Twice {
+        /// The connection.
+        connection: String,
+        /// The place.
+        number: u64,
+    },
     /// The operating system said no.
     System {
         /// What was attempted, on what.
@@ -152,6 +180,19 @@ impl fmt::Display for Error {
             Self::Refused { peer, reason } => write!(f, "{peer}: the other end refused: {reason}"),
             Self::Port { port, problem } => write!(f, "port `{port}`: {problem}"),
             Self::Decode { what, reason } => write!(f, "{what}: a message does not decode: {reason}"),
+            Self::Handler { port, connection, packet, source } => {
+                write!(f, "port `{port}`: the handler of packet {packet} of {connection}: {source}")
+            }
+            Self::WindowOverflow { connection, first, window } => write!(
+                f,
+                "connection {connection}: packet {first} did not come, and {window} packets wait behind it, which is \
+                 as many as may; raise the resequencing's window or wait less for a missing packet"
+            ),
+            Self::Twice { connection, number } => write!(
+                f,
+                "connection {connection}: there are two packets {number} to be put in sequence; a stage before a \
+                 resequencing port forwards one packet for each"
+            ),
             Self::System { doing, source } => write!(f, "{doing}: {source}"),
             Self::Failed(what) => f.write_str(what),
         }
@@ -162,9 +203,23 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::System { source, .. } => Some(source),
+            Self::Handler { source, .. } => Some(source),
             _ => None,
         }
     }
+}
+
+/// Calls code that is not ours; a panic becomes an error. The panic's own words go to standard error.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Whatever a panic left half changed is for nobody to see: the callers give it up, or only pass on the error.
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no words".into());
+        Err(Error::failed(format!("panicked: {words}")))
+    })
 }
 
 impl From<io::Error> for Error {

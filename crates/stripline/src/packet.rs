@@ -27,6 +27,9 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// said of the packet, and in the others `sample_index` is the piece's offset in the packet, in bytes. `length` is
 /// always that of the frame.
 ///
+/// A packet that was forwarded by one of several threads says whose turn it had: with [`Header::ORDERED`], its
+/// [`Order`] stands in the place of `intended_ns`.
+///
 /// In a ring none of whose readers may miss a frame, a packet of at most [`Header::SHORT_PAYLOAD_MAX`] bytes of which
 /// nothing is to be said but that it follows the one before has the first [`Header::SHORT_BYTES`] only, which
 /// [`Header::SHORT`] says: so the frame is one cache line. Its `sample_index` is the one due, its times are 0. Other
@@ -46,13 +49,14 @@ pub struct Header {
     pub stream: u16,
     /// A [`Kind`].
     pub kind: u8,
-    /// [`Header::MORE`], [`Header::CONTINUED`], both or none; or [`Header::SHORT`].
+    /// [`Header::MORE`], [`Header::CONTINUED`], [`Header::ORDERED`], any of them or none; or [`Header::SHORT`].
     pub flags: u8,
     /// Number of the packet's first sample within its stream, from 0.
     pub sample_index: u64,
     /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was.
+    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was. With
+    /// [`Header::ORDERED`], its [`Order`].
     pub intended_ns: u64,
     /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
     pub sent_ns: u64,
@@ -65,6 +69,8 @@ impl Header {
     pub const CONTINUED: u8 = 2;
     /// Flag: the payload follows after [`Header::SHORT_BYTES`].
     pub const SHORT: u8 = 4;
+    /// Flag: `intended_ns` is the packet's [`Order`].
+    pub const ORDERED: u8 = 8;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
     /// The largest payload after a short header: with the ring's own header, it fills a cache line.
@@ -84,6 +90,16 @@ impl Header {
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
+    }
+
+    /// The turn that the packet had before it was forwarded, if it says so.
+    pub(crate) fn order(&self) -> Option<Order> {
+        (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
+    }
+
+    /// When the packet should have been sent, if it says so.
+    pub(crate) fn intended(&self) -> Option<u64> {
+        Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
     }
 
     /// Whether the frame goes on with a packet that an earlier one began.
@@ -188,6 +204,59 @@ impl Kind {
     }
 }
 
+/// Whose turn a packet has: the number that it had where it was handed to several threads, and whose number that is.
+///
+/// Whoever forwards a packet numbers it anew, in the order of forwarding. Where several threads forward packets as
+/// they finish, that is not the order in which they came; the stamp is, and travels with the packet
+/// ([`Loan::send_like`](crate::Loan::send_like)) until a
+/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) puts the packets back in sequence.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<f32>("levels")?;
+/// # let mut subscriber = node.subscriber::<f32>("levels")?;
+/// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[0.5])?;
+/// publisher.send(&[0.7])?;
+/// let first = subscriber.receive()?.expect("a packet").order();
+/// let second = subscriber.receive()?.expect("a packet").order();
+/// assert_eq!((first.origin(), first.number() + 1), (second.origin(), second.number()));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Order(u64);
+
+impl Order {
+    /// Bits of the number: enough for a million packets a second in nine years.
+    const NUMBER_BITS: u32 = 48;
+
+    pub(crate) fn new(origin: u16, number: u64) -> Self {
+        Self(u64::from(origin) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
+    }
+
+    /// Tells those apart whose numbers have nothing to do with each other: several senders, or one that was started
+    /// again.
+    pub fn origin(self) -> u16 {
+        (self.0 >> Self::NUMBER_BITS) as u16
+    }
+
+    /// The packet's number among those of its origin.
+    pub fn number(self) -> u64 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The same turn as seen behind the port's `connection`th connection: what came over different ones, or over one
+    /// before and after its sender's restart, stays apart. The numbers of the connections on a packet's way are digits.
+    pub(crate) fn over(self, connection: u16) -> Self {
+        Self::new(self.origin().wrapping_mul(251).wrapping_add(connection), self.number())
+    }
+}
+
 /// What is known of a stream of samples, as BulkIO's SRI: sent before its first packet and when it changes.
 ///
 /// ```
@@ -274,6 +343,18 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
+impl Gap {
+    /// This and what is missing behind it, without a packet in between.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self {
+            first: self.first,
+            packets: self.packets.saturating_add(later.packets),
+            samples: self.samples.saturating_add(later.samples),
+            reason: later.reason,
+        }
+    }
+}
+
 /// Why packets are missing.
 ///
 /// ```
@@ -288,6 +369,9 @@ pub enum GapReason {
     PeerRestart,
     /// The transport lost them.
     Transport,
+    /// They did not come in the time, or among the packets, that a
+    /// [resequencing](crate::node::Subscriber::resequenced) port waits for them.
+    Late,
 }
 
 #[cfg(test)]
@@ -301,6 +385,18 @@ mod tests {
         }
         assert_eq!(Kind::parse(0), None);
         assert_eq!(Kind::parse(4), None);
+    }
+
+    #[test]
+    fn origins_and_numbers_do_not_mix() {
+        let order = Order::new(7, (1 << 48) + 5);
+        assert_eq!((order.origin(), order.number()), (7, 5));
+        let header = Header { flags: Header::ORDERED, intended_ns: order.to_bits(), ..Header::zeroed() };
+        assert_eq!(header.order(), Some(order));
+        assert_eq!(Header { flags: 0, ..header }.order(), None);
+        assert_eq!(order.over(2).number(), 5);
+        assert_ne!(order.over(1).origin(), order.over(2).origin());
+        assert_ne!(Order::new(1, 0).over(2), Order::new(2, 0).over(1));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +14,7 @@ use super::control::{
 };
 use super::registry::Run;
 use super::{Component, Direction, Ports, Registry};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, guarded};
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
 use crate::sys::credentials::Peer;
 use crate::sys::process;
@@ -370,19 +369,6 @@ fn finish(outputs: &mut [Outgoing]) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
     // All of them, also after one that fails.
     outputs.iter_mut().map(|output| output.finish(deadline)).fold(Ok(()), Result::and)
-}
-
-/// Calls a component's code; a panic becomes an error. The panic's own words go to standard error.
-fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // The component's state is given up after a panic, so nobody sees it half changed.
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let words = panic
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no words".into());
-        Err(Error::failed(format!("panicked: {words}")))
-    })
 }
 
 impl Statistics {

@@ -40,6 +40,27 @@
 //! }
 //! ```
 
+//!
+//! One that would rather be a handler leaves the loop to its input
+//! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
+//!
+//! ```no_run
+//! use stripline::Result;
+//! use stripline::component::Ports;
+//! use stripline::node::{Dispatch, PacketView};
+//!
+//! fn run(mut ports: Ports) -> Result<()> {
+//!     let mut input = ports.input::<f32>("in")?;
+//!     let mut output = ports.output::<f32>("power")?;
+//!     let power = |packet: PacketView<'_, f32>| Ok(packet.iter().map(|x| x * x).sum::<f32>());
+//!     input.serve_then(Dispatch::pool(4)?.in_order(), power, |packet, power| {
+//!         let mut out = output.loan(1)?;
+//!         out[0] = power;
+//!         out.send_like(&packet)
+//!     })
+//! }
+//! ```
+
 pub(crate) mod control;
 mod host;
 mod ports;

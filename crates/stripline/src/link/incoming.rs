@@ -3,16 +3,17 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
 
 use crate::error::{Error, Result};
-use crate::packet::{Gap, Header, StreamInfo};
+use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Stop, Wait};
 
 use super::origin::{Origin, TermsFor};
 use super::sign::Sign;
-use super::{Delivery, Lent, Mailbox, Spinner, WaitStrategy};
+use super::{ConnectionStats, Delivery, Lent, Mailbox, Spinner, WaitStrategy};
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
@@ -36,6 +37,8 @@ pub(crate) struct Incoming {
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<u32>,
+    /// How many connections there have been.
+    connections: Arc<AtomicU16>,
     /// For those who look from outside.
     sign: Arc<Sign>,
 }
@@ -78,6 +81,7 @@ impl Incoming {
             sign,
             port,
             origins: Vec::new(),
+            connections: Arc::default(),
             mailbox,
             terms_for,
             stop,
@@ -214,10 +218,32 @@ impl Incoming {
         &self.origins[self.taken.origin].name
     }
 
+    /// Whose turn a packet has.
+    pub(crate) fn order(&self) -> Order {
+        self.origins[self.taken.origin].order(&self.taken.header)
+    }
+
+    /// The connection that a packet came over: its place among those of the port, and which one this is there.
+    pub(crate) fn came_over(&self) -> (usize, u16) {
+        (self.taken.origin, self.origins[self.taken.origin].connection())
+    }
+
+    /// What a packet's connection counts.
+    pub(crate) fn stats(&self) -> &Arc<ConnectionStats> {
+        &self.origins[self.taken.origin].terms.stats
+    }
+
     /// Gives a packet back and closes its connection, which broke the protocol with it.
     pub(crate) fn reject(&mut self) {
         self.release();
         self.origins[self.taken.origin].lose();
+    }
+
+    /// Gives a packet back that was copied and is not finished with: when it was taken, if that is measured.
+    pub(crate) fn hand_over(&mut self) -> Option<u64> {
+        let taken_ns = std::mem::take(&mut self.taken.taken_ns);
+        self.release();
+        Some(taken_ns).filter(|ns| *ns != 0)
     }
 
     /// Gives a packet back.
@@ -359,7 +385,8 @@ impl Incoming {
     fn origin(&mut self, name: String) -> &mut Origin {
         let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
             let terms = (self.terms_for)(&name);
-            self.origins.push(Origin::new(name, terms, Arc::clone(&self.terms_for)));
+            let (terms_for, connections) = (Arc::clone(&self.terms_for), Arc::clone(&self.connections));
+            self.origins.push(Origin::new(name, terms, terms_for, connections));
             self.origins.len() - 1
         });
         &mut self.origins[index]

@@ -52,12 +52,14 @@ impl Joiner {
     #[cold]
     pub(crate) fn add(&mut self, header: &Header, piece: &[u8]) -> Result<Joined, String> {
         let Header { sequence, flags, .. } = *header;
-        if flags & !(Header::MORE | Header::CONTINUED) != 0 {
+        if flags & !(Header::MORE | Header::CONTINUED | Header::ORDERED) != 0 {
             return Err(format!("sent a frame with unknown flags {flags:#04x}"));
         }
         if flags != 0 && header.kind != Kind::Data as u8 {
             return Err(format!("sent a frame of kind {} as a piece of a packet", header.kind));
         }
+        let stamp = flags & Header::ORDERED;
+        let flags = flags - stamp;
         if flags != 0 && piece.is_empty() {
             return Err(format!("sent an empty piece of packet {sequence}"));
         }
@@ -72,7 +74,7 @@ impl Joiner {
             return Ok(Joined::Alone);
         }
         if !header.is_continued() {
-            (self.open, self.header) = (1, Header { length: 0, flags: 0, ..*header });
+            (self.open, self.header) = (1, Header { length: 0, flags: stamp, ..*header });
             return self.append(piece).map(|()| Joined::Piece);
         }
         if open != Some(sequence) {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, StreamInfo};
+use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
@@ -45,6 +45,11 @@ pub(super) struct Origin {
     pub successors: VecDeque<(String, Box<dyn Inlet>)>,
     pub terms: Terms,
     pub terms_for: TermsFor,
+    /// How many connections the port has had, and which of them this is.
+    connections: Arc<AtomicU16>,
+    connection: u16,
+    /// The furthest turn that was taken.
+    furthest: Option<Order>,
     pub streams: BTreeMap<u16, Arc<StreamInfo>>,
     /// The sequence number and sample that come next, once known.
     pub expected: Option<u64>,
@@ -61,7 +66,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(name: String, terms: Terms, terms_for: TermsFor) -> Self {
+    pub(super) fn new(name: String, terms: Terms, terms_for: TermsFor, connections: Arc<AtomicU16>) -> Self {
         Self {
             name,
             inlet: None,
@@ -69,6 +74,9 @@ impl Origin {
             successors: VecDeque::new(),
             terms,
             terms_for,
+            connections,
+            connection: 0,
+            furthest: None,
             streams: BTreeMap::new(),
             expected: None,
             expected_sample: None,
@@ -111,12 +119,24 @@ impl Origin {
             self.terms = (self.terms_for)(&name);
             self.name = name;
         }
+        // Relaxed: the numbers need only differ.
+        self.connection = self.connections.fetch_add(1, Ordering::Relaxed);
         // A sender that comes anew counts anew.
         self.expected = None;
         self.expected_sample = None;
+        self.furthest = None;
         self.streams.clear();
         self.joiner.forget();
         self.inlet = Some(inlet);
+    }
+
+    pub(super) fn connection(&self) -> u16 {
+        self.connection
+    }
+
+    /// Whose turn a packet of this connection has.
+    pub(super) fn order(&self, header: &Header) -> Order {
+        header.order().unwrap_or(Order::new(0, header.sequence)).over(self.connection)
     }
 
     /// The sender is gone without an end of stream.
@@ -328,12 +348,22 @@ impl Origin {
             }
         }
         if taken.header.kind == Kind::Data as u8 {
+            self.heed_order(&taken.header);
             return Ok(true);
         }
         // SAFETY: just lent, and nothing has been asked of the transport since.
         let text = unsafe { taken.payload.get::<u8>() }.to_vec();
         self.obey(&taken.header, &text).inspect_err(|_| self.lose())?;
         Ok(false)
+    }
+
+    /// Counts a packet that was forwarded after one whose turn came later.
+    fn heed_order(&mut self, header: &Header) {
+        let Some(order) = header.order() else { return };
+        match self.furthest.filter(|furthest| furthest.origin() == order.origin()) {
+            Some(furthest) if order.number() < furthest.number() => self.terms.stats.reordered(),
+            _ => self.furthest = Some(order),
+        }
     }
 
     /// Completes what is to be said of a packet.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
+use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{Outlet, Stop, Wait};
 
@@ -24,9 +24,16 @@ pub(crate) struct Stamp {
     pub sample_index: Option<u64>,
     pub time_ns: i64,
     pub intended_ns: u64,
+    /// [`Header::ORDERED`] where `intended_ns` is an order; such a packet says its sample index.
+    pub flags: u8,
 }
 
 impl Stamp {
+    /// Says whose turn the packet had, of which there is room for one thing only.
+    pub(crate) fn set_order(&mut self, order: Order) {
+        (self.intended_ns, self.flags) = (order.to_bits(), Header::ORDERED);
+    }
+
     /// Whether there is nothing to be said.
     #[inline]
     fn is_empty(&self) -> bool {
@@ -271,7 +278,7 @@ impl Outgoing {
     fn put_piece(&mut self, header: &Header, piece: Piece, wait: Wait) -> Result<()> {
         let frame = self.outlets[0].reserve(HEADER_BYTES + piece.bytes, wait)?;
         frame[HEADER_BYTES..][..piece.bytes].copy_from_slice(self.splitter.bytes(piece));
-        let mut header = Header { length: piece.bytes as u32, flags: piece.flags, ..*header };
+        let mut header = Header { length: piece.bytes as u32, flags: header.flags | piece.flags, ..*header };
         if header.is_continued() {
             header.sample_index = piece.offset as u64;
         }
@@ -290,7 +297,7 @@ impl Outgoing {
             length: payload as u32,
             stream: self.stream,
             kind: Kind::Data as u8,
-            flags: 0,
+            flags: stamp.flags,
         }
     }
 

@@ -8,7 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-use super::{Packet, Publisher, Received, Subscriber, Waitable, wait::sealed};
+use super::{
+    Dispatch, InSequence, Packet, PacketView, Publisher, Received, Resequenced, Stamped, Subscriber,
+    Waitable, wait::sealed,
+};
 
 /// Sends messages of one type.
 ///
@@ -94,6 +97,44 @@ impl<M: Serialize> MessagePublisher<M> {
         self.publisher.try_send(&bytes)
     }
 
+    /// Sends a message as [`Loan::send_like`](super::Loan::send_like) does a packet: like one that a pool's handler was
+    /// given, it says whose turn it had.
+    ///
+    /// # Errors
+    /// As [`MessagePublisher::send`].
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use std::time::Duration;
+    /// use stripline::node::Dispatch;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut source = node.message_publisher::<String>("words")?;
+    /// let mut words = node.message_subscriber::<String>("words")?;
+    /// let mut output = node.message_publisher::<usize>("lengths")?;
+    /// let mut lengths = node.message_subscriber::<usize>("lengths")?.resequenced(64, Duration::from_secs(5))?;
+    /// source.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// output.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// for word in ["a", "carrier", "sinks"] {
+    ///     source.send(&word.into())?;
+    /// }
+    /// source.finish()?;
+    /// let exit = Mutex::new(output);
+    /// words.serve(Dispatch::pool(2)?, |word, packet| {
+    ///     exit.lock().expect("nobody panics").send_like(&word.value.len(), &packet)
+    /// })?;
+    /// for length in [1, 7, 5] {
+    ///     assert_eq!(lengths.receive()?.map(|message| message.value), Some(length));
+    /// }
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn send_like<P: Stamped + ?Sized>(&mut self, message: &M, packet: &P) -> Result<()> {
+        let bytes = self.encode(message)?;
+        let mut loan = self.publisher.loan(bytes.len())?;
+        loan.copy_from_slice(&bytes);
+        loan.send_like(packet)
+    }
+
     /// As [`Publisher::wait_for_receivers`].
     ///
     /// # Errors
@@ -129,7 +170,7 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     /// # Errors
     /// As [`Subscriber::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
     pub fn receive(&mut self) -> Result<Option<Message<M>>> {
-        self.subscriber.receive()?.map(decode).transpose()
+        self.subscriber.receive()?.map(|packet| decode(packet)).transpose()
     }
 
     /// The next message if there is one.
@@ -147,6 +188,54 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Message<M>>> {
         received(self.subscriber.receive_timeout(timeout)?)
     }
+
+    /// The same messages put back in sequence, after a stage that forwards them as its threads finish them: as
+    /// [`Subscriber::resequenced`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resequenced(self, window: usize, skip_after: Duration) -> Result<ResequencedMessages<M>> {
+        let packets = self.subscriber.resequenced(window, skip_after)?;
+        Ok(ResequencedMessages { packets, of: PhantomData })
+    }
+
+    /// Runs a handler for every message, as [`Subscriber::serve`] does for packets. It is given the message, and the
+    /// packet that it came in, to be forwarded like.
+    ///
+    /// # Errors
+    /// As there. Bytes that are no `M` are a failure of the handler of that packet ([`Error::Decode`] within
+    /// [`Error::Handler`]); to serve once more goes on behind them.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    /// use stripline::node::Dispatch;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.message_publisher::<u32>("numbers")?;
+    /// let mut subscriber = node.message_subscriber::<u32>("numbers")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// (1..=10).try_for_each(|number| publisher.send(&number))?;
+    /// publisher.finish()?;
+    /// let sum = AtomicU32::new(0);
+    /// subscriber.serve(Dispatch::pool(2)?, |number, _packet| {
+    ///     sum.fetch_add(number.value, Ordering::Relaxed);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 55);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn serve(
+        &mut self,
+        dispatch: Dispatch,
+        handler: impl Fn(Message<M>, PacketView<'_, u8>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.subscriber.serve(dispatch, |packet| handler(message_of(packet)?, packet))
+    }
+
+    pub(super) fn packets(&mut self) -> &mut Subscriber<u8> {
+        &mut self.subscriber
+    }
 }
 
 impl<M> Waitable for MessageSubscriber<M> {}
@@ -155,6 +244,62 @@ impl<M> sealed::Sealed for MessageSubscriber<M> {
     fn incoming(&mut self) -> sealed::Access<'_> {
         self.subscriber.incoming()
     }
+}
+
+/// Receives messages of one type, back in sequence: see [`Resequenced`].
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::Received;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut publisher = node.message_publisher::<f64>("gain")?;
+/// let mut gains = node.message_subscriber::<f64>("gain")?.resequenced(64, Duration::from_millis(100))?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&0.5)?;
+/// assert_eq!(gains.receive()?.map(|gain| gain.value), Some(0.5));
+/// assert!(matches!(gains.try_receive()?, Received::Empty));
+/// publisher.finish()?;
+/// assert!(gains.receive()?.is_none());
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct ResequencedMessages<M> {
+    packets: Resequenced<u8>,
+    of: PhantomData<fn() -> M>,
+}
+
+impl<M: DeserializeOwned> ResequencedMessages<M> {
+    /// Blocks until the next message; `None` is the end of stream.
+    ///
+    /// # Errors
+    /// As [`Resequenced::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
+    pub fn receive(&mut self) -> Result<Option<Message<M>>> {
+        self.packets.receive()?.map(|packet| message_of(packet.view())).transpose()
+    }
+
+    /// The next message if it is its turn.
+    ///
+    /// # Errors
+    /// As [`ResequencedMessages::receive`].
+    pub fn try_receive(&mut self) -> Result<Received<Message<M>>> {
+        in_sequence(self.packets.try_receive()?)
+    }
+
+    /// Blocks until the next message, but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`ResequencedMessages::receive`].
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Message<M>>> {
+        in_sequence(self.packets.receive_timeout(timeout)?)
+    }
+}
+
+fn in_sequence<M: DeserializeOwned>(packet: Received<InSequence<'_, u8>>) -> Result<Received<Message<M>>> {
+    Ok(match packet {
+        Received::Packet(packet) => Received::Packet(message_of(packet.view())?),
+        Received::Empty => Received::Empty,
+        Received::Ended => Received::Ended,
+    })
 }
 
 fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Received<Message<M>>> {
@@ -169,6 +314,11 @@ fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Rec
 const NESTING_MAX: usize = 128;
 
 fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
+    message_of(packet.view())
+}
+
+/// The message that a packet is.
+pub(super) fn message_of<M: DeserializeOwned>(packet: PacketView<'_, u8>) -> Result<Message<M>> {
     let value = ciborium::de::from_reader_with_recursion_limit(&packet[..], NESTING_MAX)
         .map_err(|e| Error::Decode { what: packet.connection().into(), reason: e.to_string() })?;
     Ok(Message { value, sequence: packet.sequence(), gap: packet.gap().copied() })

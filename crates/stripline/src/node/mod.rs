@@ -1,20 +1,30 @@
 //! Publishers and subscribers of typed payloads. A component's ports are the same two, already connected;
 //! without a waveform a [`Node`] connects them by topic.
 
+mod dispatch;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
+mod pool;
 mod publisher;
 pub(crate) mod rendezvous;
+mod resequenced;
+mod single_thread;
 mod subscriber;
+mod supply;
 mod topics;
+mod view;
 mod wait;
 mod window;
 
-pub use message::{Message, MessagePublisher, MessageSubscriber};
+pub use dispatch::{Completion, Dispatch};
+pub use message::{Message, MessagePublisher, MessageSubscriber, ResequencedMessages};
 pub use node::Node;
 pub use publisher::{Input, Loan, Output, Publisher};
+pub use resequenced::{InSequence, Resequenced};
+pub use single_thread::SingleThread;
 pub use subscriber::{Packet, Received, Subscriber};
 pub use topics::{TopicOptions, Topics};
+pub use view::{PacketView, Stamped};
 pub use wait::{Waitable, wait_any};
 pub use window::{Window, Windowed};

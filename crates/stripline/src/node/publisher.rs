@@ -12,7 +12,8 @@ use crate::packet::StreamInfo;
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::subscriber::{Packet, Subscriber};
+use super::subscriber::Subscriber;
+use super::view::{Stamped, sealed::Stamps};
 
 /// A component's input port.
 ///
@@ -335,7 +336,7 @@ impl<T: Sample> Loan<'_, T> {
     }
 
     /// Says when the packet should have been sent (monotonic nanoseconds of the host): latency at a fixed rate
-    /// counts from then.
+    /// counts from then. A packet sent like one that says its [`Order`](crate::packet::Order) says that instead.
     #[must_use]
     pub fn intended_ns(mut self, intended_ns: u64) -> Self {
         self.stamp.intended_ns = intended_ns;
@@ -355,7 +356,8 @@ impl<T: Sample> Loan<'_, T> {
         self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
     }
 
-    /// Sends the packet as belonging to the same stream, sample index and time as one received.
+    /// Sends the packet as belonging to the same stream, sample index and time as one received. Like a packet that
+    /// a pool's handler was given, it also says its [`Order`](crate::packet::Order).
     ///
     /// # Errors
     /// As [`Publisher::loan`].
@@ -373,18 +375,22 @@ impl<T: Sample> Loan<'_, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn send_like<U: Sample>(mut self, packet: &Packet<'_, U>) -> Result<()> {
-        self.stamp.sample_index = Some(packet.sample_index());
-        self.stamp.time_ns = packet.time_ns();
+    pub fn send_like<P: Stamped + ?Sized>(mut self, packet: &P) -> Result<()> {
+        let Stamps { header, order, stream } = packet.stamps();
+        self.stamp.sample_index = Some(header.sample_index);
+        self.stamp.time_ns = header.time_ns;
+        if let Some(order) = order {
+            self.stamp.set_order(order);
+        }
         if self.link.holds_large() {
             // The transports have nothing of it yet: its description goes ahead by itself.
-            self.link.set_stream(packet.stream());
-        } else if !self.link.follows(packet.stream()) {
+            self.link.set_stream(stream);
+        } else if !self.link.follows(stream) {
             // The description goes ahead of the packet, in the place that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             self.link.cancel();
-            self.link.set_stream(packet.stream());
+            self.link.set_stream(stream);
             let place = self.link.reserve(bytes, self.wait)?;
             // SAFETY: just lent, and nothing has been asked of the link since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);

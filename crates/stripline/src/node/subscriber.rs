@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Lent, Outcome};
-use crate::packet::{Gap, StreamInfo};
+use crate::packet::{Gap, Order, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::Windowed;
+use super::view::{About, Stamped, sealed};
+use super::{PacketView, Resequenced, Windowed};
 
 /// Receives packets of samples from every sender of a topic or input port.
 ///
@@ -166,6 +167,26 @@ impl<T: Sample> Subscriber<T> {
         Windowed::new(self)
     }
 
+    /// The same packets put back in sequence, after a stage that forwards them as its threads finish them: see
+    /// [`Resequenced`]. `window` is the number of packets that may wait for a missing one, 1 to
+    /// [`Resequenced::WINDOW_MAX`]; `skip_after` how long they do, [`Resequenced::SKIP_AFTER_MAX`] at most.
+    ///
+    /// # Errors
+    /// [`Error::Port`] for a number that is out of range.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let subscriber = node.subscriber::<i16>("audio")?;
+    /// let error = subscriber.resequenced(0, Duration::from_millis(100)).map(drop).unwrap_err();
+    /// assert!(error.to_string().contains("it must be from 1 to 65536"));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn resequenced(self, window: usize, skip_after: Duration) -> Result<Resequenced<T>> {
+        Resequenced::new(self, window, skip_after)
+    }
+
     #[inline(always)]
     fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
         Ok(match self.take(wait)? {
@@ -248,7 +269,12 @@ impl<T: Sample> Packet<'_, T> {
 
     /// When it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
-        Some(self.incoming.taken().header.intended_ns).filter(|ns| *ns != 0)
+        self.incoming.taken().header.intended()
+    }
+
+    /// Whose turn the packet has: that of its sequence number, unless it was forwarded by one of several threads.
+    pub fn order(&self) -> Order {
+        self.incoming.order()
     }
 
     /// What is missing just before this packet.
@@ -264,6 +290,22 @@ impl<T: Sample> Packet<'_, T> {
     /// The connection it came over, as `from -> to`.
     pub fn connection(&self) -> &str {
         self.incoming.connection()
+    }
+}
+
+impl<T: Sample> Packet<'_, T> {
+    pub(super) fn view(&self) -> PacketView<'_, T> {
+        PacketView::new(self, About::lent(self.incoming))
+    }
+}
+
+impl<T: Sample> Stamped for Packet<'_, T> {}
+
+impl<T: Sample> sealed::Sealed for Packet<'_, T> {
+    fn stamps(&self) -> sealed::Stamps<'_> {
+        let header = &self.incoming.taken().header;
+        let order = header.order().map(|_| self.incoming.order());
+        sealed::Stamps { header, order, stream: self.incoming.stream() }
     }
 }
 

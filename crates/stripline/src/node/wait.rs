@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::link::Incoming;
 use crate::payload::Sample;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::{Doorbell, Sleep};
 
 use super::Subscriber;
 
@@ -68,6 +68,15 @@ impl<T: Sample> sealed::Sealed for Subscriber<T> {
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
+    wait_until(&mut links, None, deadline)
+}
+
+/// As [`wait_any`], and until the bell rings: nothing may be ready then.
+pub(super) fn wait_until(
+    links: &mut [&mut Incoming],
+    bell: Option<&Doorbell>,
+    deadline: Option<Instant>,
+) -> Result<Vec<usize>> {
     loop {
         let mut ready = Vec::new();
         for (index, link) in links.iter_mut().enumerate() {
@@ -84,17 +93,20 @@ pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>
         // All of them, even after one that has something: each must be cancelled again below.
         let mut quiet = true;
         links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
-        let mut in_time = true;
+        let mut goes_on = true;
         if quiet {
             let mut sleep = Sleep::default();
+            if let Some(bell) = bell {
+                sleep.readable(std::os::fd::AsFd::as_fd(bell));
+            }
             links.iter().for_each(|link| {
                 sleep.readable(std::os::fd::AsFd::as_fd(link.stop().bell()));
                 link.sleep_on(&mut sleep);
             });
-            in_time = sleep.until(deadline)?;
+            goes_on = sleep.until(deadline)? && !(bell.is_some() && sleep.fired(0));
         }
         links.iter_mut().for_each(|link| link.cancel_sleep());
-        if !in_time {
+        if !goes_on {
             return Ok(ready);
         }
     }

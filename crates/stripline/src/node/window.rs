@@ -209,16 +209,11 @@ impl<T: Sample> Windowed<T> {
 
     /// A packet has come.
     fn hold(&mut self) {
-        if let Some(mut gap) = self.source.subscriber.incoming.taken().gap {
+        if let Some(gap) = self.source.subscriber.incoming.taken().gap {
             self.at_border = self.carried.len() > 0;
             let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
             // Of several gaps without a sample in between, the sum is missing.
-            if let Some(before) = place {
-                gap.first = before.first;
-                gap.packets = gap.packets.saturating_add(before.packets);
-                gap.samples = gap.samples.saturating_add(before.samples);
-            }
-            *place = Some(gap);
+            *place = Some(place.map_or(gap, |before| before.and(gap)));
         }
         self.source.hold();
         if self.source.rest().is_empty() {

@@ -2,11 +2,10 @@
 //!
 //! A new transport is one word in the list below. A new rule is a function in its section's file and its name in
 //! the table. A rule that a transport cannot keep is asserted to be refused by name, and the refusal is printed.
-//!
-//! Of section 3 only `queue` exists, which every rule here runs on.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
+mod dispatch;
 mod large;
 mod model;
 mod order;
@@ -15,6 +14,7 @@ mod overflow_lossy;
 mod peers;
 mod peers_restart;
 mod puppet;
+mod resequence;
 mod scope;
 mod statistics;
 mod support;
@@ -67,6 +67,40 @@ macro_rules! rules_of {
                 transport_returns_while_the_receiver_does_not_read,
                 server_is_refused_by_name,
                 target_is_refused_by_name,
+            ]
+            dispatch here: [
+                queue_and_direct_run_on_the_receiving_thread_in_order,
+                a_pool_hands_on_as_it_finishes_and_loses_nothing,
+                a_pool_in_order_hands_on_in_order,
+                a_busy_pool_leaves_the_rest_in_the_queue,
+                what_a_pool_works_on_stays_when_the_sender_goes_on,
+                the_end_comes_after_the_last_handler,
+                a_panicking_handler_is_named_and_the_others_finish,
+                a_failing_handler_is_named_and_the_rest_stays,
+                a_failure_wakes_a_pool_that_waits_for_packets,
+                stop_ends_every_dispatch,
+                single_thread_serves_every_port,
+                single_thread_ends_with_the_last_port_or_the_first_failure,
+                messages_are_served,
+            ]
+            resequence here: [
+                a_pool_forwards_out_of_order_and_says_so,
+                resequencing_gives_back_the_order,
+                resequencing_in_order_changes_nothing,
+                a_missing_packet_is_skipped_and_reported,
+                a_window_that_overflows_is_named,
+                two_packets_of_a_number_are_named,
+                the_end_of_stream_waits_for_nothing,
+                a_late_joiner_begins_where_it_came,
+                a_new_sender_counts_anew,
+                turns_pass_through_further_stages,
+                several_senders_are_put_in_sequence_each,
+                messages_are_put_in_sequence,
+                losses_of_the_link_are_counted_once,
+                no_loss_is_silent,
+                resequenced_packets_are_served,
+                whoever_serves_wakes_to_skip,
+                what_a_killed_stage_forwarded_comes_before_its_successor,
             ]
             overflow here: [
                 block_loses_nothing,

@@ -9,10 +9,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process};
-use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::node::{Dispatch, Node, Publisher, Subscriber, Topics};
 use stripline::transport::Reach;
-use stripline::{Gap, GapReason, Received};
+use stripline::{Error, Gap, GapReason, Received};
 
+use crate::dispatch::Gate;
 use crate::support::{
     DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, state, take,
     topics_text,
@@ -214,6 +215,7 @@ impl Stage {
             "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
             "take" => return self.take(number()),
             "drain" => return self.drain(),
+            "forward" => self.forward(object),
             "connection" => return self.last.clone(),
             "finish" => self.publisher.take().unwrap().finish().unwrap(),
             "unsubscribe" => drop(self.subscriber.take()),
@@ -221,6 +223,26 @@ impl Stage {
             _ => panic!("unknown order `{order}`"),
         }
         "ok".into()
+    }
+
+    /// Takes packets until it has forwarded those of these numbers, in this order, from the threads of a pool.
+    fn forward(&mut self, numbers: &str) {
+        let turns: Vec<u64> = numbers.split(',').map(|number| number.parse().unwrap()).collect();
+        let (gate, output) = (Gate::default(), Mutex::new(self.publisher.as_mut().unwrap()));
+        let pool = Dispatch::pool(turns.len()).unwrap();
+        let outcome = self.subscriber.as_mut().unwrap().serve(pool, |packet| {
+            let Some(place) = turns.iter().position(|turn| *turn == packet.sequence()) else { return Ok(()) };
+            if place > 0 {
+                gate.wait_for(turns[place - 1]);
+            }
+            let mut output = output.lock().unwrap();
+            let mut loan = output.loan(packet.len())?;
+            loan.copy_from_slice(&packet);
+            loan.send_like(&packet)?;
+            gate.reach(packet.sequence());
+            if place + 1 == turns.len() { Err(Error::Stopped) } else { Ok(()) }
+        });
+        assert!(matches!(outcome, Err(Error::Stopped)), "{outcome:?}");
     }
 
     /// Takes everything up to the end of stream: how many packets it got or knows to be lost.

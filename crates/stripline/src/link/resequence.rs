@@ -1,0 +1,427 @@
+//! Puts the packets of one origin back in sequence. It has no clock, and does not care what a packet is.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Packets that came before their turn, and which turn is next.
+pub(crate) struct Resequencer<P> {
+    window: usize,
+    skip_after_ns: u64,
+    /// The number that is due; `None` before the first packet was handed on, and the number of that.
+    next: Option<u64>,
+    first: u64,
+    held: BTreeMap<u64, P>,
+    /// What is held, and some that is no more, in the order in which it came, and when that was.
+    arrivals: VecDeque<(u64, u64)>,
+    /// Of the numbers just before `next`, whether each was handed on. No more than `window`.
+    recent: VecDeque<bool>,
+    /// Whether what is missing is waited for no longer.
+    hurry: Hurry,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hurry {
+    /// As long as asked for.
+    No,
+    /// Not for what is missing before the lowest packet held.
+    Once,
+    /// Nothing comes any more.
+    Always,
+}
+
+/// Where a packet belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is the next one.
+    Due,
+    /// Others come before it.
+    Ahead,
+    /// It was given up, as far as that is remembered.
+    Late {
+        /// Whether it was among those reported missing.
+        reported: bool,
+    },
+    /// One of that number is held or was handed on.
+    Twice,
+}
+
+/// A packet whose turn it is, after `missing` that never came, the first of them `first`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Turn<P> {
+    pub packet: P,
+    pub first: u64,
+    pub missing: u64,
+}
+
+impl<P> Resequencer<P> {
+    /// One that holds `window` packets, and waits for a missing one while the others wait `skip_after_ns` for it.
+    pub(crate) fn new(window: usize, skip_after_ns: u64) -> Self {
+        Self {
+            window,
+            skip_after_ns,
+            next: None,
+            first: 0,
+            held: BTreeMap::new(),
+            arrivals: VecDeque::new(),
+            recent: VecDeque::new(),
+            hurry: Hurry::No,
+        }
+    }
+
+    /// Where the packet of that number belongs. Before anything was handed on, only the very first is known to be
+    /// due: any other may have been overtaken.
+    pub(crate) fn place(&self, number: u64) -> Place {
+        let Some(next) = self.next else {
+            return if number == 0 { Place::Due } else { self.ahead(number) };
+        };
+        if number == next {
+            return Place::Due;
+        }
+        if number > next {
+            return self.ahead(number);
+        }
+        let back = usize::try_from(next - number).unwrap_or(usize::MAX);
+        let was_handed_on = self.recent.len().checked_sub(back).map(|index| self.recent[index]);
+        match was_handed_on {
+            Some(true) => Place::Twice,
+            _ => Place::Late { reported: number >= self.first },
+        }
+    }
+
+    /// The packet of that number, which is due, is handed on.
+    pub(crate) fn advance(&mut self, number: u64) {
+        if self.next.is_none() {
+            self.first = number;
+        }
+        self.remember(true);
+        self.next = Some(number + 1);
+    }
+
+    /// Whether no more packets can be held.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held.len() >= self.window
+    }
+
+    /// Takes a packet whose turn has not come.
+    pub(crate) fn hold(&mut self, number: u64, packet: P, now_ns: u64) {
+        self.held.insert(number, packet);
+        self.arrivals.push_back((number, now_ns));
+        if self.arrivals.len() > 2 * self.window {
+            self.arrivals.retain(|(number, _)| self.held.contains_key(number));
+        }
+    }
+
+    /// Gives up what is missing before the lowest packet held.
+    pub(crate) fn skip(&mut self) {
+        self.hurry = self.hurry.max(Hurry::Once);
+    }
+
+    /// Gives up all that is missing, now and later.
+    pub(crate) fn close(&mut self) {
+        self.hurry = Hurry::Always;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.hurry == Hurry::Always
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The number that is due; 0 before the first.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.unwrap_or(0)
+    }
+
+    /// When [`Resequencer::take`] would find something that it does not find before; `None`: not by waiting.
+    pub(crate) fn deadline(&mut self) -> Option<u64> {
+        while self.arrivals.front().is_some_and(|(number, _)| !self.held.contains_key(number)) {
+            self.arrivals.pop_front();
+        }
+        // The longest here has been behind what is missing all the time: it is behind everything that is.
+        self.arrivals.front().map(|(_, at_ns)| at_ns.saturating_add(self.skip_after_ns))
+    }
+
+    /// The next packet held whose turn it is at that time.
+    pub(crate) fn take(&mut self, now_ns: u64) -> Option<Turn<P>> {
+        let (&number, _) = self.held.first_key_value()?;
+        // As `place` has it: the very first is due, even if it had to be held.
+        if number != self.next() {
+            let is_over =
+                self.hurry != Hurry::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
+            if !is_over {
+                return None;
+            }
+            if self.hurry == Hurry::Once {
+                self.hurry = Hurry::No;
+            }
+        }
+        let packet = self.held.remove(&number)?;
+        let first = self.next.unwrap_or(number);
+        let missing = number - first;
+        (0..missing.min(self.window as u64)).for_each(|_| self.remember(false));
+        self.advance(number);
+        Some(Turn { packet, first, missing })
+    }
+
+    fn ahead(&self, number: u64) -> Place {
+        if self.held.contains_key(&number) { Place::Twice } else { Place::Ahead }
+    }
+
+    fn remember(&mut self, was_handed_on: bool) {
+        if self.recent.len() >= self.window {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(was_handed_on);
+    }
+}
+
+impl Hurry {
+    fn max(self, other: Self) -> Self {
+        if self == Self::Always { self } else { other }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SKIP_AFTER: u64 = 100;
+
+    fn of(window: usize) -> Resequencer<char> {
+        Resequencer::new(window, SKIP_AFTER)
+    }
+
+    /// One that has handed on 0, 1 and 2.
+    fn begun(window: usize) -> Resequencer<char> {
+        let mut packets = of(window);
+        for number in 0..3 {
+            assert_eq!(packets.place(number), Place::Due);
+            packets.advance(number);
+        }
+        packets
+    }
+
+    fn turn(packet: char, first: u64, missing: u64) -> Option<Turn<char>> {
+        Some(Turn { packet, first, missing })
+    }
+
+    #[test]
+    fn what_came_early_comes_in_its_turn() {
+        let mut packets = begun(8);
+        assert_eq!(packets.place(4), Place::Ahead);
+        packets.hold(4, 'e', 10);
+        packets.hold(5, 'f', 11);
+        assert_eq!(packets.take(11), None);
+        assert_eq!(packets.place(3), Place::Due);
+        packets.advance(3);
+        assert_eq!(packets.take(12), turn('e', 4, 0));
+        assert_eq!(packets.take(12), turn('f', 5, 0));
+        assert_eq!((packets.take(12), packets.deadline(), packets.next()), (None, None, 6));
+    }
+
+    #[test]
+    fn a_missing_packet_is_waited_for_from_the_first_that_passed_it() {
+        let mut packets = begun(8);
+        packets.hold(7, 'h', 10);
+        packets.hold(5, 'f', 90);
+        assert_eq!(packets.deadline(), Some(110));
+        assert_eq!(packets.take(109), None);
+        assert_eq!(packets.take(110), turn('f', 3, 2));
+        // 7 has waited long enough for 6, too.
+        assert_eq!(packets.take(110), turn('h', 6, 1));
+        assert_eq!(packets.deadline(), None);
+    }
+
+    #[test]
+    fn what_comes_after_it_was_given_up_is_late() {
+        let mut packets = begun(4);
+        packets.hold(5, 'f', 0);
+        assert_eq!(packets.take(100), turn('f', 3, 2));
+        assert_eq!(packets.place(4), Place::Late { reported: true });
+        assert_eq!(packets.place(5), Place::Twice);
+        assert_eq!(packets.place(2), Place::Twice);
+        assert_eq!(packets.place(6), Place::Due);
+    }
+
+    #[test]
+    fn two_of_a_number_are_noticed() {
+        let mut packets = begun(4);
+        packets.hold(4, 'e', 0);
+        assert_eq!(packets.place(4), Place::Twice);
+        assert_eq!(packets.place(1), Place::Twice);
+        let mut fresh = of(4);
+        fresh.hold(9, 'j', 0);
+        assert_eq!(fresh.place(9), Place::Twice);
+    }
+
+    #[test]
+    fn a_full_window_gives_up_what_is_missing_once() {
+        let mut packets = begun(2);
+        packets.hold(4, 'e', 0);
+        assert!(!packets.is_full());
+        packets.hold(6, 'g', 0);
+        assert!(packets.is_full());
+        packets.skip();
+        packets.hold(7, 'h', 0);
+        assert_eq!(packets.take(0), turn('e', 3, 1));
+        assert_eq!(packets.take(0), None, "5 may still come");
+        assert_eq!(packets.place(5), Place::Due);
+        packets.advance(5);
+        assert_eq!(packets.take(0), turn('g', 6, 0));
+        assert_eq!(packets.take(0), turn('h', 7, 0));
+    }
+
+    #[test]
+    fn of_what_is_long_ago_nobody_knows_whether_it_was_there() {
+        let mut packets = begun(4);
+        (3..10).for_each(|number| packets.advance(number));
+        assert_eq!(packets.place(6), Place::Twice);
+        assert_eq!(packets.place(5), Place::Late { reported: true });
+    }
+
+    #[test]
+    fn nothing_is_waited_for_behind_the_end() {
+        let mut packets = begun(4);
+        (3..10).for_each(|number| packets.advance(number));
+        packets.hold(11, 'l', 0);
+        packets.close();
+        assert_eq!(packets.take(0), turn('l', 10, 1));
+        assert!(packets.is_closed() && packets.held() == 0);
+    }
+
+    #[test]
+    fn nobody_knows_the_first_but_it_is_0() {
+        let mut packets = of(8);
+        assert_eq!(packets.place(41), Place::Ahead);
+        packets.hold(41, 'x', 5);
+        assert_eq!(packets.place(40), Place::Ahead);
+        packets.hold(40, 'w', 50);
+        assert_eq!((packets.take(104), packets.next), (None, None));
+        assert_eq!(packets.take(105), turn('w', 40, 0));
+        assert_eq!(packets.take(105), turn('x', 41, 0));
+        assert_eq!(packets.place(39), Place::Late { reported: false });
+        let mut held_0 = of(8);
+        held_0.hold(0, 'a', 0);
+        assert_eq!(held_0.take(0), turn('a', 0, 0));
+        let mut from_0 = of(8);
+        from_0.hold(1, 'b', 0);
+        assert_eq!(from_0.place(0), Place::Due);
+        from_0.advance(0);
+        assert_eq!(from_0.take(0), turn('b', 1, 0));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut packets = of(3);
+        packets.advance(0);
+        packets.hold(1 << 40, 'z', 0);
+        for number in (1..3000).step_by(2) {
+            packets.hold(number + 1, 'y', 0);
+            packets.advance(number);
+            assert_eq!(packets.take(0), turn('y', number + 1, 0));
+        }
+        assert!(packets.arrivals.len() <= 7 && packets.recent.len() <= 3);
+        assert_eq!(packets.take(100), turn('z', 3001, (1 << 40) - 3001));
+        assert!(packets.recent.len() <= 3);
+    }
+
+    /// The plainest there is: all that ever came, and what became of it.
+    #[derive(Default)]
+    struct Model {
+        next: Option<u64>,
+        /// Number and time of arrival.
+        held: Vec<(u64, u64)>,
+        gone: Vec<u64>,
+    }
+
+    impl Model {
+        /// What is handed on at that time: numbers, and how many are missing before each.
+        fn due(&mut self, now: u64, hurry: bool) -> Vec<(u64, u64)> {
+            let mut out = Vec::new();
+            while let Some(lowest) = self.held.iter().map(|held| held.0).min() {
+                let oldest = self.held.iter().map(|held| held.1).min().unwrap();
+                let is_next = self.next == Some(lowest) || self.next.is_none() && lowest == 0;
+                if !is_next && !hurry && now < oldest + SKIP_AFTER {
+                    break;
+                }
+                out.push((lowest, lowest - self.next.unwrap_or(lowest)));
+                self.gone.push(lowest);
+                self.held.retain(|held| held.0 != lowest);
+                self.next = Some(lowest + 1);
+            }
+            out
+        }
+    }
+
+    /// Steps of time and numbers near the ones before.
+    fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        proptest::collection::vec((0..60_u64, 0..12_u64), 0..120).prop_map(|steps| {
+            let mut now = 0;
+            let numbered = steps.into_iter().enumerate();
+            numbered
+                .map(|(index, (dt, jitter))| {
+                    now += dt;
+                    (now, (index as u64 + jitter).saturating_sub(6))
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_arrivals_match_the_model(arrivals in arrivals()) {
+            // So large that it does not overflow, and nothing is so far behind as to begin anew.
+            let mut packets = Resequencer::new(1000, SKIP_AFTER);
+            let mut model = Model::default();
+            let (mut now, mut lost) = (0, 0);
+            for (at, number) in arrivals {
+                now = at;
+                while let Some(turn) = packets.take(now) {
+                    prop_assert_eq!(turn.packet, turn.first + turn.missing);
+                    lost += turn.missing;
+                }
+                model.due(now, false);
+                let is_held = model.held.iter().any(|held| held.0 == number);
+                let place = packets.place(number);
+                match place {
+                    Place::Due => packets.advance(number),
+                    Place::Ahead => packets.hold(number, number, now),
+                    _ => {}
+                }
+                let expected = match model.next {
+                    _ if is_held || model.gone.contains(&number) => Place::Twice,
+                    Some(next) if number < next => {
+                        let reported = model.gone.iter().min().is_some_and(|first| number > *first);
+                        Place::Late { reported }
+                    }
+                    next if number == next.unwrap_or(0) => Place::Due,
+                    _ => Place::Ahead,
+                };
+                prop_assert_eq!(place, expected);
+                if matches!(place, Place::Due | Place::Ahead) {
+                    model.held.push((number, now));
+                    model.due(now, false);
+                }
+                while let Some(turn) = packets.take(now) {
+                    lost += turn.missing;
+                }
+                prop_assert_eq!(packets.next, model.next);
+                prop_assert_eq!(packets.held(), model.held.len());
+                let oldest = model.held.iter().map(|held| held.1).min();
+                prop_assert_eq!(packets.deadline(), oldest.map(|at| at + SKIP_AFTER));
+            }
+            packets.close();
+            let rest: Vec<(u64, u64)> =
+                std::iter::from_fn(|| packets.take(now)).map(|turn| (turn.packet, turn.missing)).collect();
+            prop_assert_eq!(&rest, &model.due(now, true));
+            lost += rest.iter().map(|(_, missing)| missing).sum::<u64>();
+            // Whatever lies between the first and the last that were handed on was, or was reported missing.
+            let span = model.gone.iter().max().map_or(0, |last| last + 1 - model.gone.iter().min().unwrap());
+            prop_assert_eq!(span, model.gone.len() as u64 + lost);
+            prop_assert!(model.gone.is_sorted());
+        }
+    }
+}

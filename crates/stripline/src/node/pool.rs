@@ -1,0 +1,181 @@
+//! Several threads that run a handler at once. They take turns at receiving: no thread only hands packets to others,
+//! which would cost a wake-up each.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result, guarded};
+use crate::link::ConnectionStats;
+use crate::payload::Sample;
+use crate::sys::clock::now_ns;
+use crate::sys::doorbell::Doorbell;
+use crate::transport::Wait;
+
+use super::dispatch::failure;
+use super::supply::Supply;
+use super::view::Copied;
+use super::wait::wait_until;
+use super::{Completion, PacketView, Received};
+
+/// Runs `work` for every packet on so many threads, and `hand_on` for one packet at a time, until the end of stream or
+/// the first failure; what is in progress then is finished.
+pub(super) fn run<T, S, R, W, H>(
+    supply: &mut S,
+    threads: usize,
+    order: Completion,
+    work: &W,
+    hand_on: H,
+) -> Result<()>
+where
+    T: Sample,
+    S: Supply<T> + Send,
+    W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
+    H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
+{
+    let port = supply.port().to_string();
+    let pool = Pool {
+        source: Mutex::new(Source { supply, taken: 0 }),
+        exit: Mutex::new(Exit { hand_on, turn: 0 }),
+        turned: Condvar::new(),
+        order,
+        work,
+        bell: Doorbell::new()?,
+        is_over: AtomicBool::new(false),
+        error: Mutex::new(None),
+        port,
+        of: PhantomData,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let thread = std::thread::Builder::new().name("stripline-pool".into());
+            if let Err(error) = thread.spawn_scoped(scope, || pool.play()) {
+                pool.fail(Error::system("cannot start a thread of a pool", error));
+                break;
+            }
+        }
+    });
+    let error = pool.error.into_inner().unwrap_or_else(PoisonError::into_inner);
+    error.map_or(Ok(()), Err)
+}
+
+struct Pool<'a, T, S, W, H> {
+    source: Mutex<Source<'a, S>>,
+    exit: Mutex<Exit<H>>,
+    /// Rung when the turn goes on.
+    turned: Condvar,
+    order: Completion,
+    work: &'a W,
+    /// Wakes the thread that receives when there is no more to be received.
+    bell: Doorbell,
+    is_over: AtomicBool,
+    error: Mutex<Option<Error>>,
+    port: String,
+    of: PhantomData<fn(T)>,
+}
+
+/// Held by the thread that receives.
+struct Source<'a, S> {
+    supply: &'a mut S,
+    /// Packets taken.
+    taken: u64,
+}
+
+/// Held by the thread that hands on.
+struct Exit<H> {
+    hand_on: H,
+    /// How many packets are behind.
+    turn: u64,
+}
+
+/// A packet that is measured: where its times are counted, and when it was taken, or how long it took.
+type Measured = (Arc<ConnectionStats>, u64);
+
+impl<T, S, R, W, H> Pool<'_, T, S, W, H>
+where
+    T: Sample,
+    S: Supply<T> + Send,
+    W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
+    H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
+{
+    /// The life of one thread.
+    fn play(&self) {
+        let mut copy = Copied::default();
+        // Only the thread that receives may count: what the handler took is counted when it receives again.
+        let mut finished: Option<Measured> = None;
+        loop {
+            let mut source = lock(&self.source);
+            if let Some((stats, service_ns)) = finished.take() {
+                stats.finished(service_ns);
+            }
+            let (number, measured) = match self.receive(&mut source, &mut copy) {
+                Ok(Some(taken)) => taken,
+                Ok(None) => return self.is_over.store(true, Ordering::Relaxed),
+                Err(error) => return self.fail(error),
+            };
+            drop(source);
+            if let Some(packet) = copy.view() {
+                self.handle(number, packet);
+            }
+            finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
+        }
+    }
+
+    /// The next packet, copied, and its number among those of the pool; `None`: there is none, or none is wanted.
+    fn receive(&self, source: &mut Source<S>, copy: &mut Copied) -> Result<Option<(u64, Option<Measured>)>> {
+        loop {
+            // Relaxed: a failure that is seen late costs one more packet; one that sleeps is woken by the bell.
+            if self.is_over.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            match source.supply.take(Wait::Never)? {
+                Received::Packet(()) => break,
+                Received::Ended => return Ok(None),
+                Received::Empty => {}
+            }
+            let until = source.supply.look_again_at();
+            wait_until(&mut [source.supply.incoming()], Some(&self.bell), until)?;
+        }
+        copy.fill(source.supply.view());
+        copy.set_ordered();
+        let stats = Arc::clone(source.supply.incoming().stats());
+        let taken_ns = source.supply.hand_over();
+        source.taken += 1;
+        Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)))))
+    }
+
+    /// Runs the handler's two parts.
+    fn handle(&self, number: u64, packet: PacketView<'_, T>) {
+        let work = self.work;
+        let made = guarded(|| work(packet));
+        let mut exit = lock(&self.exit);
+        if self.order == Completion::Resequence {
+            let its_turn = self.turned.wait_while(exit, |exit| exit.turn != number);
+            exit = its_turn.unwrap_or_else(PoisonError::into_inner);
+        }
+        let outcome = made.and_then(|made| guarded(|| (exit.hand_on)(packet, made)));
+        // Also after a failure: those behind it are finished, too.
+        exit.turn += 1;
+        drop(exit);
+        if self.order == Completion::Resequence {
+            self.turned.notify_all();
+        }
+        if let Err(error) = outcome {
+            self.fail(failure(&self.port, packet, error));
+        }
+    }
+}
+
+impl<T, S, W, H> Pool<'_, T, S, W, H> {
+    /// Nothing more is to be received. The first failure is told.
+    fn fail(&self, error: Error) {
+        lock(&self.error).get_or_insert(error);
+        self.is_over.store(true, Ordering::Relaxed);
+        self.bell.ring();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that is not ours runs under it unguarded.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

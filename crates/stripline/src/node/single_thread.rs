@@ -1,0 +1,173 @@
+//! One thread for all ports of a component.
+
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::Result;
+use crate::link::Incoming;
+use crate::payload::Sample;
+use crate::transport::Wait;
+
+use super::dispatch::serve_one;
+use super::message::message_of;
+use super::supply::Supply;
+use super::wait::wait_until;
+use super::{Message, MessageSubscriber, PacketView, Received, Resequenced, Subscriber};
+
+/// Runs the handlers of several ports on one thread, so that none of them runs beside another: they can share what
+/// the component has without locks (in a [`Cell`](std::cell::Cell) or [`RefCell`](std::cell::RefCell)).
+///
+/// Ports take turns, packet by packet: however much one has, the others wait for one handler each.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::time::Duration;
+/// use stripline::node::{Node, SingleThread};
+///
+/// let node = Node::isolated()?;
+/// let mut publisher = node.publisher::<f32>("levels")?;
+/// let mut levels = node.subscriber::<f32>("levels")?;
+/// let mut commander = node.message_publisher::<f32>("gain")?;
+/// let mut commands = node.message_subscriber::<f32>("gain")?;
+/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// commander.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[1.0, 2.0])?;
+/// publisher.finish()?;
+/// commander.send(&10.0)?;
+/// commander.finish()?;
+///
+/// let gain = Cell::new(1.0);
+/// let mut amplified = Vec::new();
+/// let ports = SingleThread::new().messages(&mut commands, |command| {
+///     gain.set(command.value);
+///     Ok(())
+/// });
+/// let ports = ports.packets(&mut levels, |packet| {
+///     amplified.extend(packet.iter().map(|level| level * gain.get()));
+///     Ok(())
+/// });
+/// ports.run()?;
+/// assert_eq!(amplified, [10.0, 20.0]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Default)]
+pub struct SingleThread<'a> {
+    ports: Vec<Box<dyn Port + 'a>>,
+}
+
+impl<'a> SingleThread<'a> {
+    /// No port yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a handler for the packets of a port.
+    #[must_use]
+    pub fn packets<T: Sample>(
+        self,
+        subscriber: &'a mut Subscriber<T>,
+        handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
+    ) -> Self {
+        self.with(subscriber, handler)
+    }
+
+    /// With a handler for the packets of a port, back in sequence.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.resequenced(64, Duration::from_millis(100))?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # publisher.send(&[0.5])?;
+    /// # publisher.finish()?;
+    /// let mut packets = 0;
+    /// let served = stripline::node::SingleThread::new().resequenced(&mut levels, |_| {
+    ///     packets += 1;
+    ///     Ok(())
+    /// });
+    /// served.run()?;
+    /// assert_eq!(packets, 1);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn resequenced<T: Sample>(
+        self,
+        packets: &'a mut Resequenced<T>,
+        handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
+    ) -> Self {
+        self.with(packets, handler)
+    }
+
+    /// With a handler for the messages of a port.
+    #[must_use]
+    pub fn messages<M: DeserializeOwned>(
+        self,
+        subscriber: &'a mut MessageSubscriber<M>,
+        mut handler: impl FnMut(Message<M>) -> Result<()> + 'a,
+    ) -> Self {
+        self.with(subscriber.packets(), move |packet| handler(message_of(packet)?))
+    }
+
+    /// Runs the handlers until the end of stream of every port.
+    ///
+    /// # Errors
+    /// [`Error::Handler`](crate::Error::Handler) when one fails or panics; [`Error::Stopped`](crate::Error::Stopped)
+    /// when the component is asked to stop; otherwise as [`Subscriber::receive`].
+    pub fn run(mut self) -> Result<()> {
+        while !self.ports.is_empty() {
+            let (mut is_idle, mut has_ended) = (true, Vec::new());
+            for port in &mut self.ports {
+                let found = port.serve_one()?;
+                is_idle &= matches!(found, Received::Empty);
+                has_ended.push(matches!(found, Received::Ended));
+            }
+            let mut has_ended = has_ended.into_iter();
+            self.ports.retain(|_| has_ended.next() == Some(false));
+            if is_idle {
+                let until = self.ports.iter_mut().filter_map(|port| port.look_again_at()).min();
+                let mut links: Vec<&mut Incoming> =
+                    self.ports.iter_mut().map(|port| port.incoming()).collect();
+                wait_until(&mut links, None, until)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn with<T: Sample>(
+        mut self,
+        supply: &'a mut impl Supply<T>,
+        handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
+    ) -> Self {
+        self.ports.push(Box::new(Served { supply, handler, of: std::marker::PhantomData }));
+        self
+    }
+}
+
+/// A port and its handler, whatever its type.
+trait Port {
+    fn serve_one(&mut self) -> Result<Received<()>>;
+    fn look_again_at(&mut self) -> Option<Instant>;
+    fn incoming(&mut self) -> &mut Incoming;
+}
+
+struct Served<'a, T, S, H> {
+    supply: &'a mut S,
+    handler: H,
+    of: std::marker::PhantomData<fn(T)>,
+}
+
+impl<T: Sample, S: Supply<T>, H: FnMut(PacketView<'_, T>) -> Result<()>> Port for Served<'_, T, S, H> {
+    fn serve_one(&mut self) -> Result<Received<()>> {
+        serve_one(self.supply, Wait::Never, &mut self.handler)
+    }
+
+    fn look_again_at(&mut self) -> Option<Instant> {
+        self.supply.look_again_at()
+    }
+
+    fn incoming(&mut self) -> &mut Incoming {
+        self.supply.incoming()
+    }
+}
