@@ -171,7 +171,7 @@ fn verdicts(report: &Report) -> String {
         table.add_row([
             verdict.case.clone(),
             verdict.target.clone(),
-            fixed(verdict.value, 4),
+            verdict.figure(),
             format!("{}{reason}", verdict.outcome.as_str()),
         ]);
     }

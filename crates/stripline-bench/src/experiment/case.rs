@@ -85,7 +85,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self, String> {
                 match word {
                     $($word => Ok(Self::$variant),)*
-                    _ => Err([concat!("`", $what, "` is one of") $(, $word)*].join(" ")),
+                    _ => Err(format!("`{word}` is no {}; use one of {}", $what, [$($word),*].join(", "))),
                 }
             }
         }
@@ -99,9 +99,9 @@ words! {
     /// use stripline_bench::experiment::Work;
     ///
     /// assert_eq!("busy".parse(), Ok(Work::Busy));
-    /// assert!("hard".parse::<Work>().unwrap_err().contains("wait"));
+    /// assert_eq!("hard".parse::<Work>().unwrap_err(), "`hard` is no kind of work; use one of none, busy, wait");
     /// ```
-    Work, "work" {
+    Work, "kind of work" {
         /// Nothing.
         None => "none",
         /// It uses a processor: it runs until its thread has had that much processor time.
@@ -197,7 +197,12 @@ impl FromStr for Dispatch {
         let threads = word.strip_prefix("pool(").and_then(|rest| rest.strip_suffix(')'));
         match threads.and_then(|threads| threads.parse().ok()) {
             Some(threads) if (1..=Self::THREADS_MAX).contains(&threads) => Ok(Self::Pool(threads)),
-            _ => Err(format!("`dispatch` is one of queue direct pool(N), N from 1 to {}", Self::THREADS_MAX)),
+            _ => {
+                let max = Self::THREADS_MAX;
+                Err(format!(
+                    "`{word}` is no dispatch; use one of queue, direct, pool(N) with N from 1 to {max}"
+                ))
+            }
         }
     }
 }

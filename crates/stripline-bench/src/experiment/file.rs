@@ -257,7 +257,9 @@ impl Checker {
         spread.over(sizes, |n| format!("{n} B"), |case, n| case.size = n as usize);
         let elements = self.words(key!(element), |word| match super::stage::is_element(word) {
             true => Ok(word.to_string()),
-            false => Err(format!("`type` is one of {}", super::stage::ELEMENTS.join(" "))),
+            false => {
+                Err(format!("`{word}` is no element type; use one of {}", super::stage::ELEMENTS.join(", ")))
+            }
         });
         spread.over(elements, String::clone, |case, word| case.element = word);
         let work = self.words(key!(work), Work::from_str);
@@ -275,7 +277,7 @@ impl Checker {
         let names: Vec<&str> = transport::all().map(|transport| transport.name).collect();
         let transports = self.words(key!(transport), |word| match names.contains(&word) {
             true => Ok(word.to_string()),
-            false => Err(format!("`transport` is one of {}", names.join(" "))),
+            false => Err(format!("there is no transport `{word}`; use one of {}", names.join(", "))),
         });
         spread.over(transports, String::clone, |case, word| case.transport = word);
         let placements = self.words(key!(placement), Placement::from_str);
@@ -379,9 +381,9 @@ impl Checker {
         for at in values {
             match parse(&at.value) {
                 Ok(word) => words.push(word),
-                Err(remedy) => {
-                    let shown: String = at.value.chars().take(NAME_BYTES_MAX).collect();
-                    self.problems.push(at.span.clone(), format!("`{shown}` means nothing here"), remedy);
+                Err(error) => {
+                    let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+                    self.problems.push(at.span.clone(), message, remedy);
                 }
             }
         }

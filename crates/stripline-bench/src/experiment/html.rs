@@ -89,7 +89,7 @@ fn verdicts(page: &mut String, report: &Report) -> std::fmt::Result {
             "<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td class=\"text {class}\">{}{}</td></tr>",
             escaped(&verdict.case),
             escaped(&verdict.target),
-            verdict.value.map_or("-".into(), |value| format!("{value:.4}")),
+            verdict.figure(),
             verdict.outcome.as_str(),
             escaped(&reason),
         )?;

@@ -31,7 +31,12 @@ pub(super) fn last_packets(report: &Report) -> Result<Option<String>, String> {
     if cases.is_empty() {
         return Ok(None);
     }
-    svg(90 + ROW_HEIGHT * cases.len() as u32, |area| draw_last_packets(area, &cases)).map(Some)
+    // Published of all packets, not of a few.
+    let published = |case: &CaseReport| {
+        let published = case.published.as_ref().filter(|_| !report.quick)?;
+        published.last_ms.last().map(|ms| ms / 1e3)
+    };
+    svg(90 + ROW_HEIGHT * cases.len() as u32, |area| draw_last_packets(area, &cases, published)).map(Some)
 }
 
 /// How long each send of the producer took, packet by packet; a line for each variant of a case.
@@ -53,9 +58,12 @@ fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, Str
     Ok(svg)
 }
 
-fn draw_last_packets(area: &Area<'_>, cases: &[&CaseReport]) -> Drawn {
+fn draw_last_packets(
+    area: &Area<'_>,
+    cases: &[&CaseReport],
+    published: impl Fn(&CaseReport) -> Option<f64>,
+) -> Drawn {
     let seconds = |ms: f64| ms / 1e3;
-    let published = |case: &CaseReport| case.published.as_ref()?.last_ms.last().copied().map(seconds);
     let measured = |case: &CaseReport| case.median(|run| Some(run.last_ms)).map_or(0.0, seconds);
     let ideal = |case: &CaseReport| case.median(|run| Some(run.ideal_ms)).map_or(0.0, seconds);
     let most = cases.iter().flat_map(|case| [measured(case), ideal(case), published(case).unwrap_or(0.0)]);
@@ -119,7 +127,7 @@ fn draw_sends(area: &Area<'_>, cases: &[&CaseReport]) -> Drawn {
         .margin(10)
         .margin_right(190)
         .x_label_area_size(40)
-        .y_label_area_size(64)
+        .y_label_area_size(84)
         .build_cartesian_2d(0.0..right, (low.min(high) / 1.4..high * 1.4).log_scale())?;
     chart
         .configure_mesh()
@@ -127,6 +135,7 @@ fn draw_sends(area: &Area<'_>, cases: &[&CaseReport]) -> Drawn {
         .bold_line_style(RGBColor(0xe4, 0xe4, 0xe4))
         .axis_style(RGBColor(0x80, 0x80, 0x80))
         .x_desc("packet")
+        .y_desc("time of its send")
         .y_labels(6)
         .x_label_formatter(&|x| format!("{x:.0}"))
         .y_label_formatter(&|ms| {

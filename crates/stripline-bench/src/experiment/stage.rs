@@ -86,10 +86,12 @@ pub(super) fn topics(case: &Case) -> Result<Topics, Trouble> {
     }
 }
 
-/// A parser's message without the drawing of the place: that is in a text that the user has not written.
+/// A parser's message without the place that it draws: that is in a text that the user has not written.
 fn one_line(message: &str) -> String {
-    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains('|'));
-    lines.collect::<Vec<_>>().join(": ")
+    let is_drawn = |line: &str| line.is_empty() || line.contains('|') || line.contains(" at line ");
+    let lines = message.lines().map(str::trim);
+    let told: Vec<&str> = lines.filter(|line| !is_drawn(line)).collect();
+    if told.is_empty() { message.replace('\n', " ") } else { told.join(" ") }
 }
 
 macro_rules! elements {
@@ -319,6 +321,8 @@ mod tests {
     #[test]
     fn a_refusal_is_one_line_in_the_librarys_words() {
         let text = "topics: TOML parse error at line 1, column 1\n  |\n1 | x = 1\n  | ^\nunknown field `x`\n";
-        assert_eq!(one_line(text), "topics: TOML parse error at line 1, column 1: unknown field `x`");
+        assert_eq!(one_line(text), "unknown field `x`");
+        assert_eq!(one_line("topic `a`: not built yet; use b"), "topic `a`: not built yet; use b");
+        assert_eq!(one_line("a | b"), "a | b");
     }
 }

@@ -28,6 +28,25 @@ pub struct Verdict {
     pub reason: Option<String>,
 }
 
+impl Verdict {
+    /// The value as people read it: a count is whole, a ratio has four digits.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::{Outcome, Verdict};
+    ///
+    /// let (case, target, reason) = ("a".into(), "reordered <= 0".into(), None);
+    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: Outcome::Missed, reason };
+    /// assert_eq!(verdict.figure(), "3");
+    /// ```
+    pub fn figure(&self) -> String {
+        match self.value {
+            None => "-".into(),
+            Some(count) if count.fract() == 0.0 => format!("{count}"),
+            Some(ratio) => format!("{ratio:.4}"),
+        }
+    }
+}
+
 /// Whether a target was reached.
 ///
 /// ```
