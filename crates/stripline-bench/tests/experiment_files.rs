@@ -107,7 +107,9 @@ fn files_that_are_cut_off_or_no_files_of_this_kind() {
         }
     }
     says("\u{0}\u{1b}[31m", &["x.toml"]);
+    says("[experiment]\nnaem = '\u{9b}31m'\n", &["x.toml:2:1", "·31m"]);
     says(&"x".repeat((1 << 20) + 1), &["larger", "1 MiB"]);
+    says(&"x".repeat((1 << 16) + 1), &["line", "64 KiB"]);
     let folder = tempfile::tempdir().unwrap();
     let load = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);

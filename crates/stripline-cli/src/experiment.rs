@@ -8,7 +8,7 @@ use stripline_bench::experiment::{self, CaseReport, Experiment, Report, Run, Set
 use crate::Exit;
 use crate::arguments::ExperimentArguments;
 use crate::bench::{Screen, finish, new, write_text};
-use crate::format::grouped;
+use crate::format::{grouped, time};
 use crate::run::{check_writable, worse, write_json};
 use crate::show::print;
 
@@ -74,7 +74,7 @@ fn tables(report: &Report) -> String {
              worked on a packet.\n";
     text += &times(report);
     text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs. SENDS of \
-             the producer, ms.\n";
+             the producer.\n";
     text += &sends(report);
     if report.cases.iter().any(|case| case.published.is_some()) {
         text += &format!("\nPUBLISHED beside measured. {}\n", report.source);
@@ -122,9 +122,9 @@ fn sends(report: &Report) -> String {
             case.case.name.clone(),
             case.case.variant.clone(),
             slashed(reordered(case).iter()),
-            fixed(case.median(|run| Some(run.sends.mean_ms)), 3),
-            fixed(case.median(|run| run.sends.p50_ms), 3),
-            fixed(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max), 3),
+            ms(case.median(|run| Some(run.sends.mean_ms))),
+            ms(case.median(|run| run.sends.p50_ms)),
+            ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max)),
             fixed(case.median(|run| Some(run.sends.over_1_ms as f64)), 0),
         ]);
     }
@@ -153,9 +153,9 @@ fn published(report: &Report) -> String {
             if measured { slashed(last_ms(case).iter().map(|ms| format!("{ms:.0}"))) } else { told(case) },
             slashed(reordered(case).iter()),
             if measured {
-                let mean = fixed(case.median(|run| Some(run.sends.mean_ms)), 3);
-                let longest = fixed(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max), 1);
-                format!("mean {mean} ms, up to {longest}")
+                let mean = ms(case.median(|run| Some(run.sends.mean_ms)));
+                let longest = ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max));
+                format!("mean {mean}, up to {longest}")
             } else {
                 String::new()
             },
@@ -225,6 +225,11 @@ fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
         (false, 0) => values.join(" / "),
         (false, _) => format!("… / {}", values.join(" / ")),
     }
+}
+
+/// Milliseconds as people read a time.
+fn ms(value: Option<f64>) -> String {
+    time(value.map(|ms| (ms * 1e6).round() as u64))
 }
 
 fn fixed(value: Option<f64>, digits: usize) -> String {

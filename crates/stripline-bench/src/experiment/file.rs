@@ -17,6 +17,7 @@ use super::tables::{self, At, File, Keys, Many};
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// The most cases that a file has, all its matrices spread out.
 const CASES_MAX: usize = 1024;
+const LINE_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 500;
 const STAGES_MAX: i64 = 64;
@@ -100,6 +101,14 @@ impl Experiment {
         if text.len() > FILE_BYTES_MAX {
             let message = "the file is larger than an experiment file can be";
             return Err(Problems::whole(name, message, "the limit is 1 MiB; is this the right file?"));
+        }
+        if text.lines().any(|line| line.len() > LINE_BYTES_MAX) {
+            let message = "the file has a line that is too long";
+            return Err(Problems::whole(
+                name,
+                message,
+                "the limit is 64 KiB a line; is this the right file?",
+            ));
         }
         let mut checker = Checker { problems: Problems::new(name, text) };
         match toml::from_str::<File>(text) {

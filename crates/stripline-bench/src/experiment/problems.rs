@@ -34,7 +34,9 @@ const SHOWN_MAX: usize = 50;
 
 impl Problems {
     pub(super) fn new(name: &str, text: &str) -> Self {
-        Self { name: printable(name), text: text.into(), list: Vec::new() }
+        // The renderer shows other control characters, but not these; `·` has as many bytes.
+        let text = text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
+        Self { name: printable(name), text, list: Vec::new() }
     }
 
     pub(super) fn push(
