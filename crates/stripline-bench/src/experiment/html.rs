@@ -151,9 +151,13 @@ fn sends(page: &mut String, name: &str, report: &Report) -> Result<(), Box<dyn s
     {
         writeln!(page, "<p>Published: {}</p>", escaped(&published.sends))?;
     }
-    page.push_str("<table><tr><th>variant</th><th>mean, ms</th><th>median, ms</th><th>longest, ms</th><th>1 ms or longer</th></tr>\n");
+    page.push_str("<table><tr><th>variant</th><th>mean</th><th>median</th><th>longest</th><th>1 ms or longer</th></tr>\n");
     for case in of() {
-        let show = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+        let show = |ms: Option<f64>| match ms {
+            None => "-".into(),
+            Some(ms) if ms < 1.0 => format!("{:.1} µs", ms * 1e3),
+            Some(ms) => format!("{ms:.1} ms"),
+        };
         writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
