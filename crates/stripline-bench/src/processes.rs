@@ -180,6 +180,21 @@ impl Usage {
     }
 }
 
+/// Seconds that all processors together have worked for anybody, since the machine was started; `None` where the system
+/// does not say.
+pub(crate) fn machine_cpu_s() -> Option<f64> {
+    busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+        .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// What the first line says of user, nice, system, irq, softirq and steal; not of idle and iowait.
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let mut words = stat.lines().next()?.split_whitespace();
+    (words.next()? == "cpu").then_some(())?;
+    let ticks: Vec<u64> = words.take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    (ticks.len() == 8).then(|| [0, 1, 2, 5, 6, 7].iter().fold(0u64, |sum, i| sum.saturating_add(ticks[*i])))
+}
+
 /// Notices Ctrl-C until dropped.
 pub(crate) struct Interruption {
     pub flag: Arc<AtomicBool>,
@@ -202,5 +217,19 @@ impl Drop for Interruption {
         self.ids.drain(..).for_each(|id| {
             signal_hook::low_level::unregister(id);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_processors_do_not_work() {
+        assert_eq!(busy_ticks("cpu  1 2 4 1000 1000 8 16 32 9 9\ncpu0 7"), Some(63));
+        for other in ["", "cpu", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 x 4 5 6 7 8", "cpu 1 2 3 4 5 6 7"] {
+            assert_eq!(busy_ticks(other), None, "{other}");
+        }
+        assert!(machine_cpu_s().is_some_and(|seconds| seconds > 0.0));
     }
 }

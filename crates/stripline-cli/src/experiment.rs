@@ -15,6 +15,9 @@ use crate::show::print;
 /// The longest reason in a table; the JSON has all of it.
 const REASON_MAX: usize = 100;
 
+/// The share of all processors above which other programs are a warning.
+const OTHERS_MAX: f64 = 0.05;
+
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
     let experiment = match Experiment::load(&arguments.file) {
         Ok(experiment) => experiment,
@@ -69,6 +72,12 @@ fn tables(report: &Report) -> String {
     let title = if report.title.is_empty() { &report.name } else { &report.title };
     let quick = if report.quick { ", fewer packets than the file asks for (--quick)" } else { "" };
     let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
+    let others = report.others_share_max();
+    let warning = if others > OTHERS_MAX { "warning: " } else { "" };
+    text += &format!(
+        "{warning}Other programs had up to {:.0} % of the processors during a run\n",
+        others * 100.0
+    );
     text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: if \
              links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
              worked on a packet.\n";

@@ -45,6 +45,11 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
         escaped(&report.machine.to_string()),
         report.repeats
     )?;
+    writeln!(
+        page,
+        "<p>Other programs had up to {:.0} % of the processors during a run.</p>",
+        report.others_share_max() * 100.0
+    )?;
     if report.interrupted {
         writeln!(page, "<p class=\"missed\">Ended early: what was measured until then.</p>")?;
     }

@@ -9,7 +9,7 @@ use super::case::{Case, Placement};
 use super::child::{JOB_VARIABLE, Job, Outcome};
 use super::stage::{Seen, Trouble};
 use crate::memory;
-use crate::processes::{Family, Usage};
+use crate::processes::{Family, Usage, machine_cpu_s};
 
 /// What a run may take beyond its work.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,6 +22,8 @@ pub(super) struct Whole {
     pub usage: Usage,
     /// Of each process by its place, if each place has its own.
     pub cpu_s: Vec<f64>,
+    /// Seconds of processor time that others had meanwhile, and the time that this was; `None` if unknown.
+    pub others_s: Option<(f64, f64)>,
 }
 
 pub(super) struct Launcher<'a> {
@@ -37,6 +39,7 @@ impl Launcher<'_> {
         let domain = format!("experiment-{}-{}", std::process::id(), self.count);
         let board = memory::file(memory::PAGE)?;
         let processes = if case.placement == Placement::OneProcess { 1 } else { case.places() };
+        let (began, worked_before) = (Instant::now(), machine_cpu_s());
         let mut family = Family::default();
         for place in 0..processes {
             let job = Job { case: case.clone(), place, domain: domain.clone(), board: board.as_raw_fd() };
@@ -51,6 +54,8 @@ impl Launcher<'_> {
                 Ok(())
             }
         })?;
+        let worked = worked_before.zip(machine_cpu_s()).map(|(before, after)| after - before);
+        let elapsed_s = began.elapsed().as_secs_f64();
         let mut usage = Usage::default();
         outcomes.iter().for_each(|outcome| usage.add(outcome.usage));
         outcomes.sort_by_key(|outcome| outcome.seen.first().map(|seen| seen.place));
@@ -60,6 +65,7 @@ impl Launcher<'_> {
         if seen.len() != case.places() as usize {
             return Err(Trouble::Failed(format!("{} of {} places answered", seen.len(), case.places())));
         }
-        Ok(Whole { seen, usage, cpu_s })
+        let others_s = worked.map(|worked| ((worked - usage.cpu_s).max(0.0), elapsed_s));
+        Ok(Whole { seen, usage, cpu_s, others_s })
     }
 }

@@ -124,6 +124,9 @@ pub struct Run {
     pub behind_ms: f64,
     /// Seconds of processor time, all processes.
     pub cpu_s: f64,
+    /// The share of all processors that other programs had meanwhile, 0 to 1; `None` if unknown. Next to much of it,
+    /// busy work says little.
+    pub others_share: Option<f64>,
     /// Context switches: those that a process asked for.
     pub voluntary_switches: u64,
     /// Context switches: those that it did not.
@@ -193,6 +196,22 @@ impl CaseReport {
     }
 }
 
+impl Report {
+    /// The largest share of all processors that other programs had during a run, 0 to 1.
+    ///
+    /// ```no_run
+    /// # fn example(report: &stripline_bench::experiment::Report) {
+    /// if report.others_share_max() > 0.05 {
+    ///     eprintln!("the machine was not alone");
+    /// }
+    /// # }
+    /// ```
+    pub fn others_share_max(&self) -> f64 {
+        let runs = self.cases.iter().flat_map(|case| &case.runs);
+        runs.filter_map(|run| run.others_share).fold(0.0, f64::max)
+    }
+}
+
 /// A run from what its places have seen.
 pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
     let Some((producer, components)) = whole.seen.split_first() else { return Run::default() };
@@ -233,6 +252,9 @@ pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
         sends_ns: producer.sends_ns.clone(),
         behind_ms: producer.behind_ns as f64 / 1e6,
         cpu_s: whole.usage.cpu_s,
+        others_share: whole
+            .others_s
+            .map(|(others_s, time_s)| (others_s / (time_s * cpus.max(1) as f64)).min(1.0)),
         voluntary_switches: whole.usage.voluntary_switches,
         involuntary_switches: whole.usage.involuntary_switches,
         peak_kib: whole.usage.peak_kib,
@@ -334,7 +356,12 @@ mod tests {
         let producer = Seen { sends_ns: vec![1_000, 2_000, 3_000_000], ..seen(0, 3, Vec::new()) };
         let work = vec![5_000_000, 6_000_000, 7_000_000];
         let seen = vec![producer, seen(1, 20, work.clone()), seen(2, 25, work)];
-        Whole { seen, usage: Usage { cpu_s: 0.5, ..Usage::default() }, cpu_s: vec![0.1, 0.2, 0.2] }
+        Whole {
+            seen,
+            usage: Usage { cpu_s: 0.5, ..Usage::default() },
+            cpu_s: vec![0.1, 0.2, 0.2],
+            others_s: Some((0.5, 2.0)),
+        }
     }
 
     #[test]
@@ -345,7 +372,7 @@ mod tests {
         assert!((run.over_ideal - 25.0 / 24.0).abs() < 1e-9);
         assert_eq!(run.stages.iter().map(|stage| stage.reordered).collect::<Vec<_>>(), [1, 2]);
         assert!((run.stages[0].overshoot_ms - 1.0).abs() < 1e-9);
-        assert_eq!(run.stages[1].cpu_s, Some(0.2));
+        assert_eq!((run.stages[1].cpu_s, run.others_share), (Some(0.2), Some(0.125)));
         assert_eq!((run.sends.over_1_ms, run.sends.p50_ms, run.sends.max_ms), (1, None, 3.0));
     }
 
