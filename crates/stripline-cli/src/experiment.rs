@@ -80,7 +80,7 @@ fn tables(report: &Report) -> String {
     );
     text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: if \
              links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
-             worked on a packet.\n";
+             worked on a packet.\nOTHERS: what other programs had of the processors meanwhile, at most.\n";
     text += &times(report);
     text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs. SENDS of \
              the producer.\n";
@@ -98,7 +98,18 @@ fn tables(report: &Report) -> String {
 
 fn times(report: &Report) -> String {
     let mut table = new(
-        &["CASE", "", "PACKETS", "LAST PACKET", "IDEAL", "OVER IDEAL", "INTERVAL", "OVERSHOOT", "CPU s"],
+        &[
+            "CASE",
+            "",
+            "PACKETS",
+            "LAST PACKET",
+            "IDEAL",
+            "OVER IDEAL",
+            "INTERVAL",
+            "OVERSHOOT",
+            "CPU s",
+            "OTHERS",
+        ],
         2,
     );
     for case in &report.cases {
@@ -119,6 +130,7 @@ fn times(report: &Report) -> String {
             interval,
             fixed(case.overshoot_ms, 3),
             fixed(case.median(|run| Some(run.cpu_s)), 2),
+            percent(case.runs.iter().filter_map(|run| run.others_share).reduce(f64::max)),
         ]);
     }
     finish(table, 2)
@@ -239,6 +251,10 @@ fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
 /// Milliseconds as people read a time.
 fn ms(value: Option<f64>) -> String {
     time(value.map(|ms| (ms * 1e6).round() as u64))
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.0} %", share * 100.0))
 }
 
 fn fixed(value: Option<f64>, digits: usize) -> String {
