@@ -73,11 +73,12 @@ fn tables(report: &Report) -> String {
     let quick = if report.quick { ", fewer packets than the file asks for (--quick)" } else { "" };
     let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
     let others = report.others_share_max();
-    let warning = if others > OTHERS_MAX { "warning: " } else { "" };
-    text += &format!(
-        "{warning}Other programs had up to {:.0} % of the processors during a run\n",
-        others * 100.0
-    );
+    if others > OTHERS_MAX {
+        let share = others * 100.0;
+        text += &format!(
+            "warning: other programs had up to {share:.0} % of the processors during a run (OTHERS)\n"
+        );
+    }
     text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: if \
              links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
              worked on a packet.\nOTHERS: what other programs had of the processors meanwhile, at most.\n";
