@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
         stripline bench ladder --quick                        how fast links are on this machine\n  \
+        stripline bench experiments/e1-messaging.toml         pipelines beside their ideals and what was published\n  \
         stripline ps                                          what runs now, and who waits for whom\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
@@ -30,11 +31,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Check a waveform completely without starting anything
     Check(FileArguments),
-    /// Measure links
-    Bench {
-        #[command(subcommand)]
-        command: BenchCommand,
-    },
+    /// Run an experiment from a file, or measure links
+    Bench(BenchArguments),
     /// List the stock components, or show one with its ports and properties
     Components {
         /// The component type to show
@@ -88,6 +86,53 @@ pub(crate) struct RunArguments {
     /// Neither progress nor table; warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+    stripline bench experiments/e1-messaging.toml --quick                 within a minute\n  \
+    stripline bench experiments/e1-messaging.toml --html e1.html          all of it, with plots\n  \
+    stripline bench mine.toml --runs 10 --json mine.json                  one's own, for a script\n  \
+    stripline bench ladder --quick                                        links from the machine's limits up\n\n\
+    An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
+    several times by fresh processes, in turn with all others, and stands beside its ideal and what was published \
+    of it; a case that the library refuses is listed with the reason. docs/experiment-file.md describes the file \
+    and the JSON.\n\n\
+    Exit codes: 0 measured (whether or not the targets are met), 1 a case failed, or Ctrl-C (what there is by then \
+    is reported), 2 wrong usage or experiment file."
+)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+
+    #[command(flatten)]
+    pub experiment: Option<ExperimentArguments>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExperimentArguments {
+    /// The experiment file (TOML)
+    pub file: PathBuf,
+
+    /// Fewer packets and runs, as the file says; otherwise a tenth, once
+    #[arg(long)]
+    pub quick: bool,
+
+    /// How often each case is run, 1 to 1000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+
+    /// Write everything as JSON to this file (`-`: standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a page with tables and plots to this file (`-`: standard output, in place of the tables)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

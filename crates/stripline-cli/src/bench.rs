@@ -1,4 +1,4 @@
-//! `stripline bench`.
+//! `stripline bench ladder`, and what all of `stripline bench` is shown with.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     }
     let mut screen = Screen::new();
     let report = ladder::run(&settings, &mut |progress| screen.show(progress));
-    screen.bar.finish_and_clear();
+    screen.finish();
     let report = match report {
         Ok(report) => report,
         Err(error) => {
@@ -53,7 +53,7 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(path) = &arguments.svg {
-        exit = worse(exit, write_plot(path, &report));
+        exit = worse(exit, write_text(path, ladder::plot(&report)));
     }
     if report.interrupted {
         complain!("error: interrupted; the figures are of what was measured until then");
@@ -62,18 +62,19 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     exit
 }
 
-fn write_plot(path: &std::path::Path, report: &Report) -> Exit {
-    let svg = match ladder::plot(report) {
-        Ok(svg) => svg,
+/// Writes a picture or a page, if it could be made.
+pub(crate) fn write_text(path: &std::path::Path, text: Result<String, String>) -> Exit {
+    let text = match text {
+        Ok(text) => text,
         Err(error) => {
             complain!("error: {error}");
             return Exit::Failure;
         }
     };
     if path.as_os_str() == "-" {
-        return print(&svg);
+        return print(&text);
     }
-    match std::fs::write(path, svg) {
+    match std::fs::write(path, text) {
         Ok(()) => Exit::Clean,
         Err(error) => {
             complain!("error: cannot write {}: {error}", path.display());
@@ -83,14 +84,14 @@ fn write_plot(path: &std::path::Path, report: &Report) -> Exit {
 }
 
 /// What is shown meanwhile, on standard error.
-struct Screen {
+pub(crate) struct Screen {
     bar: ProgressBar,
     start: Instant,
     said: Option<Instant>,
 }
 
 impl Screen {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
             bar.set_style(style);
@@ -98,7 +99,11 @@ impl Screen {
         Self { bar, start: Instant::now(), said: None }
     }
 
-    fn show(&mut self, progress: &Progress) {
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub(crate) fn show(&mut self, progress: &Progress) {
         let Progress { done, total, doing } = progress;
         let text =
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
@@ -226,7 +231,7 @@ fn named(row: &Row) -> Vec<String> {
     vec![what, row.transport.clone(), row.wait.clone()]
 }
 
-fn new(header: &[&str], left: usize) -> Table {
+pub(crate) fn new(header: &[&str], left: usize) -> Table {
     debug_assert!(left <= header.len());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -236,7 +241,7 @@ fn new(header: &[&str], left: usize) -> Table {
 }
 
 /// All columns but the first so many hold numbers.
-fn finish(mut table: Table, left: usize) -> String {
+pub(crate) fn finish(mut table: Table, left: usize) -> String {
     let right: BTreeSet<usize> = (left..table.column_count()).collect();
     for index in right {
         if let Some(column) = table.column_mut(index) {

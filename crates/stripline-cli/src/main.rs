@@ -9,6 +9,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod experiment;
 mod format;
 mod ps;
 mod run;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, BenchCommand, Command};
+use arguments::{Arguments, BenchArguments, BenchCommand, Command};
 
 /// What the process answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,14 @@ fn main() -> ExitCode {
     let exit = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments, &registry),
         Command::Check(arguments) => run::check(&arguments, &registry),
-        Command::Bench { command: BenchCommand::Ladder(arguments) } => bench::ladder(&arguments),
+        Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {
+            bench::ladder(&arguments)
+        }
+        Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
+            experiment::experiment(&arguments)
+        }
+        // The command line is not parsed then.
+        Command::Bench(_) => Exit::Usage,
         Command::Components { name } => show::components(name.as_deref(), &registry),
         Command::Transports => show::transports(),
         Command::Ps(arguments) => ps::ps(&arguments),

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use crate::processes::Usage;
 
 /// What carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -185,15 +186,6 @@ pub(crate) struct Outcome {
     pub error: Option<Problem>,
 }
 
-/// What the processes of a run took of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Usage {
-    pub cpu_s: f64,
-    pub voluntary_switches: u64,
-    pub involuntary_switches: u64,
-    pub peak_kib: u64,
-}
-
 impl Outcome {
     /// Takes in what another process of the same run has found.
     pub(crate) fn merge(&mut self, other: Self) {
@@ -203,10 +195,7 @@ impl Outcome {
         self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
         self.lost += other.lost;
         self.reordered += other.reordered;
-        self.usage.cpu_s += other.usage.cpu_s;
-        self.usage.voluntary_switches += other.usage.voluntary_switches;
-        self.usage.involuntary_switches += other.usage.involuntary_switches;
-        self.usage.peak_kib += other.usage.peak_kib;
+        self.usage.add(other.usage);
         self.error = self.error.take().or(other.error);
     }
 

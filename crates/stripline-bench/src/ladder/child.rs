@@ -1,6 +1,5 @@
 //! The inside of a process that takes part in a measurement.
 
-use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +9,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::Problem;
-use super::case::{Job, Measure, Outcome, Usage, What};
+use super::case::{Job, Measure, Outcome, What};
 use super::ends;
 use crate::memory::{Mapping, PAGE};
+use crate::processes::{self, Usage};
 
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
@@ -20,23 +20,16 @@ pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
 /// The longest that a side waits for the others.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// In a process that a benchmark started: does its part and returns the exit code. In any other process: `None`.
-///
-/// ```
-/// // This one was started by nobody of that kind.
-/// assert!(stripline_bench::child_if_launched().is_none());
-/// ```
-pub fn child_if_launched() -> Option<ExitCode> {
-    let job = std::env::var(JOB_VARIABLE).ok()?;
-    let outcome =
-        serde_json::from_str(&job).map_err(|e| format!("the job: {e}")).and_then(|job| perform(&job));
-    let mut outcome = outcome.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() });
-    outcome.usage = usage();
-    let failed = outcome.error.is_some();
-    let told = serde_json::to_string(&outcome)
-        .map_err(std::io::Error::other)
-        .and_then(|text| writeln!(std::io::stdout(), "{text}"));
-    Some(if failed || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+/// In a process that a ladder started: does its part and returns the exit code. In any other process: `None`.
+pub(crate) fn child_if_launched() -> Option<ExitCode> {
+    processes::answer(JOB_VARIABLE, |job| {
+        let outcome = job.and_then(|job| perform(&job));
+        let mut outcome =
+            outcome.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() });
+        outcome.usage = Usage::now();
+        let is_well = outcome.error.is_none();
+        (outcome, is_well)
+    })
 }
 
 fn perform(job: &Job) -> Result<Outcome, Problem> {
@@ -132,7 +125,7 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
 }
 
 /// Waits until all sides are here.
-fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
+pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
     here.fetch_add(1, Ordering::AcqRel);
     let patience = Instant::now() + PATIENCE;
     while here.load(Ordering::Acquire) < u64::from(sides) {
@@ -154,20 +147,4 @@ fn pin(job: &Job, place: u32) -> Result<(), Problem> {
         set.set(*own.ok_or("no processor to run on")?);
     }
     sched_setaffinity(None, &set).map_err(|e| format!("cannot stay on a processor: {e}"))
-}
-
-fn usage() -> Usage {
-    // SAFETY: all zeros are a valid `rusage`, and the call only writes to it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Usage {
-        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-        voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
-        involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
-        peak_kib: usage.ru_maxrss.unsigned_abs(),
-    }
 }

@@ -1,29 +1,21 @@
 //! Starting the processes of one run and hearing what they have found.
 
-use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::Problem;
 use super::case::{Case, Job, Outcome, What};
 use super::child::JOB_VARIABLE;
 use super::ends;
 use crate::memory;
+use crate::processes::Family;
 
 /// What a run may take beyond its measuring time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the flag of Ctrl-C is looked at; a signal to this process is noticed at once.
-const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// Where and how runs are made.
 pub(super) struct Launcher<'a> {
@@ -42,7 +34,7 @@ impl Launcher<'_> {
         let domain = format!("ladder-{}-{}", std::process::id(), self.count);
         let board = memory::file(memory::PAGE)?;
         let supplies = Supplies::new(case, &domain)?;
-        let mut family = Family(Vec::new());
+        let mut family = Family::default();
         for place in 0..case.processes() {
             let descriptors = supplies.of(place);
             let job = Job {
@@ -54,104 +46,21 @@ impl Launcher<'_> {
                 board: board.as_raw_fd(),
                 descriptors,
             };
-            family.0.push(self.spawn(&job)?);
+            let inherited = job.descriptors.iter().copied().chain([job.board]).collect();
+            family.spawn(self.program, JOB_VARIABLE, &job, inherited)?;
         }
         // A side that dies is noticed by the other only if nobody else holds its socket.
         drop(supplies);
-        self.listen(&mut family)
-    }
-
-    fn spawn(&self, job: &Job) -> Result<Member, Problem> {
-        let text = serde_json::to_string(job).map_err(|e| e.to_string())?;
-        let mut command = Command::new(self.program);
-        command.env(JOB_VARIABLE, text).stdin(Stdio::null()).stdout(Stdio::piped());
-        let parent = Pid::from_raw(std::process::id().cast_signed());
-        let inherited: Vec<RawFd> = job.descriptors.iter().copied().chain([job.board]).collect();
-        let prepare = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // It may have died just before.
-            if getppid() != parent {
-                return Err(std::io::ErrorKind::NotFound.into());
-            }
-            for descriptor in &inherited {
-                // SAFETY: the parent holds them open until this process has started.
-                fcntl_setfd(unsafe { BorrowedFd::borrow_raw(*descriptor) }, FdFlags::empty())?;
-            }
-            Ok(())
-        };
-        // SAFETY: it makes system calls and allocates nothing.
-        unsafe { command.pre_exec(prepare) };
-        let mut child =
-            command.spawn().map_err(|e| format!("cannot start {}: {e}", self.program.display()))?;
-        let output = child.stdout.take();
-        Ok(Member { child, output, text: Vec::new() })
-    }
-
-    fn listen(&self, family: &mut Family) -> Result<Outcome, Problem> {
         let end = Instant::now() + PATIENCE + Duration::from_secs_f64(self.seconds);
         let mut whole = Outcome::default();
-        loop {
-            let mut open: Vec<&mut Member> = family.0.iter_mut().filter(|m| m.output.is_some()).collect();
-            if open.is_empty() {
-                return Ok(whole);
+        family.listen(end, self.interrupted, |outcome: Outcome| match outcome.error {
+            Some(error) => Err(error),
+            None => {
+                whole.merge(outcome);
+                Ok(())
             }
-            let outputs = open.iter().filter_map(|member| member.output.as_ref());
-            let mut polled: Vec<_> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
-            // A signal ends it early; the flag says which.
-            let _ = poll(&mut polled, Some(&GLANCE));
-            let ready: Vec<bool> = polled.iter().map(|p| !p.revents().is_empty()).collect();
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err("interrupted".into());
-            }
-            if Instant::now() > end {
-                return Err("it did not end in time".into());
-            }
-            for (member, ready) in open.iter_mut().zip(ready) {
-                let outcome = if ready { member.read()? } else { None };
-                if let Some(outcome) = outcome {
-                    if let Some(error) = outcome.error {
-                        return Err(error);
-                    }
-                    whole.merge(outcome);
-                }
-            }
-        }
-    }
-}
-
-/// Processes that do not outlive this.
-struct Family(Vec<Member>);
-
-struct Member {
-    child: Child,
-    output: Option<ChildStdout>,
-    text: Vec<u8>,
-}
-
-impl Member {
-    /// Reads what is there; the outcome at its end.
-    fn read(&mut self) -> Result<Option<Outcome>, Problem> {
-        let Some(output) = &mut self.output else { return Ok(None) };
-        let mut part = [0; 1 << 16];
-        let len = output.read(&mut part).map_err(|e| format!("a process's result: {e}"))?;
-        self.text.extend(&part[..len]);
-        if len > 0 {
-            return Ok(None);
-        }
-        self.output = None;
-        let status = self.child.wait().map_err(|e| format!("a process: {e}"))?;
-        let outcome = serde_json::from_slice(&self.text);
-        outcome.map(Some).map_err(|_| format!("a process ended without a result ({status})"))
-    }
-}
-
-impl Drop for Family {
-    fn drop(&mut self) {
-        for member in &mut self.0 {
-            // Both do nothing to one that has ended and was waited for.
-            let _ = member.child.kill();
-            let _ = member.child.wait();
-        }
+        })?;
+        Ok(whole)
     }
 }
 

@@ -9,33 +9,32 @@
 //! those contain half of a reading of the clock, whose cost is reported.
 
 mod case;
-mod child;
+pub(crate) mod child;
 mod ends;
 mod launch;
 mod machine;
-mod measure;
+pub(crate) mod measure;
 mod plan;
 mod plot;
 mod ratios;
 mod report;
-mod statistics;
+pub(crate) mod statistics;
 
-pub use child::child_if_launched;
 pub use machine::Machine;
 pub use plot::plot;
 pub use report::{Null, Percentiles, Ratio, Report, Row, Run};
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use case::{Case, Measure, Wait, What};
 use launch::Launcher;
 use ratios::Results;
+
+use crate::processes::{self, Interruption};
 
 /// What went wrong, in words.
 pub(crate) type Problem = String;
@@ -77,7 +76,7 @@ pub struct Settings {
     pub rounds: Option<u32>,
     /// Seconds that each run measures; `None`: what the time allows.
     pub seconds_per_run: Option<f64>,
-    /// The program whose `main` begins with [`child_if_launched`]; `None`: this one.
+    /// The program whose `main` begins with [`child_if_launched`](crate::child_if_launched); `None`: this one.
     pub program: Option<PathBuf>,
 }
 
@@ -150,11 +149,7 @@ pub struct Progress {
 /// ```
 pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     settings.check()?;
-    let program = match &settings.program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()
-            .map_err(|error| format!("cannot find the path of this program: {error}"))?,
-    };
+    let program = processes::program(settings.program.as_ref())?;
     let interruption = Interruption::watch()?;
     let mut notes = notes(settings);
     let cpus = allowed_cpus();
@@ -223,7 +218,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
 }
 
 /// The processors that this process may use.
-fn allowed_cpus() -> Vec<usize> {
+pub(crate) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
         // All that is known is that it runs.
@@ -278,31 +273,6 @@ impl Pace {
         // The mean over the runs until the next round.
         self.spent = seconds;
         seconds
-    }
-}
-
-/// Notices Ctrl-C until dropped.
-struct Interruption {
-    flag: Arc<AtomicBool>,
-    ids: Vec<signal_hook::SigId>,
-}
-
-impl Interruption {
-    fn watch() -> Result<Self, Problem> {
-        let mut own = Self { flag: Arc::default(), ids: Vec::new() };
-        for signal in [SIGINT, SIGTERM] {
-            let id = signal_hook::flag::register(signal, Arc::clone(&own.flag));
-            own.ids.push(id.map_err(|error| format!("cannot watch for Ctrl-C: {error}"))?);
-        }
-        Ok(own)
-    }
-}
-
-impl Drop for Interruption {
-    fn drop(&mut self) {
-        self.ids.drain(..).for_each(|id| {
-            signal_hook::low_level::unregister(id);
-        });
     }
 }
 

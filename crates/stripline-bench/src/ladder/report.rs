@@ -3,10 +3,11 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::case::{Case, Measure, Outcome, Usage};
+use super::case::{Case, Measure, Outcome};
 use super::machine::Machine;
 use super::ratios::Results;
 use super::statistics::{median, percentile, pool};
+use crate::processes::Usage;
 
 /// A whole ladder; as JSON, the ratios are an object by name.
 ///

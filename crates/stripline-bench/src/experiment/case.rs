@@ -1,0 +1,273 @@
+//! One case: everything that tells it from the others.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use stripline::link::Scope;
+
+/// A pipeline: a producer and `stages` components in a row.
+///
+/// ```
+/// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\ntransport = ['shm', 'tcp']";
+/// let experiment = stripline_bench::experiment::Experiment::parse(text, "x.toml").expect("it is sound");
+/// assert_eq!(experiment.cases[1].to_string(), "a, tcp");
+/// assert_eq!((experiment.cases[1].stages, experiment.cases[1].packets), (3, 1000));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The name in the file; all members of a matrix share it.
+    pub name: String,
+    /// What the case is, in a few words; empty if the file says nothing.
+    pub title: String,
+    /// What tells it from the others of its matrix, as `shm` or `shm, 2 stages`.
+    pub variant: String,
+    /// Components in a row, after the producer.
+    pub stages: u32,
+    /// Packets that the producer sends.
+    pub packets: u32,
+    /// Bytes of a packet.
+    pub size: usize,
+    /// The element type, as `f64`.
+    #[serde(rename = "type")]
+    pub element: String,
+    /// What a component does with each packet.
+    pub work: Work,
+    /// For how long, milliseconds.
+    pub work_ms: f64,
+    /// The time from one send to the next as the producer intends it, milliseconds; 0: at once.
+    pub pace_ms: f64,
+    /// When a send returns.
+    pub scope: Scope,
+    /// What runs a component's code.
+    pub dispatch: Dispatch,
+    /// In which order a component gets its packets.
+    pub order: Order,
+    /// What carries them.
+    pub transport: String,
+    /// Where the components run.
+    pub placement: Placement,
+}
+
+impl Case {
+    /// Producer and components.
+    pub(crate) fn places(&self) -> u32 {
+        self.stages + 1
+    }
+
+    /// Seconds that its work and its pauses take, one after the other: no run takes much longer.
+    pub(crate) fn seconds_max(&self) -> f64 {
+        f64::from(self.packets) * (f64::from(self.stages) * self.work_ms + self.pace_ms) / 1e3
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.name, self.variant)
+    }
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident => $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $type { $($(#[$variant_doc])* $variant,)* }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word,)* })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(word: &str) -> Result<Self, String> {
+                match word {
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err(format!("`{word}` is no {}; use one of {}", $what, [$($word),*].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// What a component does with each packet.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Work;
+    ///
+    /// assert_eq!("busy".parse(), Ok(Work::Busy));
+    /// assert_eq!("hard".parse::<Work>().unwrap_err(), "`hard` is no kind of work; use one of none, busy, wait");
+    /// ```
+    Work, "kind of work" {
+        /// Nothing.
+        None => "none",
+        /// It uses a processor: it runs until its thread has had that much processor time.
+        Busy => "busy",
+        /// It sleeps, as if a co-processor worked.
+        Wait => "wait",
+    }
+}
+
+words! {
+    /// In which order a component gets its packets when several threads run it.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Order;
+    ///
+    /// assert_eq!("resequence".parse(), Ok(Order::Resequence));
+    /// ```
+    Order, "order" {
+        /// As they come.
+        AsCompleted => "as-completed",
+        /// Put back into the order of their sender first.
+        Resequence => "resequence",
+    }
+}
+
+words! {
+    /// Where the components run.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Placement;
+    ///
+    /// assert_eq!(Placement::OneProcess.to_string(), "one-process");
+    /// ```
+    Placement, "placement" {
+        /// Producer and components are threads of one process.
+        OneProcess => "one-process",
+        /// Producer and components are processes.
+        ProcessPerStage => "process-per-stage",
+    }
+}
+
+/// What runs a component's code; a word of the link contract.
+///
+/// ```
+/// use stripline_bench::experiment::Dispatch;
+///
+/// assert_eq!("pool(8)".parse(), Ok(Dispatch::Pool(8)));
+/// assert_eq!(Dispatch::Pool(8).to_string(), "pool(8)");
+/// assert!("pool(0)".parse::<Dispatch>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The component's own thread takes packets from its input.
+    Queue,
+    /// The receiving thread runs it.
+    Direct,
+    /// So many threads run it at once.
+    Pool(u32),
+}
+
+impl Dispatch {
+    /// The most threads of a pool.
+    pub const THREADS_MAX: u32 = 256;
+
+    /// How many packets a component works on at once.
+    pub(crate) fn threads(self) -> u32 {
+        match self {
+            Self::Queue | Self::Direct => 1,
+            Self::Pool(threads) => threads,
+        }
+    }
+}
+
+impl fmt::Display for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue => f.write_str("queue"),
+            Self::Direct => f.write_str("direct"),
+            Self::Pool(threads) => write!(f, "pool({threads})"),
+        }
+    }
+}
+
+impl FromStr for Dispatch {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "queue" => return Ok(Self::Queue),
+            "direct" => return Ok(Self::Direct),
+            _ => {}
+        }
+        let threads = word.strip_prefix("pool(").and_then(|rest| rest.strip_suffix(')'));
+        match threads.and_then(|threads| threads.parse().ok()) {
+            Some(threads) if (1..=Self::THREADS_MAX).contains(&threads) => Ok(Self::Pool(threads)),
+            _ => {
+                let max = Self::THREADS_MAX;
+                Err(format!(
+                    "`{word}` is no dispatch; use one of queue, direct, pool(N) with N from 1 to {max}"
+                ))
+            }
+        }
+    }
+}
+
+impl Serialize for Dispatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Dispatch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// What a case should reach. Ratios are medians over the runs; counts hold in every run.
+///
+/// ```
+/// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered = 0 }";
+/// let experiment = stripline_bench::experiment::Experiment::parse(text, "x.toml").expect("it is sound");
+/// assert_eq!(experiment.targets["a"].over_ideal, Some(1.01));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Target {
+    /// The last packet's time over the ideal, at most.
+    pub over_ideal: Option<f64>,
+    /// Packets out of order at any stage, at most.
+    pub reordered: Option<u32>,
+    /// The share of packets out of order at the last stage, at least.
+    pub reordered_share_min: Option<f64>,
+    /// The last packet's time over that of another case in the same round, at most: its name and the ratio.
+    pub over_case: Option<(String, f64)>,
+}
+
+/// What has been published of a case.
+///
+/// ```
+/// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\npublished = { last-ms = [5, 6, 7] }";
+/// let experiment = stripline_bench::experiment::Experiment::parse(text, "x.toml").expect("it is sound");
+/// assert_eq!(experiment.published["a"].last_ms, [5.0, 6.0, 7.0]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Published {
+    /// When the last packet left each stage, milliseconds.
+    pub last_ms: Vec<f64>,
+    /// Packets out of order at each stage.
+    pub reordered: Vec<u32>,
+    /// The ideal that it was published with, milliseconds.
+    pub ideal_ms: Option<f64>,
+    /// What was said about the producer's sends.
+    pub sends: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dispatch_is_a_word_or_a_pool_of_a_size() {
+        for word in ["queue", "direct", "pool(1)", "pool(256)"] {
+            assert_eq!(word.parse::<Dispatch>().unwrap().to_string(), word);
+        }
+        for word in ["", "pool", "pool()", "pool(257)", "pool(-1)", "pool(8", "Queue", "pool(99999999999)"] {
+            assert!(word.parse::<Dispatch>().unwrap_err().contains("pool(N)"), "{word}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The inside of a process that is a part of a pipeline, or all of it.
+
+use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use stripline::node::Node;
+
+use super::case::{Case, Placement};
+use super::stage::{self, Meeting, Seen, Trouble};
+use crate::ladder::child::assemble;
+use crate::memory::{Mapping, PAGE};
+use crate::processes::{self, Usage};
+
+/// The job, as JSON.
+pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_STAGE";
+/// Between two looks whether all others are done.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// What one process is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub case: Case,
+    /// Its place in the pipeline, from 0, the producer; if the case has one process, that has them all.
+    pub place: u32,
+    /// The domain of the pipeline's nodes.
+    pub domain: String,
+    /// The memory by which all start together.
+    pub board: i32,
+}
+
+/// What one process has found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    pub seen: Vec<Seen>,
+    pub usage: Usage,
+    /// Why there is nothing.
+    pub trouble: Option<Trouble>,
+}
+
+/// In a process that an experiment started: does its part and returns the exit code.
+pub(crate) fn child_if_launched() -> Option<ExitCode> {
+    processes::answer(JOB_VARIABLE, |job| {
+        let before = Usage::now();
+        let (seen, trouble) = match job.map_err(Trouble::Failed).and_then(|job| perform(&job)) {
+            Ok(seen) => (seen, None),
+            Err(trouble) => (Vec::new(), Some(trouble)),
+        };
+        let mut usage = Usage::now();
+        // What it took to start is not the pipeline's.
+        usage.cpu_s -= before.cpu_s;
+        let is_well = trouble.is_none();
+        (Outcome { seen, usage, trouble }, is_well)
+    })
+}
+
+fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
+    let (here, done, given_up) = (board.atomic(0), board.atomic(8), board.atomic(16));
+    let meeting = Board { here, done, given_up, places: job.case.places() };
+    let node = Node::join(&job.domain, stage::topics(&job.case)?)?;
+    if job.case.placement == Placement::ProcessPerStage {
+        return Ok(vec![stage::run(&job.case, job.place, &node, &meeting)?]);
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..job.case.places())
+            .map(|place| {
+                let (node, meeting) = (&node, &meeting);
+                scope.spawn(move || {
+                    let seen = stage::run(&job.case, place, node, meeting);
+                    if seen.is_err() {
+                        // The others need not wait for what will not come.
+                        meeting.given_up.store(1, Ordering::Release);
+                        node.stop();
+                    }
+                    seen
+                })
+            })
+            .collect();
+        let join = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err(Trouble::Failed("a thread panicked".into())))
+        };
+        // All have ended before the first trouble is told.
+        threads.into_iter().map(join).collect::<Vec<Result<Seen, Trouble>>>().into_iter().collect()
+    })
+}
+
+/// Where all places of the pipeline meet, in shared memory.
+struct Board<'a> {
+    here: &'a AtomicU64,
+    done: &'a AtomicU64,
+    given_up: &'a AtomicU64,
+    places: u32,
+}
+
+impl Meeting for Board<'_> {
+    fn start(&self) -> Result<(), Trouble> {
+        Ok(assemble(self.here, self.places)?)
+    }
+
+    /// Nobody leaves before the last: a sender that leaves waits ten seconds at most for its receivers.
+    fn end(&self) -> Result<(), Trouble> {
+        self.done.fetch_add(1, Ordering::AcqRel);
+        while self.done.load(Ordering::Acquire) < u64::from(self.places) {
+            if self.given_up.load(Ordering::Acquire) > 0 {
+                return Err(Trouble::Failed("another component has given up".into()));
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! What a pipeline would take if its links took nothing.
+
+/// What the ideal depends on besides the work.
+///
+/// ```
+/// use stripline_bench::experiment::{Shape, ideal};
+///
+/// // 1000 packets, 3 components of 5 ms each, every one with its own thread: two until it is full, then 1000.
+/// let own_threads = Shape { packets: 1000, ..Shape::default() };
+/// assert!((ideal(&[0.005; 3], &own_threads) - 5.010).abs() < 1e-9);
+/// // Nested calls: one packet at a time in all of it.
+/// assert!((ideal(&[0.005; 3], &Shape { nested: true, ..own_threads }) - 15.0).abs() < 1e-9);
+/// // 3 busy components on 2 processors.
+/// assert!((ideal(&[0.005; 3], &Shape { cpus: Some(2), ..own_threads }) - 7.5).abs() < 1e-9);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Packets that the producer sends.
+    pub packets: u32,
+    /// Seconds from one send to the next, as intended; 0: at once.
+    pub pace_s: f64,
+    /// Whether a send returns when the next component has finished with the packet. It has, when it has passed it
+    /// on; so there is never more than one in the pipeline.
+    pub nested: bool,
+    /// Packets that a component works on at once.
+    pub threads: u32,
+    /// The processors that the work shares; `None`: it needs none.
+    pub cpus: Option<usize>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { packets: 1, pace_s: 0.0, nested: false, threads: 1, cpus: None }
+    }
+}
+
+/// The earliest time, in seconds since the first send, at which the last packet can leave the last component, if links
+/// and dispatch cost nothing. `services_s` is the mean time that each component worked on a packet, as *measured*: a
+/// sleep takes longer than it is asked to, and that is not the link's doing.
+///
+/// With `n` packets, service times `s`, pace `p`, and `t` threads to a component:
+///
+/// - components with threads of their own: one packet's way through all of them, and behind it the others at the rate
+///   of the slowest: `Σs + (n − 1) · max(p, max s / t)`;
+/// - nested calls: `n · Σs`, or `Σs + (n − 1) · p` if that is more;
+/// - work that needs a processor, on `c` of them: not less than all of it shared out evenly, `n · Σs / c`.
+pub fn ideal(services_s: &[f64], shape: &Shape) -> f64 {
+    let one: f64 = services_s.iter().sum();
+    let slowest = services_s.iter().copied().fold(0.0, f64::max);
+    let interval = if shape.nested { one } else { slowest / f64::from(shape.threads.max(1)) };
+    let others = f64::from(shape.packets.saturating_sub(1));
+    let structure = one + others * interval.max(shape.pace_s);
+    let work = shape.cpus.map_or(0.0, |cpus| f64::from(shape.packets) * one / cpus.max(1) as f64);
+    structure.max(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn is(value: f64, wanted: f64) {
+        assert!((value - wanted).abs() < 1e-9, "{value} is not {wanted}");
+    }
+
+    #[test]
+    fn the_slowest_sets_the_rate_wherever_it_is() {
+        let shape = Shape { packets: 11, ..Shape::default() };
+        for services in [[3.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]] {
+            is(ideal(&services, &shape), 5.0 + 30.0);
+        }
+    }
+
+    #[test]
+    fn a_slow_producer_sets_it_if_it_is_slower() {
+        let shape = Shape { packets: 11, pace_s: 2.0, ..Shape::default() };
+        is(ideal(&[1.0, 1.0], &shape), 2.0 + 20.0);
+        is(ideal(&[3.0, 1.0], &shape), 4.0 + 30.0);
+        is(ideal(&[0.5, 0.5], &Shape { nested: true, ..shape }), 1.0 + 20.0);
+        is(ideal(&[2.0, 1.0], &Shape { nested: true, ..shape }), 33.0);
+    }
+
+    #[test]
+    fn a_pool_shares_the_rate_but_not_the_first_packet() {
+        is(ideal(&[4.0, 8.0], &Shape { packets: 11, threads: 4, ..Shape::default() }), 12.0 + 20.0);
+    }
+
+    #[test]
+    fn processors_bound_only_what_needs_them() {
+        let shape = Shape { packets: 10, cpus: Some(2), ..Shape::default() };
+        is(ideal(&[1.0; 4], &shape), 20.0);
+        is(ideal(&[1.0; 4], &Shape { cpus: Some(8), ..shape }), 4.0 + 9.0);
+        is(ideal(&[1.0; 4], &Shape { nested: true, ..shape }), 40.0);
+        is(ideal(&[1.0; 4], &Shape { cpus: Some(0), ..shape }), 40.0);
+    }
+
+    #[test]
+    fn nothing_takes_no_time() {
+        is(ideal(&[], &Shape { packets: 0, ..Shape::default() }), 0.0);
+        is(ideal(&[2.0], &Shape::default()), 2.0);
+    }
+}

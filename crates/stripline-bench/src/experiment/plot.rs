@@ -1,0 +1,176 @@
+//! The pictures of a report.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::report::{CaseReport, Report};
+
+const FONT: &str = "Helvetica, Arial, sans-serif";
+const WIDTH: u32 = 1000;
+const ROW_HEIGHT: u32 = 22;
+const SENDS_HEIGHT: u32 = 300;
+/// More points than that cannot be told apart.
+const POINTS_MAX: usize = 1000;
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0xd6, 0x27, 0x28),
+    RGBColor(0x1f, 0x77, 0xb4),
+    RGBColor(0x2c, 0xa0, 0x2c),
+    RGBColor(0xff, 0x7f, 0x0e),
+    RGBColor(0x94, 0x67, 0xbd),
+    RGBColor(0x17, 0xa5, 0xb8),
+    RGBColor(0x8c, 0x56, 0x4b),
+    RGBColor(0x55, 0x55, 0x55),
+];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// When the last packet left: measured, ideal and published, a row for each case that has figures. `None` if none has.
+pub(super) fn last_packets(report: &Report) -> Result<Option<String>, String> {
+    let cases: Vec<&CaseReport> = report.cases.iter().filter(|case| !case.runs.is_empty()).collect();
+    if cases.is_empty() {
+        return Ok(None);
+    }
+    // Published of all packets, not of a few.
+    let published = |case: &CaseReport| {
+        let published = case.published.as_ref().filter(|_| !report.quick)?;
+        published.last_ms.last().map(|ms| ms / 1e3)
+    };
+    svg(90 + ROW_HEIGHT * cases.len() as u32, |area| draw_last_packets(area, &cases, published)).map(Some)
+}
+
+/// How long each send of the producer took, packet by packet; a line for each variant of a case.
+pub(super) fn sends(name: &str, report: &Report) -> Result<Option<String>, String> {
+    let cases = report.cases.iter().filter(|case| case.case.name == name && !case.runs.is_empty());
+    let cases: Vec<&CaseReport> = cases.take(COLORS.len()).collect();
+    if cases.is_empty() { Ok(None) } else { svg(SENDS_HEIGHT, |area| draw_sends(area, &cases)).map(Some) }
+}
+
+fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let failed = |error: &dyn std::fmt::Display| format!("a plot: {error}");
+        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        draw(&area).map_err(|error| failed(&error))?;
+        area.present().map_err(|error| failed(&error))?;
+    }
+    Ok(svg)
+}
+
+fn draw_last_packets(
+    area: &Area<'_>,
+    cases: &[&CaseReport],
+    published: impl Fn(&CaseReport) -> Option<f64>,
+) -> Drawn {
+    let seconds = |ms: f64| ms / 1e3;
+    let measured = |case: &CaseReport| case.median(|run| Some(run.last_ms)).map_or(0.0, seconds);
+    let ideal = |case: &CaseReport| case.median(|run| Some(run.ideal_ms)).map_or(0.0, seconds);
+    let most = cases.iter().flat_map(|case| [measured(case), ideal(case), published(case).unwrap_or(0.0)]);
+    let most = most.fold(f64::MIN_POSITIVE, f64::max) * 1.05;
+    let rows = cases.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .margin_top(30)
+        .x_label_area_size(40)
+        .y_label_area_size(330)
+        .build_cartesian_2d(0.0..most, rows..0.0)?;
+    let label = |row: &f64| {
+        let index = row.floor().max(0.0) as usize;
+        cases.get(index).map(|case| case.case.to_string()).unwrap_or_default()
+    };
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(0xe4, 0xe4, 0xe4))
+        .axis_style(RGBColor(0x80, 0x80, 0x80))
+        .y_labels(0)
+        .x_desc("last packet out of the last component, seconds")
+        .label_style((FONT, 13))
+        .draw()?;
+    for (index, case) in cases.iter().enumerate() {
+        let middle = index as f64 + 0.5;
+        let bar = [(0.0, middle - 0.3), (measured(case), middle + 0.3)];
+        chart.draw_series([Rectangle::new(bar, COLORS[1].mix(0.55).filled())])?;
+        let tick = vec![(ideal(case), middle - 0.45), (ideal(case), middle + 0.45)];
+        chart.draw_series([PathElement::new(tick, BLACK.stroke_width(2))])?;
+        if let Some(published) = published(case) {
+            chart.draw_series([Circle::new((published, middle), 4, COLORS[0].filled())])?;
+        }
+        let (_, y) = chart.backend_coord(&(0.0, middle));
+        area.draw(&Text::new(label(&(index as f64)), (10, y - 7), (FONT, 13).into_font()))?;
+    }
+    let legend = [
+        ("bar: measured (median of the runs)", COLORS[1]),
+        ("line: ideal", BLACK),
+        ("dot: published", COLORS[0]),
+    ];
+    for (index, (text, color)) in legend.into_iter().enumerate() {
+        area.draw(&Text::new(text, (340 + 240 * index as i32, 8), (FONT, 13).into_font().color(&color)))?;
+    }
+    Ok(())
+}
+
+fn draw_sends(area: &Area<'_>, cases: &[&CaseReport]) -> Drawn {
+    let lines: Vec<(String, Vec<(f64, f64)>)> = cases
+        .iter()
+        .map(|case| {
+            let sends = case.runs.first().map_or(&[][..], |run| &run.sends_ns);
+            (case.case.variant.clone(), thinned(sends))
+        })
+        .collect();
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let right = points().map(|(x, _)| *x).fold(1.0, f64::max);
+    let (low, high) = points().fold((f64::MAX, 1e-6), |(low, high), (_, y)| (y.min(low), y.max(high)));
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .margin_right(190)
+        .x_label_area_size(40)
+        .y_label_area_size(84)
+        .build_cartesian_2d(0.0..right, (low.min(high) / 1.4..high * 1.4).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(0xe4, 0xe4, 0xe4))
+        .axis_style(RGBColor(0x80, 0x80, 0x80))
+        .x_desc("packet")
+        .y_desc("time of its send")
+        .y_labels(6)
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|ms| {
+            if *ms < 1.0 { format!("{:.0} µs", ms * 1e3) } else { format!("{ms:.0} ms") }
+        })
+        .label_style((FONT, 13))
+        .draw()?;
+    for (index, (name, points)) in lines.iter().enumerate() {
+        let color = COLORS[index % COLORS.len()];
+        chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(1)))?;
+        let at = (WIDTH as i32 - 180, 14 + 18 * index as i32);
+        area.draw(&Text::new(name.clone(), at, (FONT, 13).into_font().color(&color)))?;
+    }
+    Ok(())
+}
+
+/// Packet number and milliseconds; of many packets, the slowest of each group.
+fn thinned(sends_ns: &[u64]) -> Vec<(f64, f64)> {
+    let group = sends_ns.len().div_ceil(POINTS_MAX).max(1);
+    let slowest = |group: &[u64]| group.iter().max().map_or(0.0, |ns| (*ns).max(1) as f64 / 1e6);
+    sends_ns.chunks(group).enumerate().map(|(i, sends)| ((i * group) as f64, slowest(sends))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_sends_the_slowest_are_drawn() {
+        let mut sends = vec![1_000_000; 5000];
+        sends[4321] = 7_000_000;
+        let points = thinned(&sends);
+        assert_eq!(points.len(), 1000);
+        assert_eq!(points[864], (4320.0, 7.0));
+        assert_eq!(thinned(&[2_000_000]), [(0.0, 2.0)]);
+        assert!(thinned(&[]).is_empty());
+    }
+}

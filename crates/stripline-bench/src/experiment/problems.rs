@@ -1,0 +1,137 @@
+//! What is wrong with an experiment file, each with its place.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+
+/// Everything that is wrong with an experiment file, in the order of the file. Nothing was started.
+///
+/// ```
+/// use stripline_bench::experiment::Experiment;
+///
+/// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nstages = 0\n";
+/// let problems = Experiment::parse(text, "x.toml").unwrap_err();
+/// assert!(problems.to_string().contains("x.toml:5:10"));
+/// assert_eq!(problems.len(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Problems {
+    name: String,
+    text: String,
+    list: Vec<Finding>,
+}
+
+#[derive(Clone, Debug)]
+struct Finding {
+    span: Range<usize>,
+    message: String,
+    remedy: String,
+}
+
+/// The most that is shown; a file with more is another kind of file.
+const SHOWN_MAX: usize = 50;
+
+impl Problems {
+    pub(super) fn new(name: &str, text: &str) -> Self {
+        // The renderer shows other control characters, but not these; `·` has as many bytes.
+        let text = text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
+        Self { name: printable(name), text, list: Vec::new() }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        span: Range<usize>,
+        message: impl AsRef<str>,
+        remedy: impl AsRef<str>,
+    ) -> &mut Self {
+        let start = floor(&self.text, span.start);
+        // One line is enough to find the place.
+        let line = self.text[start..].find(['\r', '\n']).map_or(self.text.len(), |len| start + len);
+        let end = floor(&self.text, span.end).clamp(start, line);
+        let (message, remedy) = (printable(message.as_ref()), printable(remedy.as_ref()));
+        self.list.push(Finding { span: start..end, message, remedy });
+        self
+    }
+
+    /// The file as a whole is wrong.
+    pub(super) fn whole(name: &str, message: impl AsRef<str>, remedy: &str) -> Self {
+        let mut problems = Self::new(name, "");
+        problems.push(0..0, message, remedy);
+        problems
+    }
+
+    /// `value` if nothing is wrong.
+    pub(super) fn or<T>(mut self, value: T) -> Result<T, Self> {
+        self.list.sort_by_key(|finding| finding.span.start);
+        if self.list.is_empty() { Ok(value) } else { Err(self) }
+    }
+
+    /// How many things are wrong.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether nothing is, which no error says.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of it as text for people, the places underlined.
+    pub fn render(&self, coloured: bool) -> String {
+        let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+        let mut text = String::new();
+        for finding in self.list.iter().take(SHOWN_MAX) {
+            let title = Level::ERROR.primary_title(&finding.message);
+            let mut group = if self.text.is_empty() {
+                title.element(Origin::path(&self.name))
+            } else {
+                let annotation = AnnotationKind::Primary.span(finding.span.clone());
+                title.element(Snippet::source(&self.text).path(&self.name).annotation(annotation))
+            };
+            if !finding.remedy.is_empty() {
+                group = group.element(Level::HELP.message(&finding.remedy));
+            }
+            text.push_str(&renderer.render(&[group]));
+            text.push_str("\n\n");
+        }
+        let noun = if self.list.len() == 1 { "error" } else { "errors" };
+        let shown = if self.list.len() > SHOWN_MAX {
+            format!(", of which {SHOWN_MAX} are shown")
+        } else {
+            String::new()
+        };
+        text + &format!("{} {noun}{shown}; nothing was started\n", self.list.len())
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+fn floor(text: &str, mut index: usize) -> usize {
+    index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+/// A text that does nothing to a terminal, and is no longer than anybody reads.
+fn printable(text: &str) -> String {
+    const LENGTH_MAX: usize = 600;
+    let is_harmful =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::new();
+    for c in text.chars().take(LENGTH_MAX) {
+        if is_harmful(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if text.chars().nth(LENGTH_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,389 @@
+//! What an experiment has found.
+
+use serde::Serialize;
+use stripline::link::Scope;
+
+use super::case::{Case, Published, Target, Work};
+use super::file::Experiment;
+use super::ideal::{Shape, ideal};
+use super::launch::Whole;
+use super::stage::{Seen, Trouble};
+use super::verdict::{self, Verdict};
+use crate::ladder::Machine;
+use crate::ladder::statistics::{bootstrap, median, percentile, pool};
+
+/// A whole experiment. As JSON it is described in `docs/experiment-file.md`.
+///
+/// ```no_run
+/// # use stripline_bench::experiment::{Experiment, Settings, run};
+/// # let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
+/// let report = run(&experiment, &Settings::default(), &mut |_| ())?;
+/// std::fs::write("e1.json", serde_json::to_string_pretty(&report)?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The experiment's name.
+    pub name: String,
+    /// What it is about.
+    pub title: String,
+    /// Where the published figures are from.
+    pub source: String,
+    /// What it was measured on.
+    pub machine: Machine,
+    /// Whether it had to be quick: fewer packets and runs than the file asks for.
+    pub quick: bool,
+    /// How often each case was to be run.
+    pub repeats: u32,
+    /// All cases, in the order of the file.
+    pub cases: Vec<CaseReport>,
+    /// What was to be reached, and whether it was.
+    pub verdicts: Vec<Verdict>,
+    /// Whether it was ended early: what was measured until then.
+    pub interrupted: bool,
+}
+
+/// One case.
+///
+/// ```no_run
+/// # use stripline_bench::experiment::{Experiment, Settings, Status, run};
+/// # let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
+/// # let report = run(&experiment, &Settings::default(), &mut |_| ())?;
+/// for case in report.cases.iter().filter(|case| case.status == Status::NotAvailable) {
+///     println!("{}: {}", case.case, case.reason.as_deref().unwrap_or(""));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseReport {
+    /// Its parameters.
+    #[serde(flatten)]
+    pub case: Case,
+    /// Whether there are figures.
+    pub status: Status,
+    /// Why there are none.
+    pub reason: Option<String>,
+    /// What it should reach.
+    pub target: Option<Target>,
+    /// What has been published of it.
+    pub published: Option<Published>,
+    /// The last packet's time over the ideal, the median over the runs.
+    pub over_ideal: Option<f64>,
+    /// The lower end of its 95 % interval (bootstrap over runs).
+    pub over_ideal_low: Option<f64>,
+    /// The upper end.
+    pub over_ideal_high: Option<f64>,
+    /// How much longer than asked for a component worked on a packet: mean over packets and components, the median
+    /// over the runs, milliseconds. Of work that waits: how far a sleep overshoots.
+    pub overshoot_ms: Option<f64>,
+    /// Each run, in the order of the rounds.
+    pub runs: Vec<Run>,
+}
+
+/// Whether a case has figures.
+///
+/// ```
+/// use stripline_bench::experiment::Status;
+///
+/// assert_eq!(serde_json::to_value(Status::NotAvailable).unwrap(), "not-available");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It has.
+    Measured,
+    /// The library refuses it.
+    NotAvailable,
+    /// It should have worked.
+    Failed,
+    /// The experiment ended before.
+    NotRun,
+}
+
+/// One run of a case. Times are milliseconds since the producer's first send began.
+///
+/// ```
+/// let nothing = stripline_bench::experiment::Run::default();
+/// assert!(nothing.stages.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// When the last packet left the last component.
+    pub last_ms: f64,
+    /// When it could have, with the measured times of work.
+    pub ideal_ms: f64,
+    /// One over the other.
+    pub over_ideal: f64,
+    /// Each component.
+    pub stages: Vec<StageReport>,
+    /// The producer's sends, in figures.
+    pub sends: Sends,
+    /// How long each send took, nanoseconds, packet by packet.
+    pub sends_ns: Vec<u64>,
+    /// How much later than intended the producer's latest send began.
+    pub behind_ms: f64,
+    /// Seconds of processor time, all processes.
+    pub cpu_s: f64,
+    /// The share of all processors that other programs had meanwhile, 0 to 1; `None` if unknown. Next to much of it,
+    /// busy work says little.
+    pub others_share: Option<f64>,
+    /// Context switches: those that a process asked for.
+    pub voluntary_switches: u64,
+    /// Context switches: those that it did not.
+    pub involuntary_switches: u64,
+    /// The most memory that the processes had together, KiB.
+    pub peak_kib: u64,
+}
+
+/// One component of a run.
+///
+/// ```
+/// let nothing = stripline_bench::experiment::StageReport::default();
+/// assert_eq!((nothing.reordered, nothing.cpu_s), (0, None));
+/// ```
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StageReport {
+    /// When it took its first packet.
+    pub first_ms: f64,
+    /// When the last packet left it.
+    pub last_ms: f64,
+    /// Packets that came out of it after one with a higher number.
+    pub reordered: u64,
+    /// Packets that came twice.
+    pub duplicates: u64,
+    /// Packets that never came.
+    pub missing: u64,
+    /// How long it worked on a packet, the mean.
+    pub service_ms: f64,
+    /// The longest.
+    pub service_max_ms: f64,
+    /// How much longer than asked for, the mean.
+    pub overshoot_ms: f64,
+    /// Seconds of processor time, if it had a process of its own.
+    pub cpu_s: Option<f64>,
+}
+
+/// How long the producer's sends took, milliseconds. A percentile with fewer than 100 sends beyond it is not given.
+///
+/// ```
+/// let nothing = stripline_bench::experiment::Sends::default();
+/// assert_eq!((nothing.mean_ms, nothing.p50_ms), (0.0, None));
+/// ```
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sends {
+    /// The mean.
+    pub mean_ms: f64,
+    /// Half of them were faster.
+    pub p50_ms: Option<f64>,
+    /// 99 % were.
+    pub p99_ms: Option<f64>,
+    /// The slowest.
+    pub max_ms: f64,
+    /// How many took a millisecond or longer: those that waited for room or for an answer.
+    pub over_1_ms: usize,
+}
+
+impl CaseReport {
+    /// The median over the runs of what a run says.
+    ///
+    /// ```no_run
+    /// # fn example(case: &stripline_bench::experiment::CaseReport) {
+    /// println!("{:?} ms", case.median(|run| Some(run.last_ms)));
+    /// # }
+    /// ```
+    pub fn median(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+        median(&self.runs.iter().filter_map(of).collect::<Vec<_>>())
+    }
+}
+
+impl Report {
+    /// The largest share of all processors that other programs had during a run, 0 to 1.
+    ///
+    /// ```no_run
+    /// # fn example(report: &stripline_bench::experiment::Report) {
+    /// if report.others_share_max() > 0.05 {
+    ///     eprintln!("the machine was not alone");
+    /// }
+    /// # }
+    /// ```
+    pub fn others_share_max(&self) -> f64 {
+        let runs = self.cases.iter().flat_map(|case| &case.runs);
+        runs.filter_map(|run| run.others_share).fold(0.0, f64::max)
+    }
+}
+
+/// A run from what its places have seen.
+pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
+    let Some((producer, components)) = whole.seen.split_first() else { return Run::default() };
+    let ms_since = |ns: u64| ns.saturating_sub(producer.first_ns) as f64 / 1e6;
+    let stages: Vec<StageReport> = components
+        .iter()
+        .map(|seen| {
+            let service_ms = mean(&seen.services_ns) / 1e6;
+            StageReport {
+                first_ms: ms_since(seen.first_ns),
+                last_ms: ms_since(seen.last_ns),
+                reordered: seen.reordered,
+                duplicates: seen.duplicates,
+                missing: seen.missing,
+                service_ms,
+                service_max_ms: seen.services_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e6),
+                overshoot_ms: if case.work == Work::None { 0.0 } else { service_ms - case.work_ms },
+                cpu_s: whole.cpu_s.get(seen.place as usize).copied(),
+            }
+        })
+        .collect();
+    let services_s: Vec<f64> = stages.iter().map(|stage| stage.service_ms / 1e3).collect();
+    let shape = Shape {
+        packets: case.packets,
+        pace_s: case.pace_ms / 1e3,
+        nested: case.scope >= Scope::Target,
+        threads: case.dispatch.threads(),
+        cpus: (case.work == Work::Busy).then_some(cpus),
+    };
+    let last_ms = stages.last().map_or(0.0, |stage| stage.last_ms);
+    let ideal_ms = ideal(&services_s, &shape) * 1e3;
+    Run {
+        last_ms,
+        ideal_ms,
+        over_ideal: if ideal_ms > 0.0 { last_ms / ideal_ms } else { 0.0 },
+        stages,
+        sends: sends(producer),
+        sends_ns: producer.sends_ns.clone(),
+        behind_ms: producer.behind_ns as f64 / 1e6,
+        cpu_s: whole.usage.cpu_s,
+        others_share: whole
+            .others_s
+            .map(|(others_s, time_s)| (others_s / (time_s * cpus.max(1) as f64)).min(1.0)),
+        voluntary_switches: whole.usage.voluntary_switches,
+        involuntary_switches: whole.usage.involuntary_switches,
+        peak_kib: whole.usage.peak_kib,
+    }
+}
+
+fn sends(producer: &Seen) -> Sends {
+    let each: Vec<(u64, u64)> = producer.sends_ns.iter().map(|ns| (*ns, 1)).collect();
+    let counts = pool(std::iter::once(&each[..]));
+    let at = |share| percentile(&counts, share).map(|ns| ns as f64 / 1e6);
+    Sends {
+        mean_ms: mean(&producer.sends_ns) / 1e6,
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        max_ms: counts.last().map_or(0.0, |(ns, _)| *ns as f64 / 1e6),
+        over_1_ms: producer.sends_ns.iter().filter(|ns| **ns >= 1_000_000).count(),
+    }
+}
+
+fn mean(values: &[u64]) -> f64 {
+    values.iter().map(|value| *value as f64).sum::<f64>() / values.len().max(1) as f64
+}
+
+pub(super) fn report(
+    experiment: &Experiment,
+    repeats: u32,
+    quick: bool,
+    machine: Machine,
+    results: Vec<Result<Vec<Run>, Trouble>>,
+    interrupted: bool,
+) -> Report {
+    let cases = experiment.cases.iter().zip(results).map(|(case, result)| {
+        let (status, reason, runs) = match result {
+            Ok(runs) if runs.is_empty() => (Status::NotRun, Some("the experiment ended before".into()), runs),
+            Ok(runs) => (Status::Measured, None, runs),
+            Err(Trouble::Refused(reason)) => (Status::NotAvailable, Some(reason), Vec::new()),
+            Err(Trouble::Failed(reason)) => (Status::Failed, Some(reason), Vec::new()),
+        };
+        // A pipeline that does nothing has no ideal.
+        let ratios: Vec<f64> = runs.iter().map(|run| run.over_ideal).filter(|ratio| *ratio > 0.0).collect();
+        let over = bootstrap(&ratios);
+        let overshoots: Vec<f64> = runs
+            .iter()
+            .map(|run| {
+                run.stages.iter().map(|s| s.overshoot_ms).sum::<f64>() / run.stages.len().max(1) as f64
+            })
+            .collect();
+        CaseReport {
+            case: case.clone(),
+            status,
+            reason,
+            target: experiment.targets.get(&case.name).cloned(),
+            published: experiment.published.get(&case.name).cloned(),
+            over_ideal: over.map(|(value, _, _)| value),
+            over_ideal_low: over.map(|(_, low, _)| low),
+            over_ideal_high: over.map(|(_, _, high)| high),
+            overshoot_ms: median(&overshoots),
+            runs,
+        }
+    });
+    let cases: Vec<CaseReport> = cases.collect();
+    Report {
+        name: experiment.name.clone(),
+        title: experiment.title.clone(),
+        source: experiment.source.clone(),
+        machine,
+        quick,
+        repeats,
+        verdicts: verdict::all(experiment, &cases),
+        cases,
+        interrupted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::Usage;
+
+    fn case(more: &str) -> Case {
+        let text = format!(
+            "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nstages = 2\npackets = 3\nwork = 'wait'\nwork-ms = 5\n{more}"
+        );
+        Experiment::parse(&text, "x.toml").unwrap().cases[0].clone()
+    }
+
+    fn seen(place: u32, last_ms: u64, services_ns: Vec<u64>) -> Seen {
+        Seen {
+            place,
+            first_ns: 1_000_000_000 + u64::from(place),
+            last_ns: 1_000_000_000 + last_ms * 1_000_000,
+            services_ns,
+            reordered: u64::from(place),
+            ..Seen::default()
+        }
+    }
+
+    fn whole() -> Whole {
+        let producer = Seen { sends_ns: vec![1_000, 2_000, 3_000_000], ..seen(0, 3, Vec::new()) };
+        let work = vec![5_000_000, 6_000_000, 7_000_000];
+        let seen = vec![producer, seen(1, 20, work.clone()), seen(2, 25, work)];
+        Whole {
+            seen,
+            usage: Usage { cpu_s: 0.5, ..Usage::default() },
+            cpu_s: vec![0.1, 0.2, 0.2],
+            others_s: Some((0.5, 2.0)),
+        }
+    }
+
+    #[test]
+    fn a_run_is_beside_its_ideal() {
+        let run = run(&case(""), &whole(), 2);
+        // 6 ms a packet: two components, and two packets more.
+        assert!((run.ideal_ms - 24.0).abs() < 1e-9, "{}", run.ideal_ms);
+        assert!((run.over_ideal - 25.0 / 24.0).abs() < 1e-9);
+        assert_eq!(run.stages.iter().map(|stage| stage.reordered).collect::<Vec<_>>(), [1, 2]);
+        assert!((run.stages[0].overshoot_ms - 1.0).abs() < 1e-9);
+        assert_eq!((run.stages[1].cpu_s, run.others_share), (Some(0.2), Some(0.125)));
+        assert_eq!((run.sends.over_1_ms, run.sends.p50_ms, run.sends.max_ms), (1, None, 3.0));
+    }
+
+    #[test]
+    fn scope_and_work_choose_the_ideal() {
+        let nested = run(&case("scope = 'target'"), &whole(), 2);
+        assert!((nested.ideal_ms - 36.0).abs() < 1e-9, "{}", nested.ideal_ms);
+        let pool = run(&case("dispatch = 'pool(2)'"), &whole(), 2);
+        assert!((pool.ideal_ms - 18.0).abs() < 1e-9, "{}", pool.ideal_ms);
+        let mut busy = case("");
+        busy.work = Work::Busy;
+        assert!((run(&busy, &whole(), 1).ideal_ms - 36.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,328 @@
+//! The producer and the components of a pipeline, through the library's public interface.
+
+use std::time::Duration;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use num_complex::Complex;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::{Received, Sample};
+
+use super::case::{Case, Dispatch, Order, Work};
+use super::sequence::Sequence;
+use crate::ladder::measure;
+
+/// The longest that producer and components look for each other.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Looks at a clock are this far apart, in turns of an empty loop: a look is a system call.
+const TURNS: u32 = 256;
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Trouble {
+    /// The library does not do this: its words.
+    Refused(String),
+    /// It should have worked.
+    Failed(String),
+}
+
+impl From<String> for Trouble {
+    fn from(problem: String) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<stripline::Error> for Trouble {
+    fn from(error: stripline::Error) -> Self {
+        match error {
+            stripline::Error::Unsupported { .. } => Self::Refused(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// What one place in the pipeline has seen. Times are monotonic nanoseconds of the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub place: u32,
+    /// The producer: when its first send began. A component: when it took its first packet.
+    pub first_ns: u64,
+    /// When the last packet had been passed on; at the last component: when its work was done.
+    pub last_ns: u64,
+    /// Of the producer: how long each send took, the wait for room included.
+    pub sends_ns: Vec<u64>,
+    /// Of the producer: how much later than intended its latest send began.
+    pub behind_ns: u64,
+    /// Of a component: how long it worked on each packet, in the order of its exit.
+    pub services_ns: Vec<u64>,
+    pub reordered: u64,
+    pub duplicates: u64,
+    pub missing: u64,
+}
+
+/// All places wait for each other, before the first packet and after the last.
+pub(super) trait Meeting {
+    fn start(&self) -> Result<(), Trouble>;
+    fn end(&self) -> Result<(), Trouble>;
+}
+
+/// The rules of the case's topics, or why the library does not keep them.
+pub(super) fn topics(case: &Case) -> Result<Topics, Trouble> {
+    let mut text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
+    // Left out, they are what they have always been.
+    if case.dispatch != Dispatch::Queue {
+        text += &format!("dispatch = '{}'\n", case.dispatch);
+    }
+    if case.order != Order::AsCompleted {
+        text += &format!("order = '{}'\n", case.order);
+    }
+    let topics = Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))?;
+    match case.dispatch {
+        Dispatch::Queue => Ok(topics),
+        other => {
+            Err(Trouble::Refused(format!("the library has `{other}`, but a benchmark does not run it yet")))
+        }
+    }
+}
+
+/// A parser's message without the place that it draws: that is in a text that the user has not written.
+fn one_line(message: &str) -> String {
+    let is_drawn = |line: &str| line.is_empty() || line.contains('|') || line.contains(" at line ");
+    let lines = message.lines().map(str::trim);
+    let told: Vec<&str> = lines.filter(|line| !is_drawn(line)).collect();
+    if told.is_empty() { message.replace('\n', " ") } else { told.join(" ") }
+}
+
+macro_rules! elements {
+    ($($name:literal => $type:ty,)*) => {
+        /// The element types that packets are made of.
+        pub(super) const ELEMENTS: &[&str] = &[$($name),*];
+
+        /// One place of the case's pipeline, from its first packet to its last.
+        pub(super) fn run(
+            case: &Case,
+            place: u32,
+            node: &Node,
+            meeting: &impl Meeting,
+        ) -> Result<Seen, Trouble> {
+            match case.element.as_str() {
+                $($name => run_with::<$type>(case, place, node, meeting),)*
+                other => Err(Trouble::Failed(format!("there is no element type `{other}`"))),
+            }
+        }
+    };
+}
+
+elements! {
+    "u8" => u8,
+    "s16" => i16,
+    "s32" => i32,
+    "f32" => f32,
+    "f64" => f64,
+    "cs16" => Complex<i16>,
+    "cf32" => Complex<f32>,
+    "cf64" => Complex<f64>,
+}
+
+pub(super) fn is_element(name: &str) -> bool {
+    ELEMENTS.contains(&name)
+}
+
+fn run_with<T: Sample>(
+    case: &Case,
+    place: u32,
+    node: &Node,
+    meeting: &impl Meeting,
+) -> Result<Seen, Trouble> {
+    let hop = |from: u32| format!("hop-{from}");
+    let mut output = if place < case.stages { Some(node.publisher::<T>(&hop(place))?) } else { None };
+    let mut input = if place > 0 { Some(node.subscriber::<T>(&hop(place - 1))?) } else { None };
+    if let Some(output) = &mut output
+        && !output.wait_for_receivers(1, PATIENCE)?
+    {
+        return Err(format!("component {} did not come", place + 1).into());
+    }
+    if let Some(input) = &mut input {
+        let end = std::time::Instant::now() + PATIENCE;
+        while input.senders() == 0 {
+            if std::time::Instant::now() > end {
+                return Err(format!("nobody came to send to component {place}").into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let mut seen = match (&mut input, &mut output) {
+        (None, Some(output)) => produce(case, output, meeting)?,
+        (Some(input), output) => work(case, input, output.as_mut(), meeting)?,
+        (None, None) => return Err(Trouble::Failed("a pipeline without components".into())),
+    };
+    seen.place = place;
+    Ok(seen)
+}
+
+/// Sends all packets when they are due, or as soon as it can after that.
+fn produce<T: Sample>(
+    case: &Case,
+    output: &mut Publisher<T>,
+    meeting: &impl Meeting,
+) -> Result<Seen, Trouble> {
+    let samples = case.size / size_of::<T>();
+    let pace_ns = (case.pace_ms * 1e6) as u64;
+    let mut seen = Seen { sends_ns: Vec::with_capacity(case.packets as usize), ..Seen::default() };
+    meeting.start()?;
+    seen.first_ns = now();
+    for number in 0..u64::from(case.packets) {
+        let due = seen.first_ns + number * pace_ns;
+        let early = if number == 0 { 0 } else { due.saturating_sub(now()) };
+        if early > 0 {
+            std::thread::sleep(Duration::from_nanos(early));
+        }
+        let began = now();
+        if pace_ns > 0 {
+            seen.behind_ns = seen.behind_ns.max(began.saturating_sub(due));
+        }
+        let mut loan = output.loan(samples)?;
+        measure::write(cast_slice_mut(&mut loan), number);
+        loan.send()?;
+        seen.last_ns = now();
+        seen.sends_ns.push(seen.last_ns - began);
+    }
+    meeting.end()?;
+    Ok(seen)
+}
+
+/// Runs a component's code on all its packets, as its dispatch says. The only place that knows how.
+fn work<T: Sample>(
+    case: &Case,
+    input: &mut Subscriber<T>,
+    mut output: Option<&mut Publisher<T>>,
+    meeting: &impl Meeting,
+) -> Result<Seen, Trouble> {
+    let mut exit = Exit::new(case);
+    meeting.start()?;
+    match case.dispatch {
+        Dispatch::Queue => {
+            while exit.sequence.distinct < u64::from(case.packets)
+                && let Some(packet) = input.receive()?
+            {
+                exit.entered();
+                let (number, service_ns) = handle(case, &packet)?;
+                if let Some(output) = &mut output {
+                    let mut loan = output.loan(packet.len())?;
+                    loan.copy_from_slice(&packet);
+                    loan.send()?;
+                }
+                exit.left(number, service_ns)?;
+            }
+        }
+        // `topics` says so before anything is started.
+        other @ (Dispatch::Direct | Dispatch::Pool(_)) => {
+            return Err(Trouble::Refused(format!("dispatch `{other}` is not run yet")));
+        }
+    }
+    meeting.end()?;
+    // Whoever sends more than it should has done so by now.
+    while let Ok(Received::Packet(packet)) = input.try_receive() {
+        exit.sequence.take(measure::read(cast_slice(&packet))?)?;
+    }
+    Ok(exit.seen())
+}
+
+/// A component's code: reads all of the packet and works. The packet's number and the time it worked.
+fn handle<T: Sample>(case: &Case, packet: &[T]) -> Result<(u64, u64), Trouble> {
+    let number = measure::read(cast_slice(packet))?;
+    Ok((number, exert(case.work, Duration::from_secs_f64(case.work_ms / 1e3))))
+}
+
+/// Works for so long; how long it has, nanoseconds: of processor time if it is that what it uses.
+fn exert(work: Work, time: Duration) -> u64 {
+    match work {
+        Work::None => 0,
+        Work::Wait => {
+            let began = now();
+            std::thread::sleep(time);
+            now() - began
+        }
+        Work::Busy => {
+            let began = processor_time();
+            loop {
+                for _ in 0..TURNS {
+                    std::hint::spin_loop();
+                }
+                let worked = processor_time() - began;
+                if u128::from(worked) >= time.as_nanos() {
+                    return worked;
+                }
+            }
+        }
+    }
+}
+
+/// What leaves a component.
+struct Exit {
+    seen: Seen,
+    sequence: Sequence,
+}
+
+impl Exit {
+    fn new(case: &Case) -> Self {
+        let services_ns = Vec::with_capacity(case.packets as usize);
+        Self { seen: Seen { services_ns, ..Seen::default() }, sequence: Sequence::new(case.packets) }
+    }
+
+    fn entered(&mut self) {
+        if self.seen.first_ns == 0 {
+            self.seen.first_ns = now();
+        }
+    }
+
+    fn left(&mut self, number: u64, service_ns: u64) -> Result<(), Trouble> {
+        self.seen.last_ns = now();
+        self.seen.services_ns.push(service_ns);
+        Ok(self.sequence.take(number)?)
+    }
+
+    fn seen(self) -> Seen {
+        let Sequence { reordered, duplicates, .. } = self.sequence;
+        Seen { reordered, duplicates, missing: self.sequence.missing(), ..self.seen }
+    }
+}
+
+/// Monotonic nanoseconds of the host, which all its processes share.
+fn now() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Nanoseconds that this thread has had of a processor.
+fn processor_time() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_at_least_its_time() {
+        let time = Duration::from_millis(2);
+        assert!(exert(Work::Wait, time) >= 2_000_000);
+        let before = processor_time();
+        assert!(exert(Work::Busy, time) >= 2_000_000);
+        assert!(processor_time() - before >= 2_000_000);
+        assert_eq!(exert(Work::None, time), 0);
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_in_the_librarys_words() {
+        let text = "topics: TOML parse error at line 1, column 1\n  |\n1 | x = 1\n  | ^\nunknown field `x`\n";
+        assert_eq!(one_line(text), "unknown field `x`");
+        assert_eq!(one_line("topic `a`: not built yet; use b"), "topic `a`: not built yet; use b");
+        assert_eq!(one_line("a | b"), "a | b");
+    }
+}

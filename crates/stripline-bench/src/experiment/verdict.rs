@@ -1,0 +1,207 @@
+//! Whether a case has reached what it should.
+
+use serde::Serialize;
+
+use super::file::{Experiment, counterpart};
+use super::report::{CaseReport, Run, Status};
+use crate::ladder::statistics::median;
+
+/// One target of one case.
+///
+/// ```no_run
+/// # use stripline_bench::experiment::{Outcome, Report};
+/// # fn example(report: &Report) {
+/// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == Outcome::Met);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The case and its variant.
+    pub case: String,
+    /// What it should reach, in words.
+    pub target: String,
+    /// What it has reached; `None` if there are no figures.
+    pub value: Option<f64>,
+    /// Whether it has.
+    pub outcome: Outcome,
+    /// Why there are no figures.
+    pub reason: Option<String>,
+}
+
+impl Verdict {
+    /// The value as people read it: a count is whole, a ratio has four digits.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::{Outcome, Verdict};
+    ///
+    /// let (case, target, reason) = ("a".into(), "reordered <= 0".into(), None);
+    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: Outcome::Missed, reason };
+    /// assert_eq!(verdict.figure(), "3");
+    /// ```
+    pub fn figure(&self) -> String {
+        match self.value {
+            None => "-".into(),
+            Some(count) if count.fract() == 0.0 => format!("{count}"),
+            Some(ratio) => format!("{ratio:.4}"),
+        }
+    }
+}
+
+/// Whether a target was reached.
+///
+/// ```
+/// use stripline_bench::experiment::Outcome;
+///
+/// assert_eq!(Outcome::Missed.as_str(), "MISSED");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was.
+    Met,
+    /// It was not.
+    Missed,
+    /// The library refuses the case, or the one to compare it with.
+    NotAvailable,
+    /// The case should have worked, and did not.
+    Failed,
+    /// The experiment ended before.
+    NotRun,
+}
+
+impl Outcome {
+    /// As people are told.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::NotAvailable => "not available",
+            Self::Failed => "FAILED",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// All targets of all cases, in their order. What has gone wrong is among them without being asked for: a case that
+/// failed, packets that are missing or came twice.
+pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for report in reports {
+        let lost =
+            worst(report, |run| run.stages.iter().map(|s| s.missing + s.duplicates).sum::<u64>() as f64);
+        if lost.is_some_and(|lost| lost > 0.0) {
+            verdicts.push(judge(report, "missing or twice = 0".into(), &[report], lost, |_| false));
+        }
+        let Some(target) = &report.target else {
+            if report.status == Status::Failed {
+                verdicts.push(judge(report, "runs".into(), &[report], None, |_| false));
+            }
+            continue;
+        };
+        let mut own = |text: String, value, is_met: &dyn Fn(f64) -> bool| {
+            verdicts.push(judge(report, text, &[report], value, is_met));
+        };
+        if let Some(most) = target.over_ideal {
+            own(format!("last packet over ideal <= {most}"), report.over_ideal, &|ratio| ratio <= most);
+        }
+        if let Some(most) = target.reordered {
+            let reordered = |run: &Run| run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64;
+            own(format!("reordered <= {most}"), worst(report, reordered), &|n| n <= f64::from(most));
+        }
+        if let Some(least) = target.reordered_share_min {
+            let packets = f64::from(report.case.packets);
+            let shares = report
+                .runs
+                .iter()
+                .map(|run| run.stages.last().map_or(0.0, |stage| stage.reordered as f64) / packets);
+            let share = shares.reduce(f64::min);
+            own(format!("reordered share at the last stage > {least}"), share, &|share| share > least);
+        }
+        if let Some((name, most)) = &target.over_case {
+            let other = counterpart(&report.case, name, experiment);
+            let other = other.and_then(|other| reports.iter().find(|report| report.case == *other));
+            let Some(other) = other else { continue };
+            let pairs = report.runs.iter().zip(&other.runs);
+            // Of what was measured in the same round only.
+            let ratios: Vec<f64> = pairs.map(|(own, its)| own.last_ms / its.last_ms).collect();
+            let text = format!("last packet over that of {name} <= {most}");
+            verdicts.push(judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most));
+        }
+    }
+    verdicts
+}
+
+/// The largest value of all runs.
+fn worst(report: &CaseReport, of: impl Fn(&Run) -> f64) -> Option<f64> {
+    report.runs.iter().map(of).reduce(f64::max)
+}
+
+fn judge(
+    report: &CaseReport,
+    target: String,
+    needed: &[&CaseReport],
+    value: Option<f64>,
+    is_met: impl Fn(f64) -> bool,
+) -> Verdict {
+    let obstacle = needed.iter().find(|report| report.status != Status::Measured);
+    let outcome = match (obstacle.map(|report| report.status), value) {
+        (Some(Status::NotAvailable), _) => Outcome::NotAvailable,
+        (Some(Status::Failed), _) => Outcome::Failed,
+        (Some(_), _) | (None, None) => Outcome::NotRun,
+        (None, Some(value)) if is_met(value) => Outcome::Met,
+        (None, Some(_)) => Outcome::Missed,
+    };
+    let reason = obstacle.and_then(|report| report.reason.clone());
+    Verdict { case: report.case.to_string(), target, value, outcome, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{self, StageReport};
+    use super::super::stage::Trouble;
+    use super::*;
+    use crate::ladder::Machine;
+
+    fn run(last_ms: f64, reordered: u64) -> Run {
+        let stages = vec![StageReport { reordered, ..StageReport::default() }];
+        Run { last_ms, ideal_ms: 100.0, over_ideal: last_ms / 100.0, stages, ..Run::default() }
+    }
+
+    fn verdicts(results: Vec<Result<Vec<Run>, Trouble>>) -> Vec<(Outcome, Option<String>)> {
+        let text = "[experiment]\nname = 'x'\n[default]\npackets = 100\n\
+                    [[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered-share-min = 0.1 }\n\
+                    [[case]]\nname = 'b'\ntarget = { reordered = 0, over-case = { case = 'a', ratio = 1.01 } }\n";
+        let experiment = Experiment::parse(text, "x.toml").unwrap();
+        let report = report::report(&experiment, 2, false, Machine::here(), results, false);
+        report.verdicts.into_iter().map(|verdict| (verdict.outcome, verdict.reason)).collect()
+    }
+
+    #[test]
+    fn ratios_are_medians_and_counts_hold_in_every_run() {
+        use Outcome::{Met, Missed};
+        let outcomes = |a: Vec<Run>, b: Vec<Run>| -> Vec<Outcome> {
+            verdicts(vec![Ok(a), Ok(b)]).into_iter().map(|verdict| verdict.0).collect()
+        };
+        // One packet of b was out of order in one run; its time over that of a is between 102/101 and 1.
+        let (a, b) = (vec![run(101.0, 20), run(90.0, 11)], vec![run(102.0, 0), run(90.0, 1)]);
+        assert_eq!(outcomes(a, b), [Met, Met, Missed, Met]);
+        let (a, b) = (vec![run(101.5, 10)], vec![run(103.0, 0)]);
+        assert_eq!(outcomes(a, b), [Missed, Missed, Met, Missed]);
+        // Nobody asked, but a packet is missing.
+        let (a, mut b) = (run(100.0, 20), run(100.0, 0));
+        b.stages[0].missing = 1;
+        assert_eq!(outcomes(vec![a], vec![b]), [Met, Met, Missed, Met, Met]);
+    }
+
+    #[test]
+    fn what_is_refused_is_told_with_its_reason_and_never_met() {
+        let refused = Err(Trouble::Refused("no such thing".into()));
+        let told = verdicts(vec![refused, Ok(vec![run(1.0, 0)])]);
+        assert_eq!(told[0], (Outcome::NotAvailable, Some("no such thing".into())));
+        assert_eq!(told[2].0, Outcome::Met);
+        assert_eq!(told[3], (Outcome::NotAvailable, Some("no such thing".into())));
+        let failed = verdicts(vec![Err(Trouble::Failed("it broke".into())), Ok(Vec::new())]);
+        assert_eq!(failed[0].0, Outcome::Failed);
+        assert_eq!(failed[2].0, Outcome::NotRun);
+    }
+}

@@ -1,0 +1,235 @@
+//! The processes that take part in a measurement: started, heard, and gone at its end.
+
+use std::io::{Read, Write};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::ladder::Problem;
+
+/// How often the flag of Ctrl-C is looked at; a signal to this process is noticed at once.
+const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+
+/// The program to start the processes from.
+pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
+    match given {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().map_err(|e| format!("cannot find the path of this program: {e}")),
+    }
+}
+
+/// In a process that was given a job by this variable: does it, says what came of it, and returns the exit code.
+pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
+    variable: &str,
+    perform: impl FnOnce(Result<J, Problem>) -> (O, bool),
+) -> Option<ExitCode> {
+    let job = std::env::var(variable).ok()?;
+    let (outcome, is_well) = perform(serde_json::from_str(&job).map_err(|e| format!("the job: {e}")));
+    let told = serde_json::to_string(&outcome)
+        .map_err(std::io::Error::other)
+        .and_then(|text| writeln!(std::io::stdout(), "{text}"));
+    Some(if is_well && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Processes that do not outlive this.
+#[derive(Default)]
+pub(crate) struct Family(Vec<Member>);
+
+struct Member {
+    child: Child,
+    output: Option<ChildStdout>,
+    text: Vec<u8>,
+}
+
+impl Family {
+    /// Starts a process with a job; it inherits the descriptors.
+    pub(crate) fn spawn(
+        &mut self,
+        program: &Path,
+        variable: &str,
+        job: &impl Serialize,
+        inherited: Vec<RawFd>,
+    ) -> Result<(), Problem> {
+        let text = serde_json::to_string(job).map_err(|e| e.to_string())?;
+        let mut command = Command::new(program);
+        command.env(variable, text).stdin(Stdio::null()).stdout(Stdio::piped());
+        let parent = Pid::from_raw(std::process::id().cast_signed());
+        let prepare = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // It may have died just before.
+            if getppid() != parent {
+                return Err(std::io::ErrorKind::NotFound.into());
+            }
+            for descriptor in &inherited {
+                // SAFETY: the parent holds them open until this process has started.
+                fcntl_setfd(unsafe { BorrowedFd::borrow_raw(*descriptor) }, FdFlags::empty())?;
+            }
+            Ok(())
+        };
+        // SAFETY: it makes system calls and allocates nothing.
+        unsafe { command.pre_exec(prepare) };
+        let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+        let output = child.stdout.take();
+        self.0.push(Member { child, output, text: Vec::new() });
+        Ok(())
+    }
+
+    /// Hands on what each process has found, until all have ended or one is not taken.
+    pub(crate) fn listen<O: DeserializeOwned, E: From<Problem>>(
+        &mut self,
+        end: Instant,
+        interrupted: &AtomicBool,
+        mut take: impl FnMut(O) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let mut open: Vec<&mut Member> = self.0.iter_mut().filter(|m| m.output.is_some()).collect();
+            if open.is_empty() {
+                return Ok(());
+            }
+            let outputs = open.iter().filter_map(|member| member.output.as_ref());
+            let mut polled: Vec<_> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
+            // A signal ends it early; the flag says which.
+            let _ = poll(&mut polled, Some(&GLANCE));
+            let ready: Vec<bool> = polled.iter().map(|p| !p.revents().is_empty()).collect();
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Problem::from("interrupted").into());
+            }
+            if Instant::now() > end {
+                return Err(Problem::from("it did not end in time").into());
+            }
+            for (member, ready) in open.iter_mut().zip(ready) {
+                let outcome = if ready { member.read()? } else { None };
+                if let Some(outcome) = outcome {
+                    take(outcome)?;
+                }
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Reads what is there; the outcome at its end.
+    fn read<O: DeserializeOwned>(&mut self) -> Result<Option<O>, Problem> {
+        let Some(output) = &mut self.output else { return Ok(None) };
+        let mut part = [0; 1 << 16];
+        let len = output.read(&mut part).map_err(|e| format!("a process's result: {e}"))?;
+        self.text.extend(&part[..len]);
+        if len > 0 {
+            return Ok(None);
+        }
+        self.output = None;
+        let status = self.child.wait().map_err(|e| format!("a process: {e}"))?;
+        let outcome = serde_json::from_slice(&self.text);
+        outcome.map(Some).map_err(|_| format!("a process ended without a result ({status})"))
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        for member in &mut self.0 {
+            // Both do nothing to one that has ended and was waited for.
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
+
+/// What the processes of a run took of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    pub cpu_s: f64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    pub peak_kib: u64,
+}
+
+impl Usage {
+    /// Of this process until now.
+    pub(crate) fn now() -> Self {
+        // SAFETY: all zeros are a valid `rusage`, and the call only writes to it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+            usage
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Self {
+            cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
+            involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
+            peak_kib: usage.ru_maxrss.unsigned_abs(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.cpu_s += other.cpu_s;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.peak_kib += other.peak_kib;
+    }
+}
+
+/// Seconds that all processors together have worked for anybody, since the machine was started; `None` where the system
+/// does not say.
+pub(crate) fn machine_cpu_s() -> Option<f64> {
+    busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+        .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// What the first line says of user, nice, system, irq, softirq and steal; not of idle and iowait.
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let mut words = stat.lines().next()?.split_whitespace();
+    (words.next()? == "cpu").then_some(())?;
+    let ticks: Vec<u64> = words.take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    (ticks.len() == 8).then(|| [0, 1, 2, 5, 6, 7].iter().fold(0u64, |sum, i| sum.saturating_add(ticks[*i])))
+}
+
+/// Notices Ctrl-C until dropped.
+pub(crate) struct Interruption {
+    pub flag: Arc<AtomicBool>,
+    ids: Vec<signal_hook::SigId>,
+}
+
+impl Interruption {
+    pub(crate) fn watch() -> Result<Self, Problem> {
+        let mut own = Self { flag: Arc::default(), ids: Vec::new() };
+        for signal in [SIGINT, SIGTERM] {
+            let id = signal_hook::flag::register(signal, Arc::clone(&own.flag));
+            own.ids.push(id.map_err(|error| format!("cannot watch for Ctrl-C: {error}"))?);
+        }
+        Ok(own)
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        self.ids.drain(..).for_each(|id| {
+            signal_hook::low_level::unregister(id);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_processors_do_not_work() {
+        assert_eq!(busy_ticks("cpu  1 2 4 1000 1000 8 16 32 9 9\ncpu0 7"), Some(63));
+        for other in ["", "cpu", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 x 4 5 6 7 8", "cpu 1 2 3 4 5 6 7"] {
+            assert_eq!(busy_ticks(other), None, "{other}");
+        }
+        assert!(machine_cpu_s().is_some_and(|seconds| seconds > 0.0));
+    }
+}

@@ -1,0 +1,263 @@
+//! `stripline bench FILE.toml`.
+
+use std::io::{IsTerminal, Write};
+
+use comfy_table::Table;
+use stripline_bench::experiment::{self, CaseReport, Experiment, Report, Run, Settings, Status};
+
+use crate::Exit;
+use crate::arguments::ExperimentArguments;
+use crate::bench::{Screen, finish, new, write_text};
+use crate::format::{grouped, time};
+use crate::run::{check_writable, worse, write_json};
+use crate::show::print;
+
+/// The longest reason in a table; the JSON has all of it.
+const REASON_MAX: usize = 100;
+
+/// The share of all processors above which other programs are a warning.
+const OTHERS_MAX: f64 = 0.05;
+
+pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
+    let experiment = match Experiment::load(&arguments.file) {
+        Ok(experiment) => experiment,
+        Err(problems) => {
+            let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let mut stderr = std::io::stderr().lock();
+            // With standard error closed there is nobody left to tell.
+            let _ = stderr.write_all(problems.render(stderr.is_terminal() && !no_colour).as_bytes());
+            return Exit::Usage;
+        }
+    };
+    // Before anything runs: a result that cannot be written should not cost a run.
+    for path in [&arguments.json, &arguments.html].into_iter().flatten() {
+        if let Err(exit) = check_writable(path) {
+            return exit;
+        }
+    }
+    let settings = Settings { quick: arguments.quick, repeats: arguments.runs, program: None };
+    let mut screen = Screen::new();
+    let report = experiment::run(&experiment, &settings, &mut |progress| screen.show(progress));
+    screen.finish();
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            complain!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    let mut exit = Exit::Clean;
+    let is_text = [&arguments.json, &arguments.html].into_iter().flatten().all(|p| p.as_os_str() != "-");
+    if is_text {
+        exit = print(&tables(&report));
+    }
+    if let Some(path) = &arguments.json {
+        exit = worse(exit, write_json(path, &report));
+    }
+    if let Some(path) = &arguments.html {
+        exit = worse(exit, write_text(path, experiment::html(&report)));
+    }
+    for case in report.cases.iter().filter(|case| case.status == Status::Failed) {
+        complain!("error: {}: {}", case.case, case.reason.as_deref().unwrap_or_default());
+        exit = Exit::Failure;
+    }
+    if report.interrupted {
+        complain!("error: interrupted; the figures are of what was measured until then");
+        exit = Exit::Failure;
+    }
+    exit
+}
+
+fn tables(report: &Report) -> String {
+    let title = if report.title.is_empty() { &report.name } else { &report.title };
+    let quick = if report.quick { ", fewer packets than the file asks for (--quick)" } else { "" };
+    let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
+    let others = report.others_share_max();
+    if others > OTHERS_MAX {
+        let share = others * 100.0;
+        text += &format!(
+            "warning: other programs had up to {share:.0} % of the processors during a run (OTHERS)\n"
+        );
+    }
+    text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: if \
+             links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
+             worked on a packet.\nOTHERS: what other programs had of the processors meanwhile, at most.\n";
+    text += &times(report);
+    text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs. SENDS of \
+             the producer.\n";
+    text += &sends(report);
+    if report.cases.iter().any(|case| case.published.is_some()) {
+        text += &format!("\nPUBLISHED beside measured. {}\n", report.source);
+        text += &published(report);
+    }
+    if !report.verdicts.is_empty() {
+        text += "\nTARGETS: ratios are medians over the runs, counts hold in each of them\n";
+        text += &verdicts(report);
+    }
+    text
+}
+
+fn times(report: &Report) -> String {
+    let mut table = new(
+        &[
+            "CASE",
+            "",
+            "PACKETS",
+            "LAST PACKET",
+            "IDEAL",
+            "OVER IDEAL",
+            "INTERVAL",
+            "OVERSHOOT",
+            "CPU s",
+            "OTHERS",
+        ],
+        2,
+    );
+    for case in &report.cases {
+        if is_absent(case, &mut table) {
+            continue;
+        }
+        let interval = match (case.over_ideal_low, case.over_ideal_high) {
+            (Some(low), Some(high)) => format!("{low:.4} - {high:.4}"),
+            _ => String::new(),
+        };
+        table.add_row([
+            case.case.name.clone(),
+            case.case.variant.clone(),
+            grouped(u64::from(case.case.packets)),
+            slashed(last_ms(case).iter().map(|ms| format!("{ms:.0}"))),
+            fixed(case.median(|run| Some(run.ideal_ms)), 0),
+            fixed(case.over_ideal, 4),
+            interval,
+            fixed(case.overshoot_ms, 3),
+            fixed(case.median(|run| Some(run.cpu_s)), 2),
+            percent(case.runs.iter().filter_map(|run| run.others_share).reduce(f64::max)),
+        ]);
+    }
+    finish(table, 2)
+}
+
+fn sends(report: &Report) -> String {
+    let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2);
+    for case in report.cases.iter().filter(|case| !case.runs.is_empty()) {
+        table.add_row([
+            case.case.name.clone(),
+            case.case.variant.clone(),
+            slashed(reordered(case).iter()),
+            ms(case.median(|run| Some(run.sends.mean_ms))),
+            ms(case.median(|run| run.sends.p50_ms)),
+            ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max)),
+            fixed(case.median(|run| Some(run.sends.over_1_ms as f64)), 0),
+        ]);
+    }
+    finish(table, 2)
+}
+
+fn published(report: &Report) -> String {
+    let mut table = new(&["CASE", "", "LAST PACKET", "REORDERED", "SENDS"], 4);
+    let mut said = None;
+    for case in &report.cases {
+        let Some(published) = &case.published else { continue };
+        // Once for all variants.
+        if said.replace(&case.case.name) != Some(&case.case.name) {
+            table.add_row([
+                case.case.name.clone(),
+                "published".into(),
+                slashed(published.last_ms.iter()),
+                slashed(published.reordered.iter()),
+                published.sends.clone(),
+            ]);
+        }
+        let measured = !case.runs.is_empty();
+        table.add_row([
+            String::new(),
+            case.case.variant.clone(),
+            if measured { slashed(last_ms(case).iter().map(|ms| format!("{ms:.0}"))) } else { told(case) },
+            slashed(reordered(case).iter()),
+            if measured {
+                let mean = ms(case.median(|run| Some(run.sends.mean_ms)));
+                let longest = ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max));
+                format!("mean {mean}, up to {longest}")
+            } else {
+                String::new()
+            },
+        ]);
+    }
+    finish(table, 5)
+}
+
+fn verdicts(report: &Report) -> String {
+    let mut table = new(&["CASE", "TARGET", "MEASURED", ""], 4);
+    for verdict in &report.verdicts {
+        let reason = verdict.reason.as_ref().map(|reason| format!(": {}", short(reason))).unwrap_or_default();
+        table.add_row([
+            verdict.case.clone(),
+            verdict.target.clone(),
+            verdict.figure(),
+            format!("{}{reason}", verdict.outcome.as_str()),
+        ]);
+    }
+    finish(table, 4)
+}
+
+/// Adds a row that says so if the case has no figures.
+fn is_absent(case: &CaseReport, table: &mut Table) -> bool {
+    if case.runs.is_empty() {
+        let packets = grouped(u64::from(case.case.packets));
+        table.add_row([case.case.name.clone(), case.case.variant.clone(), packets, told(case)]);
+    }
+    case.runs.is_empty()
+}
+
+fn told(case: &CaseReport) -> String {
+    match case.status {
+        Status::NotAvailable => "not available".into(),
+        Status::Failed => "FAILED".into(),
+        Status::NotRun | Status::Measured => "not run".into(),
+    }
+}
+
+fn short(reason: &str) -> String {
+    let mut shown: String = reason.chars().take(REASON_MAX).collect();
+    if reason.chars().nth(REASON_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn last_ms(case: &CaseReport) -> Vec<f64> {
+    let of = |stage: usize| case.median(|run: &Run| run.stages.get(stage).map(|stage| stage.last_ms));
+    (0..case.case.stages as usize).filter_map(of).collect()
+}
+
+fn reordered(case: &CaseReport) -> Vec<u64> {
+    let of = |stage: usize| {
+        case.runs.iter().filter_map(|run| run.stages.get(stage)).map(|stage| stage.reordered).max()
+    };
+    (0..case.case.stages as usize).filter_map(of).collect()
+}
+
+/// `4463 / 4508 / 4514`; of many, the last three.
+fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
+    const SHOWN_MAX: usize = 3;
+    let left_out = values.len().saturating_sub(SHOWN_MAX);
+    let values: Vec<String> = values.skip(left_out).map(|value| value.to_string()).collect();
+    match (values.is_empty(), left_out) {
+        (true, _) => "-".into(),
+        (false, 0) => values.join(" / "),
+        (false, _) => format!("… / {}", values.join(" / ")),
+    }
+}
+
+/// Milliseconds as people read a time.
+fn ms(value: Option<f64>) -> String {
+    time(value.map(|ms| (ms * 1e6).round() as u64))
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.0} %", share * 100.0))
+}
+
+fn fixed(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.digits$}"))
+}

@@ -1,0 +1,217 @@
+//! `stripline bench FILE.toml`: that it measures what the file asks for, says what it cannot, and leaves nothing
+//! behind. How fast anything is is not tested here.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use common::{repository, run, stripline, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Every transport, one process and several, both kinds of work, and what the library may refuse.
+const TINY: &str = "
+[experiment]
+name = 'tiny'
+title = 'Tiny pipelines'
+repeats = 2
+
+[default]
+stages = 2
+packets = 20
+size = 64
+type = 'cf32'
+transport = ['inproc', 'shm', 'uds', 'tcp']
+
+[[case]]
+name = 'apart'
+work = 'wait'
+work-ms = 0.2
+target = { over-ideal = 1000, reordered = 0 }
+published = { last-ms = [4463, 4514], reordered = [315, 612] }
+
+[[case]]
+name = 'together'
+placement = 'one-process'
+work = 'busy'
+work-ms = 0.2
+pace-ms = 0.5
+scope = 'none'
+target = { reordered = 0 }
+
+[[case]]
+name = 'impossible'
+transport = 'shm'
+target = { over-ideal = 0.001, over-case = { case = 'apart', ratio = 1000 } }
+work = 'wait'
+work-ms = 0.2
+
+[[case]]
+name = 'pool'
+transport = 'shm'
+dispatch = 'pool(8)'
+target = { reordered = 0 }
+";
+
+fn file(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("experiment.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_tiny_experiment_on_every_transport() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), TINY);
+    let [json, html] = ["result.json", "result.html"].map(|name| folder.path().join(name));
+    let output = stripline()
+        .args(["bench".as_ref(), path.as_os_str(), "--json".as_ref(), json.as_os_str()])
+        .args(["--html".as_ref(), html.as_os_str()])
+        .env("STRIPLINE_TEST_MARKER", folder.path())
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}\n{errors}");
+    assert!(errors.contains("run 1 of "), "a log has progress, too: {errors}");
+    for word in ["Tiny pipelines", "LAST PACKET", "REORDERED", "PUBLISHED", "4463 / 4514", "met", "MISSED"] {
+        assert!(text.contains(word), "{word} is not in:\n{text}");
+    }
+    assert!(text.rfind("TARGETS").unwrap() > text.rfind("PUBLISHED").unwrap(), "it ends with the targets");
+
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!((&report["name"], &report["repeats"]), (&"tiny".into(), &2.into()));
+    let cases = report["cases"].as_array().unwrap();
+    for transport in ["inproc", "shm", "uds", "tcp"] {
+        for name in ["apart", "together"] {
+            check_case(find(cases, name, transport), name);
+        }
+    }
+    let page = std::fs::read_to_string(html).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("4463"));
+    assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("w3.org").count());
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let verdict = |case: &str| {
+        verdicts.iter().find(|verdict| verdict["case"] == case).unwrap_or_else(|| panic!("{verdicts:?}"))
+    };
+    assert_eq!(verdict("apart, tcp")["outcome"], "met");
+    assert_eq!(verdict("together, uds")["outcome"], "met");
+    assert_eq!(verdict("impossible, shm")["outcome"], "missed");
+    let compared = verdicts.iter().find(|v| v["target"].as_str().unwrap().contains("that of apart")).unwrap();
+    assert_eq!((&compared["case"], &compared["outcome"]), (&"impossible, shm".into(), &"met".into()));
+    // Measured, or refused with a reason; never left out.
+    let pool = find(cases, "pool", "shm");
+    match pool["status"].as_str().unwrap() {
+        "measured" => assert_eq!(pool["runs"].as_array().unwrap().len(), 2),
+        status => {
+            assert_eq!(
+                (status, &verdict("pool, shm")["outcome"]),
+                ("not-available", &"not-available".into())
+            );
+            assert!(pool["reason"].as_str().unwrap().contains("dispatch"), "{pool}");
+            assert!(text.contains("not available: "), "{text}");
+        }
+    }
+    assert_eq!(with_marker(folder.path()), 0, "processes are left");
+}
+
+fn find<'r>(cases: &'r [Value], name: &str, transport: &str) -> &'r Value {
+    let found = cases.iter().find(|case| case["name"] == name && case["transport"] == transport);
+    found.unwrap_or_else(|| panic!("no case {name} over {transport}"))
+}
+
+fn check_case(case: &Value, name: &str) {
+    assert_eq!((&case["status"], &case["reason"]), (&"measured".into(), &Value::Null), "{case}");
+    let is_collocated = name == "together" || case["transport"] == "inproc";
+    assert_eq!(case["placement"] == "one-process", is_collocated, "{case}");
+    let runs = case["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!(run["sends_ns"].as_array().unwrap().len(), 20, "{case}");
+        let stages = run["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 2);
+        for stage in stages {
+            for counter in ["reordered", "duplicates", "missing"] {
+                assert_eq!(stage[counter], 0, "{counter}: {case}");
+            }
+            assert!(stage["service_ms"].as_f64().unwrap() >= 0.2 && stage["last_ms"].as_f64().unwrap() > 0.0);
+            assert_eq!(stage["cpu_s"].is_f64(), !is_collocated, "{case}");
+        }
+        // Nothing ends before it can.
+        assert!(run["ideal_ms"].as_f64().unwrap() >= 4.0, "{case}");
+        assert!(name == "together" || run["over_ideal"].as_f64().unwrap() >= 0.9, "{case}");
+    }
+}
+
+#[test]
+fn scopes_that_are_not_built_are_told_in_the_librarys_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\
+                [[case]]\nname = 'a'\nscope = ['server', 'target']\ntarget = { over-ideal = 1000 }\n\
+                work = 'wait'\nwork-ms = 0.1\n";
+    let path = file(folder.path(), text);
+    let ended = run(&["bench", path.to_str().unwrap(), "--quick", "--json", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["quick"], true);
+    for (case, scope) in report["cases"].as_array().unwrap().iter().zip(["server", "target"]) {
+        let refused = case["reason"].as_str().is_some_and(|reason| reason.contains(scope));
+        assert!(case["status"] == "measured" || (case["status"] == "not-available" && refused), "{case}");
+    }
+}
+
+#[test]
+fn an_interrupted_experiment_leaves_no_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nwork = 'wait'\nwork-ms = 60000\n\
+                transport = ['shm', 'inproc']\n";
+    let path = file(folder.path(), text);
+    for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
+        let mut child = stripline()
+            .arg("bench")
+            .arg(&path)
+            .env("STRIPLINE_TEST_MARKER", folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().contains("run 1 of "));
+        wait_until("its processes are there", || with_marker(folder.path()) == 5);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), code);
+        wait_until("all are gone", || with_marker(folder.path()) == 0);
+    }
+}
+
+#[test]
+fn wrong_files_and_arguments_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = |more: &[&str]| run(&[&["bench"], more].concat());
+    bench(&["no-such-file.toml"]).says(2, &["no-such-file.toml"]);
+    let wrong = file(folder.path(), "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nstages = 0\n");
+    bench(&[wrong.to_str().unwrap()])
+        .says(2, &["experiment.toml:5:10", "`stages` is 0", "^", "nothing was started"]);
+    let e1 = repository("experiments/e1-messaging.toml");
+    let e1 = e1.to_str().unwrap();
+    bench(&[e1, "--runs", "0"]).says(2, &["runs", "0"]);
+    bench(&[e1, "--json", "/no/such/folder/e1.json"]).says(2, &["/no/such/folder/e1.json"]);
+    bench(&[e1, "--html", "/no/such/folder/e1.html"]).says(2, &["/no/such/folder/e1.html"]);
+    bench(&[e1, "ladder"]).says(2, &["ladder"]);
+    bench(&[]).says(2, &["FILE", "ladder", "experiments/e1-messaging.toml"]);
+}
+
+/// How many processes live that inherited this folder's name.
+fn with_marker(folder: &Path) -> usize {
+    let marker = format!("STRIPLINE_TEST_MARKER={}", folder.display());
+    let has = |process: &Path| {
+        std::fs::read_link(process.join("exe"))
+            .is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_stripline")))
+            && std::fs::read(process.join("environ"))
+                .is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == marker.as_bytes()))
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| has(&entry.path())).count()
+}
