@@ -127,11 +127,10 @@ mod real {
             let _ = position;
         }
 
-        /// Asks for the second line of the frame to be written at `position`, to write to it.
+        /// Asks for the line at `position`, to write to it.
         #[inline]
-        pub(crate) fn claim_second_line(&self, position: u64) {
-            // SAFETY: within the data area, see `line`.
-            claim(unsafe { self.line(position).add(LINE) }.as_ptr());
+        pub(crate) fn claim_line(&self, position: u64) {
+            claim(self.line(position).as_ptr());
         }
 
         #[inline]
@@ -223,7 +222,7 @@ mod under_loom {
 
         // As `claim`.
         pub(crate) fn fetch_second_line(&self, _position: u64) {}
-        pub(crate) fn claim_second_line(&self, _position: u64) {}
+        pub(crate) fn claim_line(&self, _position: u64) {}
 
         /// Stores what the writer filled in where lossy readers find it.
         pub(crate) fn seal(&self, position: u64) {

@@ -282,7 +282,7 @@ impl Writer {
     ///
     /// # Panics
     /// If fewer than `len` bytes are reserved.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, len: usize) {
         let reserved = self.reserved.take();
         assert!(
@@ -308,12 +308,11 @@ impl Writer {
         self.data.header(position).store(header_word(len, self.count), Ordering::Relaxed);
         // Release: who sees the commit word sees the bytes, the header and the cleared word beyond.
         self.data.commit(position).store(commit_word(position), Ordering::Release);
-        self.data.claim_second_line(next);
-        // And some frames ahead, as far as nobody may still be reading there, as many lines as a small frame takes.
+        // Some frames ahead, as far as nobody may still be reading there, as many lines as a small frame takes.
         if next + AHEAD <= self.space_until {
-            self.data.claim_second_line(next + AHEAD - 2 * LINE as u64);
+            self.data.claim_line(next + AHEAD - LINE as u64);
             if stride > LINE as u64 {
-                self.data.claim_second_line(next + AHEAD - LINE as u64);
+                self.data.claim_line(next + AHEAD);
             }
         }
         self.head = next;

@@ -114,20 +114,21 @@ impl Header {
         self.sequence.wrapping_add(u64::from(completes))
     }
 
-    // Written in whole words and not as one value: built on the stack and then copied, it would be read in other pieces
-    // than it was written in, for which processors wait. So too where it is read.
-
     /// Writes it to the start of a frame, which is that long.
     #[inline]
     pub(crate) fn write(&self, frame: &mut [u8]) {
-        let words = [
-            self.sequence,
-            Self::second_word(self.length, self.stream, self.kind, self.flags),
-            self.sample_index,
-            self.time_ns.cast_unsigned(),
-            self.intended_ns,
-            self.sent_ns,
-        ];
+        let second = Self::second_word(self.length, self.stream, self.kind, self.flags);
+        let time = self.time_ns.cast_unsigned();
+        let words = [self.sequence, second, self.sample_index, time, self.intended_ns, self.sent_ns];
+        Self::write_words(frame, words);
+    }
+
+    /// Writes the words of a header, in their order, to the start of a frame.
+    ///
+    /// Built on the stack and then copied, a header would be read in other pieces than it was written in, for which
+    /// processors wait. So too where it is read.
+    #[inline]
+    pub(crate) fn write_words(frame: &mut [u8], words: [u64; 6]) {
         for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -144,7 +145,7 @@ impl Header {
 
     /// `length`, `stream`, `kind` and flags as they lie in memory.
     #[inline]
-    fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
+    pub(crate) fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 

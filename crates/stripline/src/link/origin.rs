@@ -282,7 +282,7 @@ impl Origin {
     pub(super) fn take_at_hand(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.at_hand() else { return false };
-        // Where it is to lie in the end: see `Header::write`.
+        // Where it is to lie in the end: see `Header::write_words`.
         let Some(payload) = taken.header.split(frame, self.follows) else { return false };
         let header = &taken.header;
         let is_due = header.kind == Kind::Data as u8
@@ -314,7 +314,7 @@ impl Origin {
                     return Err(error);
                 }
             };
-            // Where it is to lie in the end: see `Header::write`.
+            // Where it is to lie in the end: see `Header::write_words`.
             match taken.header.split(frame, self.follows) {
                 Some(payload) => taken.payload = Lent::new(payload),
                 None => {

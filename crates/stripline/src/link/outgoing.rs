@@ -25,13 +25,13 @@ pub(crate) struct Stamp {
     pub time_ns: i64,
     pub intended_ns: u64,
     /// [`Header::ORDERED`] where `intended_ns` is an order; such a packet says its sample index.
-    pub flags: u8,
+    pub flags: u32,
 }
 
 impl Stamp {
     /// Says whose turn the packet had, of which there is room for one thing only.
     pub(crate) fn set_order(&mut self, order: Order) {
-        (self.intended_ns, self.flags) = (order.to_bits(), Header::ORDERED);
+        (self.intended_ns, self.flags) = (order.to_bits(), u32::from(Header::ORDERED));
     }
 
     /// Whether there is nothing to be said.
@@ -226,7 +226,7 @@ impl Outgoing {
     }
 
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
-    pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
+    pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
         let is_short = self.before == Header::SHORT_BYTES;
         if is_short && stamp.is_empty() && !self.sampler.is_due() {
             self.sampler.skip();
@@ -236,30 +236,46 @@ impl Outgoing {
             self.sent(self.sample_index, payload, samples);
             return Ok(());
         }
+        let [only] = &mut *self.outlets else { return self.send_specially(payload, samples, stamp, wait) };
+        if self.splitter.holds() {
+            return self.send_specially(payload, samples, stamp, wait);
+        }
+        let place = only.reserved();
+        if is_short {
+            // There is something to be said after all.
+            place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
+        }
+        let sample_index = stamp.sample_index.unwrap_or(self.sample_index);
+        // No header is built first: see `Header::write_words`.
+        let words = [
+            self.sequence,
+            Header::second_word(payload as u32, self.stream, Kind::Data as u8, stamp.flags as u8),
+            sample_index,
+            stamp.time_ns.cast_unsigned(),
+            stamp.intended_ns,
+            self.sampler.stamp(),
+        ];
+        Header::write_words(place, words);
+        only.publish(HEADER_BYTES + payload, wait)?;
+        self.sent(sample_index, payload, samples);
+        Ok(())
+    }
+
+    /// Sends a packet to several outlets, or one that may go in pieces.
+    #[cold]
+    fn send_specially(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
         if self.splitter.holds() {
             return self.send_large(payload, samples, stamp, wait);
         }
-        if is_short {
-            // There is something to be said after all.
-            let place = self.outlets[0].reserved();
-            place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
-        }
         let header = self.header(payload, stamp);
-        match &mut *self.outlets {
-            [only] => {
-                header.write(only.reserved());
-                only.publish(HEADER_BYTES + payload, wait)?;
-            }
-            _ => self.put(&header, payload, wait)?,
-        }
+        self.put(&header, payload, wait)?;
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
 
     /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
     /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
-    #[cold]
-    fn send_large(&mut self, payload: usize, samples: u64, stamp: Stamp, wait: Wait) -> Result<()> {
+    fn send_large(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
         self.splitter.set_holds(false);
         self.prepare(wait)?;
         let header = self.header(payload, stamp);
@@ -286,8 +302,7 @@ impl Outgoing {
     }
 
     /// That of the next packet.
-    #[inline]
-    fn header(&mut self, payload: usize, stamp: Stamp) -> Header {
+    fn header(&mut self, payload: usize, stamp: &Stamp) -> Header {
         Header {
             sequence: self.sequence,
             sample_index: stamp.sample_index.unwrap_or(self.sample_index),
@@ -297,7 +312,7 @@ impl Outgoing {
             length: payload as u32,
             stream: self.stream,
             kind: Kind::Data as u8,
-            flags: stamp.flags,
+            flags: stamp.flags as u8,
         }
     }
 

@@ -118,7 +118,7 @@ mod tests {
         let place = outgoing.reserve(sent.len(), Wait::FOREVER).unwrap();
         // SAFETY: just lent, and nothing has been asked of the port since.
         unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
-        outgoing.send(sent.len(), sent.len() as u64, Stamp::default(), Wait::FOREVER).unwrap();
+        outgoing.send(sent.len(), sent.len() as u64, &Stamp::default(), Wait::FOREVER).unwrap();
         for mut inlet in inlets {
             let (mut joiner, mut frames) = (Joiner::new(false), 0);
             loop {

@@ -172,7 +172,7 @@ impl<T: Sample> Publisher<T> {
     /// transport reports.
     #[inline(always)]
     pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
-        self.loan_within(samples, Wait::FOREVER)
+        self.loan_as(samples, true)
     }
 
     /// As [`Publisher::loan`], without waiting.
@@ -183,7 +183,7 @@ impl<T: Sample> Publisher<T> {
     /// room; otherwise as [`Publisher::loan`].
     #[inline(always)]
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
-        self.loan_within(samples, Wait::Never)
+        self.loan_as(samples, false)
     }
 
     /// Sends a copy of the samples. Returns as the connection's scope says; blocks while a receiver that blocks
@@ -246,13 +246,13 @@ impl<T: Sample> Publisher<T> {
     }
 
     #[inline(always)]
-    fn loan_within(&mut self, samples: usize, wait: Wait) -> Result<Loan<'_, T>> {
+    fn loan_as(&mut self, samples: usize, waits: bool) -> Result<Loan<'_, T>> {
         let Some(bytes) = samples.checked_mul(size_of::<T>()) else {
             return Err(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX });
         };
         let link = self.link();
-        let place = link.reserve(bytes, wait)?.of::<T>();
-        Ok(Loan { link, place, samples, stamp: Stamp::default(), wait, sent: false, of: PhantomData })
+        let place = link.reserve(bytes, wait_of(waits))?.of::<T>();
+        Ok(Loan { link, place, samples, stamp: Stamp::default(), waits, sent: false, of: PhantomData })
     }
 
     #[inline]
@@ -295,7 +295,8 @@ pub struct Loan<'a, T: Sample> {
     place: LentMut,
     samples: usize,
     stamp: Stamp,
-    wait: Wait,
+    /// Whether it may block.
+    waits: bool,
     sent: bool,
     of: PhantomData<&'a mut [T]>,
 }
@@ -353,7 +354,8 @@ impl<T: Sample> Loan<'_, T> {
     #[inline(always)]
     pub fn send(mut self) -> Result<()> {
         self.sent = true;
-        self.link.send(self.samples * size_of::<T>(), self.samples as u64, self.stamp, self.wait)
+        let bytes = self.samples * size_of::<T>();
+        self.link.send(bytes, self.samples as u64, &self.stamp, wait_of(self.waits))
     }
 
     /// Sends the packet as belonging to the same stream, sample index and time as one received. Like a packet that
@@ -391,7 +393,7 @@ impl<T: Sample> Loan<'_, T> {
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             self.link.cancel();
             self.link.set_stream(stream);
-            let place = self.link.reserve(bytes, self.wait)?;
+            let place = self.link.reserve(bytes, wait_of(self.waits))?;
             // SAFETY: just lent, and nothing has been asked of the link since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
@@ -420,4 +422,10 @@ impl<T: Sample> Drop for Loan<'_, T> {
             self.link.cancel();
         }
     }
+}
+
+// Not kept as such in a loan: what is copied in other pieces than it was written in holds a processor up.
+#[inline]
+fn wait_of(waits: bool) -> Wait {
+    if waits { Wait::FOREVER } else { Wait::Never }
 }
