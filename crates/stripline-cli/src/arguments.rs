@@ -147,7 +147,8 @@ pub(crate) enum BenchCommand {
     stripline bench ladder --json ladder.json --svg ladder.svg       all of it: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
     Each case is run several times by fresh processes, in turn with all others. Figures are ratios of what was \
-    measured in the same round: compare those, not nanoseconds, between machines. It wants two processors to \
+    measured in the same round, or in the nearest that found the processors as far from each other (those of a \
+    virtual machine move): compare those, not nanoseconds, between machines. It wants two processors to \
     itself.\n\n\
     iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
     Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (what there is by then is \

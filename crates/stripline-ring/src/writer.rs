@@ -14,7 +14,7 @@ use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
 use crate::{Fence, Misdeed, ReserveError};
 
 /// Lines are claimed so many bytes ahead of where they will be written: the time that one takes to come.
-const AHEAD: u64 = 512;
+const AHEAD: u64 = 1024;
 /// Sleeps that are no more than so many frames apart count as one after the other,
 const SOON: u64 = 8;
 /// and after so many of them readers are taken to sleep often,

@@ -182,6 +182,10 @@ pub(crate) struct Outcome {
     pub lost: u64,
     pub reordered: u64,
     pub usage: Usage,
+    /// Nanoseconds that a cache line took between the processors around the run; `None`: not looked at.
+    pub line_ns: Option<f64>,
+    /// Whether that changed meanwhile.
+    pub is_unsettled: bool,
     /// Why there is nothing.
     pub error: Option<Problem>,
 }

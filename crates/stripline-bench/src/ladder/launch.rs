@@ -4,18 +4,21 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Problem;
 use super::case::{Case, Job, Outcome, What};
 use super::child::JOB_VARIABLE;
-use super::ends;
+use super::{ends, mood};
 use crate::memory;
 use crate::processes::Family;
 
 /// What a run may take beyond its measuring time.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a run is tried during which nothing moves.
+const TRIES: u32 = 3;
 
 /// Where and how runs are made.
 pub(super) struct Launcher<'a> {
@@ -28,6 +31,23 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
+    /// As [`Launcher::run`], again if the processors moved meanwhile.
+    pub(super) fn run_settled(&mut self, case: &Case) -> Result<Outcome, Problem> {
+        let mut tries = 0;
+        loop {
+            let before = mood::line_ns(&self.cpus);
+            let mut outcome = self.run(case)?;
+            let after = mood::line_ns(&self.cpus);
+            tries += 1;
+            outcome.line_ns = before.zip(after).map(|(before, after)| (before * after).sqrt());
+            outcome.is_unsettled = !mood::are_alike(before, after);
+            // Relaxed: a late look costs one run.
+            if !outcome.is_unsettled || tries == TRIES || self.interrupted.load(Ordering::Relaxed) {
+                return Ok(outcome);
+            }
+        }
+    }
+
     /// Runs a case once, in fresh processes. None of them is left when it returns.
     pub(super) fn run(&mut self, case: &Case) -> Result<Outcome, Problem> {
         self.count += 1;

@@ -14,6 +14,7 @@ mod ends;
 mod launch;
 mod machine;
 pub(crate) mod measure;
+mod mood;
 mod plan;
 mod plot;
 mod ratios;
@@ -175,7 +176,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         let order: Vec<&Case> = if forward { cases.iter().collect() } else { cases.iter().rev().collect() };
         for case in order {
             observer(&Progress { done: pace.done, total: pace.total, doing: case.to_string() });
-            let outcome = launcher.run(case);
+            let outcome = launcher.run_settled(case);
             if interruption.flag.load(Ordering::Relaxed) {
                 break;
             }
@@ -200,6 +201,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     if completed == 0 && !results.values().flatten().any(Option::is_some) {
         return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
     }
+    notes.extend(moods(&results));
     let noise: Vec<_> = results.remove(&cases[0]).into_iter().flatten().flatten().collect();
     let noise = report::percentiles(&noise.iter().collect::<Vec<_>>(), 1.0);
     Ok(Report {
@@ -243,6 +245,25 @@ fn notes(settings: &Settings) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What is to be said if the processors moved.
+fn moods(results: &Results) -> Option<String> {
+    let runs: Vec<_> = results.values().flatten().flatten().collect();
+    let mut lines: Vec<f64> =
+        runs.iter().filter(|run| !run.is_unsettled).filter_map(|run| run.line_ns).collect();
+    lines.sort_by(f64::total_cmp);
+    let (least, most) = (*lines.first()?, *lines.last()?);
+    if mood::are_alike(Some(least), Some(most)) {
+        return None;
+    }
+    let far = lines.iter().filter(|line| !mood::are_alike(Some(least), Some(**line))).count();
+    Some(format!(
+        "the two processors moved: a cache line took {least:.0} ns from one to the other at times and {most:.0} ns at \
+         others ({far} of {} runs, and it changed in {} more); ratios are of runs that found them alike",
+        lines.len(),
+        runs.len() - lines.len()
+    ))
 }
 
 /// How long each run may measure so that all end in time.

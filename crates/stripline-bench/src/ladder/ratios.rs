@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Settings;
 use super::case::{Case, Measure, Outcome, Wait, What};
+use super::mood::are_alike;
 use super::plan::{atomics, bare, futex};
 use super::report::{Null, Ratio};
 use super::statistics::{bootstrap, median};
@@ -148,23 +149,32 @@ fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Rat
     }
 }
 
-/// The ratio in each round that has both.
+/// The ratio of each run of the first to that of the second which is nearest to it in time, of those that found the
+/// processors as near to each other: the one of the same round, if nothing has moved.
 fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
     let runs = |case: &Case| results.get(case).ok_or_else(|| format!("not measured: {case}"));
     let (over, under) = (runs(&pair.over)?, runs(&pair.under)?);
-    let figure = |outcome: &Option<Outcome>| {
-        let outcome = outcome.as_ref()?;
-        match pair.figure {
-            Figure::Rate => outcome.packets_per_s(),
-            Figure::Time => outcome.typical_ns.or_else(|| outcome.packets_per_s().map(|rate| 1e9 / rate)),
-        }
+    let figure = |outcome: &Outcome| match pair.figure {
+        Figure::Rate => outcome.packets_per_s(),
+        Figure::Time => outcome.typical_ns.or_else(|| outcome.packets_per_s().map(|rate| 1e9 / rate)),
     };
-    let rounds = over.iter().zip(under).filter_map(|(over, under)| Some(figure(over)? / figure(under)?));
-    let values: Vec<f64> = rounds.collect();
+    let values: Vec<f64> = settled(over)
+        .filter_map(|(round, over)| {
+            let alike = settled(under).filter(|(_, under)| are_alike(over.line_ns, under.line_ns));
+            let (_, under) = alike.min_by_key(|(other, _)| other.abs_diff(round))?;
+            Some(figure(over)? / figure(under)?)
+        })
+        .collect();
     if values.is_empty() {
-        return Err(format!("no round measured both: {}; {}", pair.over, pair.under));
+        return Err(format!("no run of both with the processors alike: {}; {}", pair.over, pair.under));
     }
     Ok(values)
+}
+
+/// The runs during which nothing moved, with their rounds.
+fn settled(runs: &[Option<Outcome>]) -> impl Iterator<Item = (usize, &Outcome)> {
+    let measured = runs.iter().enumerate().filter_map(|(round, run)| Some((round, run.as_ref()?)));
+    measured.filter(|(_, run)| !run.is_unsettled)
 }
 
 #[cfg(test)]
@@ -192,6 +202,26 @@ mod tests {
         let ratio = find(&results, "shm_64_over_atomic");
         assert_eq!((ratio.value, ratio.met, &*ratio.target), (Some(1.4), Some(true), "<= 1.5"));
         assert!(ratio.missing.is_none());
+    }
+
+    #[test]
+    fn only_like_is_compared_with_like() {
+        let run = |ns, line_ns, is_unsettled| {
+            let outcome = Outcome { typical_ns: Some(ns), line_ns: Some(line_ns), ..Outcome::default() };
+            Some(Outcome { is_unsettled, ..outcome })
+        };
+        let shm = Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64);
+        let mut results = Results::new();
+        results.insert(
+            shm.clone(),
+            vec![run(70.0, 50.0, false), run(300.0, 270.0, false), run(1.0, 50.0, true)],
+        );
+        results.insert(atomics(), vec![run(250.0, 260.0, false), run(50.0, 48.0, false), None]);
+        let ratio = find(&results, "shm_64_over_atomic");
+        assert_eq!((ratio.low, ratio.high), (Some(1.2), Some(1.4)));
+        results.insert(atomics(), vec![run(250.0, 900.0, false)]);
+        let ratio = find(&results, "shm_64_over_atomic");
+        assert!(ratio.value.is_none() && ratio.missing.unwrap().contains("alike"));
     }
 
     #[test]

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub enum WaitStrategy {
     /// Sleeps at once.
     Block,
-    /// Looks for as long as looking has paid lately, at most some microseconds, then sleeps. What has come to
-    /// nothing is tried less and less.
+    /// Looks for as long as looking has paid lately, at most some microseconds, then sleeps. Between looks it gives way to
+    /// whoever wants the processor. What has come to nothing is tried less and less.
     #[default]
     Adaptive,
     /// Looks until there is something: the lowest latency, for a processor of its own.
@@ -41,7 +41,7 @@ impl WaitStrategy {
     }
 }
 
-/// The longest that an adaptive wait looks before it sleeps, in looks: a few tens of nanoseconds each, so about
+/// The longest that an adaptive wait looks before it sleeps, in looks: with the yields between them, about
 /// what waking a sleeper costs in all.
 const LOOKS_MAX: u32 = 128;
 /// After so many looks others may have the processor: if nobody wants it, that takes a fraction of a microsecond.

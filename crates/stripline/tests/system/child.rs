@@ -138,6 +138,7 @@ pub fn play_if_asked() {
     let words = std::env::var(WORDS).unwrap();
     let words: Vec<&str> = words.split_whitespace().collect();
     match &*role {
+        "hoard" => crate::cost::hoard(words[0]),
         "lock" => crate::memory::lock(),
         "publish" => crate::users::publish(&words),
         "subscribe" => crate::users::subscribe(&words),
