@@ -381,7 +381,7 @@ mod tests {
         let nested = run(&case("scope = 'target'"), &whole(), 2);
         assert!((nested.ideal_ms - 36.0).abs() < 1e-9, "{}", nested.ideal_ms);
         let pool = run(&case("dispatch = 'pool(2)'"), &whole(), 2);
-        assert!((pool.ideal_ms - 18.0).abs() < 1e-9, "{}", pool.ideal_ms);
+        assert!((pool.ideal_ms - 15.0).abs() < 1e-9, "{}", pool.ideal_ms);
         let mut busy = case("");
         busy.work = Work::Busy;
         assert!((run(&busy, &whole(), 1).ideal_ms - 36.0).abs() < 1e-9);
