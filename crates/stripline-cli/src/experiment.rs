@@ -19,7 +19,7 @@ const REASON_MAX: usize = 100;
 const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
-    let experiment = match Experiment::load(&arguments.file) {
+    let mut experiment = match Experiment::load(&arguments.file) {
         Ok(experiment) => experiment,
         Err(problems) => {
             let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -29,6 +29,15 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
             return Exit::Usage;
         }
     };
+    if !arguments.only.is_empty() {
+        experiment = match experiment.only(&arguments.only) {
+            Ok(experiment) => experiment,
+            Err(problem) => {
+                complain!("error: --only: {problem}; nothing was started");
+                return Exit::Usage;
+            }
+        };
+    }
     // Before anything runs: a result that cannot be written should not cost a run.
     for path in [&arguments.json, &arguments.html].into_iter().flatten() {
         if let Err(exit) = check_writable(path) {

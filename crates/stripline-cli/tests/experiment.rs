@@ -209,6 +209,26 @@ fn in_variant(verdict: &Value) -> &str {
 }
 
 #[test]
+fn cases_are_chosen_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n[[case]]\nname = 'a'\n\
+                [[case]]\nname = 'b'\n[[case]]\nname = 'c'\ntarget = { over-case = { case = 'a', ratio = 1000 } }\n";
+    let path = file(folder.path(), text);
+    let path = path.to_str().unwrap();
+    run(&["bench", path, "--only", "b", "--only", "d"])
+        .says(2, &["--only", "no case `d`", "a, b, c", "nothing was started"]);
+    let ended = run(&["bench", path, "--quick", "--only", "b", "--only", "c", "--json", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(report["cases"].as_array().unwrap().iter().map(|case| &case["name"]).eq(["b", "c"]), "{report}");
+    let verdict = &report["verdicts"][0];
+    assert_eq!(
+        (&verdict["outcome"], &verdict["reason"]),
+        (&"not-run".into(), &"case a was not chosen".into())
+    );
+}
+
+#[test]
 fn scopes_that_are_not_built_are_told_in_the_librarys_words() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\

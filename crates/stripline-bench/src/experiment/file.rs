@@ -128,6 +128,31 @@ impl Experiment {
         }
     }
 
+    /// The same with the cases of these names only.
+    ///
+    /// # Errors
+    /// What is not there, and what is.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Experiment;
+    ///
+    /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\n[[case]]\nname = 'b'\nstages = [1, 2]";
+    /// let experiment = Experiment::parse(text, "x.toml").expect("it is sound");
+    /// assert_eq!(experiment.clone().only(&["c"]).unwrap_err(), "there is no case `c` in the file; it has a, b");
+    /// assert_eq!(experiment.only(&["b"])?.cases.len(), 2);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn only(mut self, names: &[impl AsRef<str>]) -> Result<Self, String> {
+        let is_named = |case: &Case| names.iter().any(|name| name.as_ref() == case.name);
+        let mut known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
+        known.dedup();
+        if let Some(unknown) = names.iter().map(AsRef::as_ref).find(|name| !known.contains(name)) {
+            return Err(format!("there is no case `{unknown}` in the file; it has {}", known.join(", ")));
+        }
+        self.cases.retain(is_named);
+        Ok(self)
+    }
+
     /// The same with fewer packets and runs.
     pub(super) fn quickened(mut self) -> Self {
         let (packets, repeats) = self.quick;

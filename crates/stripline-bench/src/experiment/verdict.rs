@@ -131,7 +131,13 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             let other = counterpart(&report.case, name, experiment);
             let other = other.and_then(|other| reports.iter().find(|report| report.case == *other));
             let text = format!("last packet over that of {name} <= {most}");
-            let Some(other) = other else { continue };
+            let Some(other) = other else {
+                let mut verdict = judge(report, text, &[report], None, |_| false);
+                // Every case had one when the file was read.
+                verdict.reason.get_or_insert_with(|| format!("case {name} was not chosen"));
+                verdicts.push(verdict);
+                continue;
+            };
             let pairs = report.runs.iter().zip(&other.runs);
             // Of what was measured in the same round only.
             let ratios: Vec<f64> = pairs.map(|(own, its)| own.last_ms / its.last_ms).collect();
@@ -232,5 +238,15 @@ mod tests {
         let lost = outcomes(StageReport { missing: 1, reordered: 1, ..StageReport::default() });
         assert_eq!(lost[0], ("missing or twice = 0".into(), Outcome::Missed));
         assert_eq!(lost[1].1, Outcome::Missed);
+    }
+
+    #[test]
+    fn a_case_whose_reference_was_left_out_is_not_compared() {
+        let experiment = Experiment::parse(FILE, "x.toml").unwrap().only(&["b"]).unwrap();
+        let results = vec![Ok(vec![run(100.0, 0)])];
+        let report = report::report(&experiment, 1, false, Machine::here(), results, false);
+        let told: Vec<_> = report.verdicts.into_iter().map(|v| (v.outcome, v.reason)).collect();
+        let left_out = (Outcome::NotRun, Some("case a was not chosen".into()));
+        assert_eq!(told, [(Outcome::Met, None), left_out]);
     }
 }
