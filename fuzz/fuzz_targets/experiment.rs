@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
                 assert!((1..=64).contains(&case.stages) && (1..=1_000_000).contains(&case.packets));
                 assert!((8..=1 << 26).contains(&case.size));
                 assert!(case.work_ms >= 0.0 && case.pace_ms >= 0.0);
+                assert!((1..=65_536).contains(&case.window) && (0.0..=3.6e6).contains(&case.skip_after_ms));
                 assert!(!case.to_string().is_empty());
             }
         }

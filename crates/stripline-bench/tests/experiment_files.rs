@@ -33,6 +33,8 @@ fn mistyped_words_and_keys() {
     line("dispatch = 'pool(0)'", &["pool(0)", "1 to 256"]);
     line("dispatch = 'swimming'", &["swimming", "queue, direct, pool(N)"]);
     line("order = 'random'", &["random", "resequence"]);
+    line("windwo = 8", &["windwo", "`window`"]);
+    line("skip-after = 8", &["skip-after", "skip-after-ms"]);
     line("work = 'hard'", &["hard", "none, busy, wait"]);
     line("placement = 'cloud'", &["cloud", "one-process"]);
     line("type = 'double'", &["double", "f64"]);
@@ -64,6 +66,8 @@ fn numbers_out_of_range() {
         ("size", &["7", "67108865"]),
         ("work-ms", &["-1", "60000.1", "nan", "inf"]),
         ("pace-ms", &["-0.1", "1e9"]),
+        ("window", &["0", "65537", "-1"]),
+        ("skip-after-ms", &["-1", "3600000.1", "nan"]),
     ] {
         for value in values {
             line(&format!("{key} = {value}"), &[&format!("`{key}` is"), "from", "^"]);
@@ -139,6 +143,11 @@ fn matrices_are_spread_out_and_bounded() {
     assert_eq!((cases[7].dispatch, cases[7].order), (Dispatch::Pool(4), Order::Resequence));
     assert_eq!((cases[8].work, cases[8].work_ms, cases[8].packets), (Work::Wait, 2.0, 5));
     assert_eq!(cases[8].placement, Placement::OneProcess);
+
+    let text = format!("{HEAD}[default]\nwindow = [8, 64]\n[[case]]\nname = 'a'\nskip-after-ms = [0, 2.5]\n");
+    let cases = Experiment::parse(&text, "x.toml").unwrap().cases;
+    assert_eq!(cases[3].to_string(), "a, window 64, skip after 2.5 ms");
+    assert_eq!((cases[3].window, cases[3].skip_after_ms), (64, 2.5));
 
     let many: Vec<String> = (1..=64).map(|n| n.to_string()).collect();
     let many = many.join(", ");

@@ -96,6 +96,7 @@ pub(crate) struct RunArguments {
     after_help = "Examples:\n  \
     stripline bench experiments/e1-messaging.toml --quick                 within a minute\n  \
     stripline bench experiments/e1-messaging.toml --html e1.html          all of it, with plots\n  \
+    stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
     stripline bench mine.toml --runs 10 --json mine.json                  one's own, for a script\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
@@ -125,6 +126,10 @@ pub(crate) struct ExperimentArguments {
     /// How often each case is run, 1 to 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
+
+    /// Run the case of this name, and no other that is not named as well (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
 
     /// Write everything as JSON to this file (`-`: standard output, in place of the tables)
     #[arg(long, value_name = "FILE")]

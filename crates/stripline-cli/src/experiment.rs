@@ -19,7 +19,7 @@ const REASON_MAX: usize = 100;
 const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
-    let experiment = match Experiment::load(&arguments.file) {
+    let mut experiment = match Experiment::load(&arguments.file) {
         Ok(experiment) => experiment,
         Err(problems) => {
             let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -29,6 +29,15 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
             return Exit::Usage;
         }
     };
+    if !arguments.only.is_empty() {
+        experiment = match experiment.only(&arguments.only) {
+            Ok(experiment) => experiment,
+            Err(problem) => {
+                complain!("error: --only: {problem}; nothing was started");
+                return Exit::Usage;
+            }
+        };
+    }
     // Before anything runs: a result that cannot be written should not cost a run.
     for path in [&arguments.json, &arguments.html].into_iter().flatten() {
         if let Err(exit) = check_writable(path) {
@@ -83,8 +92,8 @@ fn tables(report: &Report) -> String {
              links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
              worked on a packet.\nOTHERS: what other programs had of the processors meanwhile, at most.\n";
     text += &times(report);
-    text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs. SENDS of \
-             the producer.\n";
+    text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs; behind an arrow: \
+             after\nthey were put back in sequence. SENDS of the producer.\n";
     text += &sends(report);
     if report.cases.iter().any(|case| case.published.is_some()) {
         text += &format!("\nPUBLISHED beside measured. {}\n", report.source);
@@ -143,7 +152,7 @@ fn sends(report: &Report) -> String {
         table.add_row([
             case.case.name.clone(),
             case.case.variant.clone(),
-            slashed(reordered(case).iter()),
+            reordered(case),
             ms(case.median(|run| Some(run.sends.mean_ms))),
             ms(case.median(|run| run.sends.p50_ms)),
             ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max)),
@@ -173,7 +182,7 @@ fn published(report: &Report) -> String {
             String::new(),
             case.case.variant.clone(),
             if measured { slashed(last_ms(case).iter().map(|ms| format!("{ms:.0}"))) } else { told(case) },
-            slashed(reordered(case).iter()),
+            reordered(case),
             if measured {
                 let mean = ms(case.median(|run| Some(run.sends.mean_ms)));
                 let longest = ms(case.runs.iter().map(|run| run.sends.max_ms).reduce(f64::max));
@@ -230,11 +239,15 @@ fn last_ms(case: &CaseReport) -> Vec<f64> {
     (0..case.case.stages as usize).filter_map(of).collect()
 }
 
-fn reordered(case: &CaseReport) -> Vec<u64> {
-    let of = |stage: usize| {
-        case.runs.iter().filter_map(|run| run.stages.get(stage)).map(|stage| stage.reordered).max()
-    };
-    (0..case.case.stages as usize).filter_map(of).collect()
+/// Of each component; behind an arrow, what the observer saw, if there is one.
+fn reordered(case: &CaseReport) -> String {
+    let most = |of: &dyn Fn(&Run) -> Option<u64>| case.runs.iter().filter_map(of).max();
+    let stages: Vec<u64> = (0..case.case.stages as usize)
+        .filter_map(|stage| most(&|run| run.stages.get(stage).map(|stage| stage.reordered)))
+        .collect();
+    let observed = most(&|run| run.observer.as_ref().map(|observer| observer.reordered));
+    let behind = observed.map(|count| format!(" → {count}")).unwrap_or_default();
+    slashed(stages.iter()) + &behind
 }
 
 /// `4463 / 4508 / 4514`; of many, the last three.

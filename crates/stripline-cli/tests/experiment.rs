@@ -13,7 +13,7 @@ use common::{repository, run, stripline, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Every transport, one process and several, both kinds of work, and what the library may refuse.
+/// Every transport, one process and several, both kinds of work, every dispatch and order.
 const TINY: &str = "
 [experiment]
 name = 'tiny'
@@ -51,10 +51,28 @@ work = 'wait'
 work-ms = 0.2
 
 [[case]]
-name = 'pool'
-transport = 'shm'
-dispatch = 'pool(8)'
+name = 'direct'
+dispatch = 'direct'
+work = 'wait'
+work-ms = 0.2
 target = { reordered = 0 }
+
+[[case]]
+name = 'pool'
+dispatch = 'pool(4)'
+work = 'wait'
+work-ms = 0.2
+target = { reordered-share-min = 1 }
+
+[[case]]
+name = 'in-sequence'
+dispatch = 'pool(4)'
+order = 'resequence'
+window = 20
+skip-after-ms = 60000
+work = 'wait'
+work-ms = 0.2
+target = { reordered = 0, over-case = { case = 'pool', ratio = 1000 } }
 ";
 
 fn file(folder: &Path, text: &str) -> PathBuf {
@@ -86,9 +104,11 @@ fn a_tiny_experiment_on_every_transport() {
     assert_eq!((&report["name"], &report["repeats"]), (&"tiny".into(), &2.into()));
     let cases = report["cases"].as_array().unwrap();
     for transport in ["inproc", "shm", "uds", "tcp"] {
-        for name in ["apart", "together"] {
+        for name in ["apart", "together", "direct"] {
             check_case(find(cases, name, transport), name);
         }
+        check_pool(find(cases, "pool", transport));
+        check_pool(find(cases, "in-sequence", transport));
     }
     let page = std::fs::read_to_string(html).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("4463"));
@@ -102,19 +122,13 @@ fn a_tiny_experiment_on_every_transport() {
     assert_eq!(verdict("impossible, shm")["outcome"], "missed");
     let compared = verdicts.iter().find(|v| v["target"].as_str().unwrap().contains("that of apart")).unwrap();
     assert_eq!((&compared["case"], &compared["outcome"]), (&"impossible, shm".into(), &"met".into()));
-    // Measured, or refused with a reason; never left out.
-    let pool = find(cases, "pool", "shm");
-    match pool["status"].as_str().unwrap() {
-        "measured" => assert_eq!(pool["runs"].as_array().unwrap().len(), 2),
-        status => {
-            assert_eq!(
-                (status, &verdict("pool, shm")["outcome"]),
-                ("not-available", &"not-available".into())
-            );
-            assert!(pool["reason"].as_str().unwrap().contains("dispatch"), "{pool}");
-            assert!(text.contains("not available: "), "{text}");
-        }
+    for transport in ["inproc", "shm", "uds", "tcp"] {
+        assert_eq!(verdict(&format!("pool, {transport}"))["outcome"], "missed");
+        let name = format!("in-sequence, {transport}");
+        let of = verdicts.iter().filter(|verdict| verdict["case"] == name.as_str());
+        assert!(of.map(|verdict| &verdict["outcome"]).eq(["met", "met"]), "{verdicts:?}");
     }
+    assert!(text.contains(" → 0"), "{text}");
     assert_eq!(with_marker(folder.path()), 0, "processes are left");
 }
 
@@ -146,11 +160,79 @@ fn check_case(case: &Value, name: &str) {
     }
 }
 
+/// Of the order in which a pool finishes nothing can be said.
+fn check_pool(case: &Value) {
+    assert_eq!((&case["status"], &case["reason"]), (&"measured".into(), &Value::Null), "{case}");
+    let is_in_sequence = case["order"] == "resequence";
+    for run in case["runs"].as_array().unwrap() {
+        let stages = run["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 2);
+        let observer = &run["observer"];
+        assert_eq!(observer.is_object(), is_in_sequence, "{case}");
+        for place in stages.iter().chain(Some(observer).filter(|_| is_in_sequence)) {
+            assert_eq!((&place["duplicates"], &place["missing"]), (&0.into(), &0.into()), "{case}");
+        }
+        assert!(stages.iter().all(|stage| stage["service_ms"].as_f64().unwrap() >= 0.2), "{case}");
+        if is_in_sequence {
+            assert_eq!(observer["reordered"], 0, "{case}");
+            assert_eq!(observer["last_ms"], run["last_ms"], "{case}");
+        }
+        // 20 packets of 0.2 ms, 4 at once, and the way through the other component.
+        assert!(run["ideal_ms"].as_f64().unwrap() >= 1.2, "{case}");
+    }
+}
+
+#[test]
+fn what_was_skipped_is_missing_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'impatient'\nstages = 2\npackets = 100\nsize = 64\n\
+                dispatch = 'pool(8)'\norder = 'resequence'\nskip-after-ms = 0\nwork = 'wait'\nwork-ms = 0.2\n\
+                transport = ['inproc', 'shm', 'uds', 'tcp']\ntarget = { reordered = 0 }\n";
+    let path = file(folder.path(), text);
+    let ended = run(&["bench", path.to_str().unwrap(), "--runs", "1", "--json", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    for case in report["cases"].as_array().unwrap() {
+        assert_eq!(case["status"], "measured", "{case}");
+        let observer = &case["runs"][0]["observer"];
+        assert_eq!((&observer["reordered"], &observer["duplicates"]), (&0.into(), &0.into()), "{case}");
+        let is_told = report["verdicts"].as_array().unwrap().iter().any(|verdict| {
+            verdict["target"].as_str().unwrap().starts_with("missing")
+                && case["transport"] == in_variant(verdict)
+        });
+        assert_eq!(is_told, observer["missing"] != 0, "{report}");
+    }
+}
+
+fn in_variant(verdict: &Value) -> &str {
+    verdict["case"].as_str().unwrap().rsplit(", ").next().unwrap()
+}
+
+#[test]
+fn cases_are_chosen_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n[[case]]\nname = 'a'\n\
+                [[case]]\nname = 'b'\n[[case]]\nname = 'c'\ntarget = { over-case = { case = 'a', ratio = 1000 } }\n";
+    let path = file(folder.path(), text);
+    let path = path.to_str().unwrap();
+    run(&["bench", path, "--only", "b", "--only", "d"])
+        .says(2, &["--only", "no case `d`", "a, b, c", "nothing was started"]);
+    let ended = run(&["bench", path, "--quick", "--only", "b", "--only", "c", "--json", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(report["cases"].as_array().unwrap().iter().map(|case| &case["name"]).eq(["b", "c"]), "{report}");
+    let verdict = &report["verdicts"][0];
+    assert_eq!(
+        (&verdict["outcome"], &verdict["reason"]),
+        (&"not-run".into(), &"case a was not chosen".into())
+    );
+}
+
 #[test]
 fn scopes_that_are_not_built_are_told_in_the_librarys_words() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\
-                [[case]]\nname = 'a'\nscope = ['server', 'target']\ntarget = { over-ideal = 1000 }\n\
+                [[case]]\nname = 'a'\nscope = ['server', 'target']\ndispatch = 'direct'\ntarget = { over-ideal = 1000 }\n\
                 work = 'wait'\nwork-ms = 0.1\n";
     let path = file(folder.path(), text);
     let ended = run(&["bench", path.to_str().unwrap(), "--quick", "--json", "-"]);

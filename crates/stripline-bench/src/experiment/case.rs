@@ -43,6 +43,10 @@ pub struct Case {
     pub dispatch: Dispatch,
     /// In which order a component gets its packets.
     pub order: Order,
+    /// Of resequencing: the packets that may wait for a missing one.
+    pub window: u32,
+    /// Of resequencing: how long they do, milliseconds.
+    pub skip_after_ms: f64,
     /// What carries them.
     pub transport: String,
     /// Where the components run.
@@ -50,9 +54,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// Producer and components.
+    /// Producer and components, and the observer that puts in sequence what leaves the last of them.
     pub(crate) fn places(&self) -> u32 {
-        self.stages + 1
+        self.stages + 1 + u32::from(self.order == Order::Resequence)
     }
 
     /// Seconds that its work and its pauses take, one after the other: no run takes much longer.
@@ -122,7 +126,7 @@ words! {
     Order, "order" {
         /// As they come.
         AsCompleted => "as-completed",
-        /// Put back into the order of their sender first.
+        /// Put back into the order of the producer first, before each component but the first and behind the last.
         Resequence => "resequence",
     }
 }
@@ -230,9 +234,9 @@ impl<'de> Deserialize<'de> for Dispatch {
 pub struct Target {
     /// The last packet's time over the ideal, at most.
     pub over_ideal: Option<f64>,
-    /// Packets out of order at any stage, at most.
+    /// Packets out of order at any stage, at most; behind the last, if they are put in sequence.
     pub reordered: Option<u32>,
-    /// The share of packets out of order at the last stage, at least.
+    /// The share of packets out of order as they leave the last stage must be larger.
     pub reordered_share_min: Option<f64>,
     /// The last packet's time over that of another case in the same round, at most: its name and the ratio.
     pub over_case: Option<(String, f64)>,

@@ -2,8 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -69,27 +69,29 @@ fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
     if job.case.placement == Placement::ProcessPerStage {
         return Ok(vec![stage::run(&job.case, job.place, &node, &meeting)?]);
     }
-    std::thread::scope(|scope| {
+    // What the others suffer from it is not the trouble.
+    let first_trouble = OnceLock::new();
+    let seen: Vec<Seen> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..job.case.places())
             .map(|place| {
-                let (node, meeting) = (&node, &meeting);
-                scope.spawn(move || {
-                    let seen = stage::run(&job.case, place, node, meeting);
-                    if seen.is_err() {
+                let (node, meeting, first_trouble) = (&node, &meeting, &first_trouble);
+                scope.spawn(move || match stage::run(&job.case, place, node, meeting) {
+                    Ok(seen) => Some(seen),
+                    Err(trouble) => {
+                        let _ = first_trouble.set(trouble);
                         // The others need not wait for what will not come.
                         meeting.given_up.store(1, Ordering::Release);
                         node.stop();
+                        None
                     }
-                    seen
                 })
             })
             .collect();
-        let join = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|_| Err(Trouble::Failed("a thread panicked".into())))
-        };
-        // All have ended before the first trouble is told.
-        threads.into_iter().map(join).collect::<Vec<Result<Seen, Trouble>>>().into_iter().collect()
-    })
+        let panicked = |_| drop(first_trouble.set(Trouble::Failed("a thread panicked".into())));
+        // All have ended before the trouble is told.
+        threads.into_iter().filter_map(|thread| thread.join().map_err(panicked).ok().flatten()).collect()
+    });
+    first_trouble.into_inner().map_or(Ok(seen), Err)
 }
 
 /// Where all places of the pipeline meet, in shared memory.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use stripline::link::Scope;
+use stripline::node::Resequenced;
 use stripline::payload;
 use stripline::transport::{self, Reach};
 
@@ -26,6 +27,8 @@ const PACKETS_MAX: i64 = 1_000_000;
 const SIZE_MIN: i64 = 8;
 const SIZE_MAX: i64 = 1 << 26;
 const MS_MAX: f64 = 60_000.0;
+const WINDOW_MAX: i64 = Resequenced::<u8>::WINDOW_MAX as i64;
+const SKIP_AFTER_MS_MAX: f64 = Resequenced::<u8>::SKIP_AFTER_MAX.as_secs() as f64 * 1e3;
 const REPEATS_MAX: i64 = 1000;
 const COUNT_MAX: i64 = 1_000_000_000;
 const RATIO_MAX: f64 = 1e6;
@@ -123,6 +126,31 @@ impl Experiment {
                 Err(checker.problems)
             }
         }
+    }
+
+    /// The same with the cases of these names only.
+    ///
+    /// # Errors
+    /// What is not there, and what is.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Experiment;
+    ///
+    /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\n[[case]]\nname = 'b'\nstages = [1, 2]";
+    /// let experiment = Experiment::parse(text, "x.toml").expect("it is sound");
+    /// assert_eq!(experiment.clone().only(&["c"]).unwrap_err(), "there is no case `c` in the file; it has a, b");
+    /// assert_eq!(experiment.only(&["b"])?.cases.len(), 2);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn only(mut self, names: &[impl AsRef<str>]) -> Result<Self, String> {
+        let is_named = |case: &Case| names.iter().any(|name| name.as_ref() == case.name);
+        let mut known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
+        known.dedup();
+        if let Some(unknown) = names.iter().map(AsRef::as_ref).find(|name| !known.contains(name)) {
+            return Err(format!("there is no case `{unknown}` in the file; it has {}", known.join(", ")));
+        }
+        self.cases.retain(is_named);
+        Ok(self)
     }
 
     /// The same with fewer packets and runs.
@@ -249,6 +277,8 @@ impl Checker {
             scope: Scope::Transport,
             dispatch: Dispatch::Queue,
             order: Order::AsCompleted,
+            window: 1024,
+            skip_after_ms: 1000.0,
             transport: "shm".into(),
             placement: Placement::ProcessPerStage,
         };
@@ -283,6 +313,11 @@ impl Checker {
         spread.over(dispatch, Dispatch::to_string, |case, dispatch| case.dispatch = dispatch);
         let orders = self.words(key!(order), Order::from_str);
         spread.over(orders, Order::to_string, |case, order| case.order = order);
+        let windows = self.wholes(key!(window), "window", 1, WINDOW_MAX);
+        spread.over(windows, |n| format!("window {n}"), |case, n| case.window = n as u32);
+        let skip_after_ms = self.reals(key!(skip_after_ms), "skip-after-ms", 0.0, SKIP_AFTER_MS_MAX);
+        let say = |ms: &f64| format!("skip after {ms} ms");
+        spread.over(skip_after_ms, say, |case, ms| case.skip_after_ms = ms);
         let names: Vec<&str> = transport::all().map(|transport| transport.name).collect();
         let transports = self.words(key!(transport), |word| match names.contains(&word) {
             true => Ok(word.to_string()),

@@ -63,7 +63,7 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
         "<p><small>Last packet: when it left each component, milliseconds since the first send began, median of the runs. \
          Ideal: what it would be if links took nothing, from the measured times of work. Over: the last packet over its \
          ideal, with its 95 % interval over runs. Reordered: packets that came out after one with a higher number, the \
-         most of all runs. Overshoot: how much longer than asked for a component worked on a packet.</small></p>\n",
+         most of all runs; behind an arrow, after they were put back in sequence. Overshoot: how much longer than asked for a component worked on a packet.</small></p>\n",
     );
     if let Some(svg) = plot::last_packets(report)? {
         page.push_str(&svg);
@@ -136,7 +136,7 @@ fn figures(page: &mut String, report: &Report) -> std::fmt::Result {
             fixed(case.median(|run| Some(run.ideal_ms)), 0),
             fixed(case.over_ideal, 4),
             slashed(reordered.iter()),
-            slashed(reordered_max(case).iter()),
+            reordered_max(case),
             fixed(case.overshoot_ms, 3),
             fixed(case.median(|run| Some(run.cpu_s)), 2),
         )?;
@@ -191,11 +191,13 @@ fn per_stage(case: &CaseReport, of: impl Fn(&super::report::Run, usize) -> Optio
     (0..case.case.stages as usize).filter_map(|stage| case.median(|run| of(run, stage))).collect()
 }
 
-/// The most packets out of order at each component in any run.
-fn reordered_max(case: &CaseReport) -> Vec<u64> {
+/// The most packets out of order at each component in any run; behind an arrow, after they were put back in sequence.
+fn reordered_max(case: &CaseReport) -> String {
     let of =
         |stage: usize| case.runs.iter().filter_map(move |run| run.stages.get(stage)).map(|s| s.reordered);
-    (0..case.case.stages as usize).filter_map(|stage| of(stage).max()).collect()
+    let stages = slashed((0..case.case.stages as usize).filter_map(|stage| of(stage).max()));
+    let observed = case.runs.iter().filter_map(|run| run.observer.as_ref()).map(|o| o.reordered).max();
+    stages + &observed.map(|count| format!(" → {count}")).unwrap_or_default()
 }
 
 fn slashed(values: impl Iterator<Item = impl ToString>) -> String {

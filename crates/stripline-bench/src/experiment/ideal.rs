@@ -10,6 +10,8 @@
 /// assert!((ideal(&[0.005; 3], &own_threads) - 5.010).abs() < 1e-9);
 /// // Nested calls: one packet at a time in all of it.
 /// assert!((ideal(&[0.005; 3], &Shape { nested: true, ..own_threads }) - 15.0).abs() < 1e-9);
+/// // 8 threads to a component, and so 8 packets at a time.
+/// assert!((ideal(&[0.005; 3], &Shape { threads: 8, ..own_threads }) - 0.635).abs() < 1e-9);
 /// // 3 busy components on 2 processors.
 /// assert!((ideal(&[0.005; 3], &Shape { cpus: Some(2), ..own_threads }) - 7.5).abs() < 1e-9);
 /// ```
@@ -40,17 +42,20 @@ impl Default for Shape {
 ///
 /// With `n` packets, service times `s`, pace `p`, and `t` threads to a component:
 ///
-/// - components with threads of their own: one packet's way through all of them, and behind it the others at the rate
-///   of the slowest: `Σs + (n − 1) · max(p, max s / t)`;
+/// - components with threads of their own: the slowest has all packets to work on, with `t` threads at once, and one
+///   packet must come to it and leave the others behind it: `Σs + (n / t − 1) · max s`, or `Σs + (n − 1) · p` if that
+///   is more, and `Σs` at least;
 /// - nested calls: `n · Σs`, or `Σs + (n − 1) · p` if that is more;
 /// - work that needs a processor, on `c` of them: not less than all of it shared out evenly, `n · Σs / c`.
 pub fn ideal(services_s: &[f64], shape: &Shape) -> f64 {
     let one: f64 = services_s.iter().sum();
     let slowest = services_s.iter().copied().fold(0.0, f64::max);
-    let interval = if shape.nested { one } else { slowest / f64::from(shape.threads.max(1)) };
-    let others = f64::from(shape.packets.saturating_sub(1));
-    let structure = one + others * interval.max(shape.pace_s);
-    let work = shape.cpus.map_or(0.0, |cpus| f64::from(shape.packets) * one / cpus.max(1) as f64);
+    let packets = f64::from(shape.packets);
+    let (turn, turns) =
+        if shape.nested { (one, packets) } else { (slowest, packets / f64::from(shape.threads.max(1))) };
+    let paced = (packets - 1.0).max(0.0) * shape.pace_s;
+    let structure = one + (turn * (turns - 1.0).max(0.0)).max(paced);
+    let work = shape.cpus.map_or(0.0, |cpus| packets * one / cpus.max(1) as f64);
     structure.max(work)
 }
 
@@ -81,8 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_shares_the_rate_but_not_the_first_packet() {
-        is(ideal(&[4.0, 8.0], &Shape { packets: 11, threads: 4, ..Shape::default() }), 12.0 + 20.0);
+    fn a_pool_works_on_as_many_packets_at_once_as_it_has_threads() {
+        let pool = Shape { packets: 12, threads: 4, ..Shape::default() };
+        is(ideal(&[4.0, 8.0], &pool), 4.0 + 24.0);
+        is(ideal(&[4.0, 8.0], &Shape { packets: 4, ..pool }), 12.0);
+        is(ideal(&[4.0, 8.0], &Shape { packets: 2, ..pool }), 12.0);
+        is(ideal(&[4.0, 8.0], &Shape { pace_s: 3.0, ..pool }), 12.0 + 33.0);
     }
 
     #[test]

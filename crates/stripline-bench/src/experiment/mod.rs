@@ -6,13 +6,15 @@
 //! runs. Nothing is dropped as warm-up, as the studies dropped nothing, and nothing is pinned to a processor.
 //!
 //! When the last packet left a component is the time, since the first send began, at which the component had passed it
-//! on; at the last component, at which it had done its work. [`ideal`] says what that would have been if links took
+//! on; at the last component, at which it had done its work. Where packets are put back in sequence, an observer behind
+//! the last component is handed them, and its time counts. [`ideal`] says what that would have been if links took
 //! nothing, computed from the time that the components were *measured* to have worked.
 //!
 //! A case that the library refuses is in the report with the library's words.
 
 mod case;
 mod child;
+mod component;
 mod file;
 mod html;
 mod ideal;

@@ -4,7 +4,7 @@
 pub(super) struct Sequence {
     next: u64,
     seen: Vec<bool>,
-    pub distinct: u64,
+    distinct: u64,
     pub reordered: u64,
     pub duplicates: u64,
 }

@@ -1,22 +1,20 @@
-//! The producer and the components of a pipeline, through the library's public interface.
+//! The places of a pipeline, through the library's public interface: a producer, components, and an observer behind the
+//! last if packets are put back in sequence.
 
 use std::time::Duration;
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice_mut;
 use num_complex::Complex;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use stripline::node::{Node, Publisher, Subscriber, Topics};
-use stripline::{Received, Sample};
+use stripline::Sample;
+use stripline::node::{Node, Publisher, Topics};
 
-use super::case::{Case, Dispatch, Order, Work};
-use super::sequence::Sequence;
+use super::case::Case;
+use super::component::{Input, now, work};
 use crate::ladder::measure;
 
 /// The longest that producer and components look for each other.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Looks at a clock are this far apart, in turns of an empty loop: a look is a system call.
-const TURNS: u32 = 256;
 
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,21 +67,8 @@ pub(super) trait Meeting {
 
 /// The rules of the case's topics, or why the library does not keep them.
 pub(super) fn topics(case: &Case) -> Result<Topics, Trouble> {
-    let mut text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
-    // Left out, they are what they have always been.
-    if case.dispatch != Dispatch::Queue {
-        text += &format!("dispatch = '{}'\n", case.dispatch);
-    }
-    if case.order != Order::AsCompleted {
-        text += &format!("order = '{}'\n", case.order);
-    }
-    let topics = Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))?;
-    match case.dispatch {
-        Dispatch::Queue => Ok(topics),
-        other => {
-            Err(Trouble::Refused(format!("the library has `{other}`, but a benchmark does not run it yet")))
-        }
-    }
+    let text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
+    Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))
 }
 
 /// A parser's message without the place that it draws: that is in a text that the user has not written.
@@ -136,8 +121,12 @@ fn run_with<T: Sample>(
     meeting: &impl Meeting,
 ) -> Result<Seen, Trouble> {
     let hop = |from: u32| format!("hop-{from}");
-    let mut output = if place < case.stages { Some(node.publisher::<T>(&hop(place))?) } else { None };
-    let mut input = if place > 0 { Some(node.subscriber::<T>(&hop(place - 1))?) } else { None };
+    let is_last = place + 1 == case.places();
+    let mut output = if is_last { None } else { Some(node.publisher::<T>(&hop(place))?) };
+    let mut input = match place {
+        0 => None,
+        _ => Some(Input::new(case, place, node.subscriber::<T>(&hop(place - 1))?)?),
+    };
     if let Some(output) = &mut output
         && !output.wait_for_receivers(1, PATIENCE)?
     {
@@ -154,7 +143,7 @@ fn run_with<T: Sample>(
     }
     let mut seen = match (&mut input, &mut output) {
         (None, Some(output)) => produce(case, output, meeting)?,
-        (Some(input), output) => work(case, input, output.as_mut(), meeting)?,
+        (Some(input), output) => work(case, place, input, output.as_mut(), meeting)?,
         (None, None) => return Err(Trouble::Failed("a pipeline without components".into())),
     };
     seen.place = place;
@@ -192,131 +181,9 @@ fn produce<T: Sample>(
     Ok(seen)
 }
 
-/// Runs a component's code on all its packets, as its dispatch says. The only place that knows how.
-fn work<T: Sample>(
-    case: &Case,
-    input: &mut Subscriber<T>,
-    mut output: Option<&mut Publisher<T>>,
-    meeting: &impl Meeting,
-) -> Result<Seen, Trouble> {
-    let mut exit = Exit::new(case);
-    meeting.start()?;
-    match case.dispatch {
-        Dispatch::Queue => {
-            while exit.sequence.distinct < u64::from(case.packets)
-                && let Some(packet) = input.receive()?
-            {
-                exit.entered();
-                let (number, service_ns) = handle(case, &packet)?;
-                if let Some(output) = &mut output {
-                    let mut loan = output.loan(packet.len())?;
-                    loan.copy_from_slice(&packet);
-                    loan.send()?;
-                }
-                exit.left(number, service_ns)?;
-            }
-        }
-        // `topics` says so before anything is started.
-        other @ (Dispatch::Direct | Dispatch::Pool(_)) => {
-            return Err(Trouble::Refused(format!("dispatch `{other}` is not run yet")));
-        }
-    }
-    meeting.end()?;
-    // Whoever sends more than it should has done so by now.
-    while let Ok(Received::Packet(packet)) = input.try_receive() {
-        exit.sequence.take(measure::read(cast_slice(&packet))?)?;
-    }
-    Ok(exit.seen())
-}
-
-/// A component's code: reads all of the packet and works. The packet's number and the time it worked.
-fn handle<T: Sample>(case: &Case, packet: &[T]) -> Result<(u64, u64), Trouble> {
-    let number = measure::read(cast_slice(packet))?;
-    Ok((number, exert(case.work, Duration::from_secs_f64(case.work_ms / 1e3))))
-}
-
-/// Works for so long; how long it has, nanoseconds: of processor time if it is that what it uses.
-fn exert(work: Work, time: Duration) -> u64 {
-    match work {
-        Work::None => 0,
-        Work::Wait => {
-            let began = now();
-            std::thread::sleep(time);
-            now() - began
-        }
-        Work::Busy => {
-            let began = processor_time();
-            loop {
-                for _ in 0..TURNS {
-                    std::hint::spin_loop();
-                }
-                let worked = processor_time() - began;
-                if u128::from(worked) >= time.as_nanos() {
-                    return worked;
-                }
-            }
-        }
-    }
-}
-
-/// What leaves a component.
-struct Exit {
-    seen: Seen,
-    sequence: Sequence,
-}
-
-impl Exit {
-    fn new(case: &Case) -> Self {
-        let services_ns = Vec::with_capacity(case.packets as usize);
-        Self { seen: Seen { services_ns, ..Seen::default() }, sequence: Sequence::new(case.packets) }
-    }
-
-    fn entered(&mut self) {
-        if self.seen.first_ns == 0 {
-            self.seen.first_ns = now();
-        }
-    }
-
-    fn left(&mut self, number: u64, service_ns: u64) -> Result<(), Trouble> {
-        self.seen.last_ns = now();
-        self.seen.services_ns.push(service_ns);
-        Ok(self.sequence.take(number)?)
-    }
-
-    fn seen(self) -> Seen {
-        let Sequence { reordered, duplicates, .. } = self.sequence;
-        Seen { reordered, duplicates, missing: self.sequence.missing(), ..self.seen }
-    }
-}
-
-/// Monotonic nanoseconds of the host, which all its processes share.
-fn now() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// Nanoseconds that this thread has had of a processor.
-fn processor_time() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn work_takes_at_least_its_time() {
-        let time = Duration::from_millis(2);
-        assert!(exert(Work::Wait, time) >= 2_000_000);
-        let before = processor_time();
-        assert!(exert(Work::Busy, time) >= 2_000_000);
-        assert!(processor_time() - before >= 2_000_000);
-        assert_eq!(exert(Work::None, time), 0);
-    }
 
     #[test]
     fn a_refusal_is_one_line_in_the_librarys_words() {

@@ -54,6 +54,8 @@ pub(super) struct Keys {
     pub scope: Option<Many<String>>,
     pub dispatch: Option<Many<String>>,
     pub order: Option<Many<String>>,
+    pub window: Option<Many<i64>>,
+    pub skip_after_ms: Option<Many<f64>>,
     pub transport: Option<Many<String>>,
     pub placement: Option<Many<String>>,
     pub target: Option<Target>,

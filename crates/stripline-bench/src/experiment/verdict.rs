@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::case::Order;
 use super::file::{Experiment, counterpart};
 use super::report::{CaseReport, Run, Status};
 use crate::ladder::statistics::median;
@@ -87,8 +88,10 @@ impl Outcome {
 pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for report in reports {
-        let lost =
-            worst(report, |run| run.stages.iter().map(|s| s.missing + s.duplicates).sum::<u64>() as f64);
+        let lost = worst(report, |run| {
+            run.stages.iter().chain(&run.observer).map(|place| place.missing + place.duplicates).sum::<u64>()
+                as f64
+        });
         if lost.is_some_and(|lost| lost > 0.0) {
             verdicts.push(judge(report, "missing or twice = 0".into(), &[report], lost, |_| false));
         }
@@ -105,8 +108,15 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             own(format!("last packet over ideal <= {most}"), report.over_ideal, &|ratio| ratio <= most);
         }
         if let Some(most) = target.reordered {
-            let reordered = |run: &Run| run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64;
-            own(format!("reordered <= {most}"), worst(report, reordered), &|n| n <= f64::from(most));
+            // Of a case with an observer, that is what counts: what leaves the components is still to be put in sequence.
+            let reordered = |run: &Run| match &run.observer {
+                Some(observer) => observer.reordered as f64,
+                None => run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64,
+            };
+            let is_resequenced = report.case.order == Order::Resequence;
+            let behind = if is_resequenced { " behind the resequencing" } else { "" };
+            let text = format!("reordered{behind} <= {most}");
+            own(text, worst(report, reordered), &|n| n <= f64::from(most));
         }
         if let Some(least) = target.reordered_share_min {
             let packets = f64::from(report.case.packets);
@@ -120,11 +130,17 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
         if let Some((name, most)) = &target.over_case {
             let other = counterpart(&report.case, name, experiment);
             let other = other.and_then(|other| reports.iter().find(|report| report.case == *other));
-            let Some(other) = other else { continue };
+            let text = format!("last packet over that of {name} <= {most}");
+            let Some(other) = other else {
+                let mut verdict = judge(report, text, &[report], None, |_| false);
+                // Every case had one when the file was read.
+                verdict.reason.get_or_insert_with(|| format!("case {name} was not chosen"));
+                verdicts.push(verdict);
+                continue;
+            };
             let pairs = report.runs.iter().zip(&other.runs);
             // Of what was measured in the same round only.
             let ratios: Vec<f64> = pairs.map(|(own, its)| own.last_ms / its.last_ms).collect();
-            let text = format!("last packet over that of {name} <= {most}");
             verdicts.push(judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most));
         }
     }
@@ -167,11 +183,12 @@ mod tests {
         Run { last_ms, ideal_ms: 100.0, over_ideal: last_ms / 100.0, stages, ..Run::default() }
     }
 
-    fn verdicts(results: Vec<Result<Vec<Run>, Trouble>>) -> Vec<(Outcome, Option<String>)> {
-        let text = "[experiment]\nname = 'x'\n[default]\npackets = 100\n\
+    const FILE: &str = "[experiment]\nname = 'x'\n[default]\npackets = 100\n\
                     [[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered-share-min = 0.1 }\n\
                     [[case]]\nname = 'b'\ntarget = { reordered = 0, over-case = { case = 'a', ratio = 1.01 } }\n";
-        let experiment = Experiment::parse(text, "x.toml").unwrap();
+
+    fn verdicts(results: Vec<Result<Vec<Run>, Trouble>>) -> Vec<(Outcome, Option<String>)> {
+        let experiment = Experiment::parse(FILE, "x.toml").unwrap();
         let report = report::report(&experiment, 2, false, Machine::here(), results, false);
         report.verdicts.into_iter().map(|verdict| (verdict.outcome, verdict.reason)).collect()
     }
@@ -203,5 +220,33 @@ mod tests {
         let failed = verdicts(vec![Err(Trouble::Failed("it broke".into())), Ok(Vec::new())]);
         assert_eq!(failed[0].0, Outcome::Failed);
         assert_eq!(failed[2].0, Outcome::NotRun);
+    }
+
+    #[test]
+    fn what_was_put_in_sequence_is_judged_behind_it() {
+        let text = FILE.replace("name = 'b'\n", "name = 'b'\norder = 'resequence'\n");
+        let experiment = Experiment::parse(&text, "x.toml").unwrap();
+        let outcomes = |observer: StageReport| -> Vec<(String, Outcome)> {
+            let b = Run { observer: Some(observer), ..run(101.0, 30) };
+            let results = vec![Ok(vec![run(100.0, 20)]), Ok(vec![b])];
+            let report = report::report(&experiment, 1, false, Machine::here(), results, false);
+            report.verdicts.into_iter().skip(2).map(|verdict| (verdict.target, verdict.outcome)).collect()
+        };
+        let in_sequence = outcomes(StageReport::default());
+        assert_eq!(in_sequence[0], ("reordered behind the resequencing <= 0".into(), Outcome::Met));
+        assert_eq!(in_sequence[1].1, Outcome::Met);
+        let lost = outcomes(StageReport { missing: 1, reordered: 1, ..StageReport::default() });
+        assert_eq!(lost[0], ("missing or twice = 0".into(), Outcome::Missed));
+        assert_eq!(lost[1].1, Outcome::Missed);
+    }
+
+    #[test]
+    fn a_case_whose_reference_was_left_out_is_not_compared() {
+        let experiment = Experiment::parse(FILE, "x.toml").unwrap().only(&["b"]).unwrap();
+        let results = vec![Ok(vec![run(100.0, 0)])];
+        let report = report::report(&experiment, 1, false, Machine::here(), results, false);
+        let told: Vec<_> = report.verdicts.into_iter().map(|v| (v.outcome, v.reason)).collect();
+        let left_out = (Outcome::NotRun, Some("case a was not chosen".into()));
+        assert_eq!(told, [(Outcome::Met, None), left_out]);
     }
 }

@@ -1,0 +1,230 @@
+//! What runs a component's code, and that code.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytemuck::cast_slice;
+use rustix::time::{ClockId, clock_gettime};
+use stripline::node::{Dispatch, PacketView, Publisher, Resequenced, Subscriber};
+use stripline::{Error, Received, Result, Sample};
+
+use super::case::{self, Case, Order, Work};
+use super::sequence::Sequence;
+use super::stage::{Meeting, Seen, Trouble};
+use crate::ladder::measure;
+
+/// Looks at a clock are this far apart, in turns of an empty loop: a look is a system call.
+const TURNS: u32 = 256;
+
+/// Where a component or the observer gets its packets.
+#[expect(clippy::large_enum_variant, reason = "there is one to a place")]
+pub(super) enum Input<T: Sample> {
+    AsTheyCome(Subscriber<T>),
+    InSequence(Resequenced<T>),
+}
+
+impl<T: Sample> Input<T> {
+    /// What comes from the producer is in sequence.
+    pub(super) fn new(case: &Case, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
+        if case.order == Order::AsCompleted || place <= 1 {
+            return Ok(Self::AsTheyCome(subscriber));
+        }
+        let skip_after = Duration::from_secs_f64(case.skip_after_ms / 1e3);
+        Ok(Self::InSequence(subscriber.resequenced(case.window as usize, skip_after)?))
+    }
+
+    pub(super) fn senders(&mut self) -> usize {
+        match self {
+            Self::AsTheyCome(input) => input.senders(),
+            Self::InSequence(input) => input.senders(),
+        }
+    }
+
+    fn serve_then<R>(
+        &mut self,
+        dispatch: Dispatch,
+        work: impl Fn(PacketView<'_, T>) -> Result<R> + Sync,
+        hand_on: impl FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
+    ) -> Result<()> {
+        match self {
+            Self::AsTheyCome(input) => input.serve_then(dispatch, work, hand_on),
+            Self::InSequence(input) => input.serve_then(dispatch, work, hand_on),
+        }
+    }
+
+    /// The number of a packet that is there already.
+    fn number(&mut self) -> Option<Result<u64, String>> {
+        Some(match self {
+            Self::AsTheyCome(input) => match input.try_receive() {
+                Ok(Received::Packet(packet)) => measure::read(cast_slice(&packet)),
+                _ => return None,
+            },
+            Self::InSequence(input) => match input.try_receive() {
+                Ok(Received::Packet(packet)) => measure::read(cast_slice(&packet)),
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// Runs a component's code on all its packets, as its dispatch says. The only place that knows how. An observer's code
+/// does nothing, on a thread of its own.
+pub(super) fn work<T: Sample>(
+    case: &Case,
+    place: u32,
+    input: &mut Input<T>,
+    mut output: Option<&mut Publisher<T>>,
+    meeting: &impl Meeting,
+) -> Result<Seen, Trouble> {
+    let (dispatch, work) = match place > case.stages {
+        true => (Dispatch::Queue, Work::None),
+        false => (dispatch(case)?, case.work),
+    };
+    let (mut exit, first_ns) = (Exit::new(case, matches!(input, Input::InSequence(_))), OnceLock::new());
+    let time = Duration::from_secs_f64(case.work_ms / 1e3);
+    meeting.start()?;
+    let outcome = input.serve_then(
+        dispatch,
+        |packet| {
+            first_ns.get_or_init(now);
+            let number = measure::read(cast_slice(&packet)).map_err(Error::failed)?;
+            Ok((number, exert(work, time)))
+        },
+        |packet, (number, service_ns)| {
+            if let Some(output) = &mut output {
+                let mut loan = output.loan(packet.len())?;
+                loan.copy_from_slice(&packet);
+                // Says whose turn the packet had.
+                loan.send_like(&packet)?;
+            }
+            exit.left(number, service_ns)?;
+            // Streams end when all places have met at the end: nobody can wait for that. Other threads of a pool finish.
+            if exit.is_over { Err(Error::Stopped) } else { Ok(()) }
+        },
+    );
+    match outcome {
+        Err(Error::Stopped) if exit.is_over => {}
+        other => other?,
+    }
+    meeting.end()?;
+    // Whoever sends more than it should has done so by now.
+    while let Some(number) = input.number() {
+        exit.sequence.take(number?)?;
+    }
+    Ok(exit.seen(first_ns.into_inner().unwrap_or_default()))
+}
+
+fn dispatch(case: &Case) -> Result<Dispatch> {
+    match case.dispatch {
+        case::Dispatch::Queue => Ok(Dispatch::Queue),
+        case::Dispatch::Direct => Ok(Dispatch::Direct),
+        case::Dispatch::Pool(threads) => Dispatch::pool(threads as usize),
+    }
+}
+
+/// Works for so long; how long it has, nanoseconds: of processor time if it is that what it uses.
+fn exert(work: Work, time: Duration) -> u64 {
+    match work {
+        Work::None => 0,
+        Work::Wait => {
+            let began = now();
+            std::thread::sleep(time);
+            now() - began
+        }
+        Work::Busy => {
+            let began = processor_time();
+            loop {
+                for _ in 0..TURNS {
+                    std::hint::spin_loop();
+                }
+                let worked = processor_time() - began;
+                if u128::from(worked) >= time.as_nanos() {
+                    return worked;
+                }
+            }
+        }
+    }
+}
+
+/// What leaves a component.
+struct Exit {
+    seen: Seen,
+    sequence: Sequence,
+    packets: u64,
+    /// Whether nothing is taken behind the packet with the highest number: what had been skipped came too late.
+    ends_with_last: bool,
+    /// Whether no packet is to be taken any more.
+    is_over: bool,
+}
+
+impl Exit {
+    fn new(case: &Case, ends_with_last: bool) -> Self {
+        let services_ns = Vec::with_capacity(case.packets as usize);
+        Self {
+            seen: Seen { services_ns, ..Seen::default() },
+            sequence: Sequence::new(case.packets),
+            packets: case.packets.into(),
+            ends_with_last,
+            is_over: false,
+        }
+    }
+
+    fn left(&mut self, number: u64, service_ns: u64) -> Result<()> {
+        self.seen.last_ns = now();
+        self.seen.services_ns.push(service_ns);
+        self.sequence.take(number).map_err(Error::failed)?;
+        self.is_over |= self.sequence.missing() == 0 || self.ends_with_last && number + 1 == self.packets;
+        Ok(())
+    }
+
+    fn seen(self, first_ns: u64) -> Seen {
+        let Sequence { reordered, duplicates, .. } = self.sequence;
+        Seen { first_ns, reordered, duplicates, missing: self.sequence.missing(), ..self.seen }
+    }
+}
+
+/// Monotonic nanoseconds of the host, which all its processes share.
+pub(super) fn now() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Nanoseconds that this thread has had of a processor.
+fn processor_time() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    #[test]
+    fn a_component_ends_with_its_last_packet() {
+        let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\npackets = 4";
+        let case = Experiment::parse(text, "x.toml").unwrap().cases[0].clone();
+        let ends_after = |ends_with_last, numbers: &[u64]| {
+            let mut exit = Exit::new(&case, ends_with_last);
+            let is_over = |number: &u64| exit.left(*number, 0).map(|()| exit.is_over).unwrap();
+            numbers.iter().position(is_over).map(|index| index + 1)
+        };
+        assert_eq!(ends_after(false, &[3, 1, 2, 0]), Some(4));
+        assert_eq!(ends_after(false, &[0, 0, 1, 3]), None);
+        // Number 1 was skipped, and 2 is still in the hands of another thread.
+        assert_eq!(ends_after(true, &[0, 3, 2]), Some(2));
+    }
+
+    #[test]
+    fn work_takes_at_least_its_time() {
+        let time = Duration::from_millis(2);
+        assert!(exert(Work::Wait, time) >= 2_000_000);
+        let before = processor_time();
+        assert!(exert(Work::Busy, time) >= 2_000_000);
+        assert!(processor_time() - before >= 2_000_000);
+        assert_eq!(exert(Work::None, time), 0);
+    }
+}
