@@ -80,7 +80,8 @@ impl Incoming {
         Self {
             sign,
             port,
-            origins: Vec::new(),
+            // Most ports have one connection; a vector that grows by itself begins with room for four.
+            origins: Vec::with_capacity(1),
             connections: Arc::default(),
             mailbox,
             terms_for,

@@ -20,8 +20,8 @@ pub(crate) struct ConnectionStats {
     peer_deaths: AtomicU64,
     /// Sent to received.
     latency: Histogram<5>,
-    /// Received to taken by the component.
-    queued: Histogram<4>,
+    /// Received to taken by the component: to a sixteenth, for the memory of a connection is bounded.
+    queued: Histogram<3>,
     /// Taken to finished.
     service: Histogram<4>,
 }
