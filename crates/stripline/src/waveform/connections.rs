@@ -12,7 +12,7 @@ use super::file::ConnectionDraft;
 use super::overrides::Options;
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{LinkOptions, Overflow};
 use crate::transport;
 
 /// The transport that joins components of one process only.
@@ -168,7 +168,8 @@ impl<'c> Checker<'c> {
         options.buffer = draft.buffer.unwrap_or(options.buffer);
         options.wait = draft.wait.unwrap_or(options.wait);
         (options.huge_pages, options.locked) = (huge_pages, locked);
-        options.scope = self.scope(draft).unwrap_or(options.scope);
+        options.scope = draft.scope.unwrap_or(options.scope);
+        options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
@@ -379,17 +380,6 @@ impl<'c> Checker<'c> {
             }
         }
         [huge_pages, locked]
-    }
-
-    fn scope(&mut self, draft: &ConnectionDraft) -> Option<Scope> {
-        let scope = draft.scope.as_ref()?;
-        if matches!(scope.value, Scope::Server | Scope::Target) {
-            let message = format!("the sync scope `{}` is not built yet", scope.value);
-            let remedy = "use `transport` (the default: the send returns when the transport has the packet) or \
-                          `none` (when it is queued in the sender's process)";
-            self.error(Code::ScopeNotBuilt, &scope.place, message, remedy);
-        }
-        Some(scope.value)
     }
 
     /// The same connection twice, and several writers where one is allowed.
