@@ -326,6 +326,20 @@ pub fn a_packet_dropped_by_policy_is_told_to_the_sender(transport: &'static str)
     assert_eq!((parcel.sequence, parcel.gap.map(|gap| gap.packets)), (3, Some(2)));
 }
 
+pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'static str) {
+    let node =
+        node(transport, "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-oldest\"\ndepth = 1");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
+    for number in 0..5 {
+        // The one before is dropped for its sake, of which nobody wants to know any more.
+        let error = send_as(&mut publisher, &[2 * number], Scope::Target, 1).unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+        publisher.send(&[2 * number + 1]).unwrap();
+    }
+    let parcel = take(&mut subscriber);
+    assert_eq!((parcel.sequence, parcel.samples, parcel.gap.map(|gap| gap.packets)), (9, vec![9], Some(9)));
+}
+
 pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
     let node = node(transport, TARGET);
     let (mut publisher, subscriber) = pair::<u64>(&node, "deserted");
@@ -452,7 +466,7 @@ pub fn forged_answers_are_cut_off_and_named(transport: &'static str) {
         refused(
             transport,
             "forged answers",
-            "they are words of the cursor page: see `a_scribbling_receiver`",
+            "what crosses no socket is words of a page, see `forged_answers_in_the_page`",
         );
         return;
     }
