@@ -12,7 +12,7 @@ use super::file::ConnectionDraft;
 use super::overrides::Options;
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
-use crate::link::{LinkOptions, Overflow};
+use crate::link::{LinkOptions, Overflow, Scope};
 use crate::transport;
 
 /// The transport that joins components of one process only.
@@ -174,12 +174,15 @@ impl<'c> Checker<'c> {
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
-            && options.overflow == Overflow::Block
+            && (options.overflow == Overflow::Block || options.scope == Scope::Target)
         {
             let name = &self.components[from.component].name.value;
             let message = format!("`{name}` is connected to itself and would wait for itself");
-            let remedy =
-                "say overflow = \"drop-oldest\" or \"drop-newest\", or put another component between";
+            let remedy = if options.overflow == Overflow::Block {
+                "say overflow = \"drop-oldest\" or \"drop-newest\", or put another component between"
+            } else {
+                "say scope = \"server\" or a weaker one, or put another component between"
+            };
             self.error(Code::SelfLoop, place, message, remedy);
         }
         link
