@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::link::LinkOptions;
+use std::time::Duration;
+
+use crate::link::{LinkOptions, Scope};
 
 /// Shorthand used throughout the crate.
 ///
@@ -97,6 +99,29 @@ pub enum Error {
         /// What the handler said.
         source: Box<Error>,
     },
+    /// A receiver did not answer in time for a packet that its sender waited for. The packet stays sent.
+    Unanswered {
+        /// The connection; if there are several, with commas.
+        connection: String,
+        /// What was waited for.
+        scope: Scope,
+        /// How long.
+        deadline: Duration,
+    },
+    /// A receiver left or died before it had answered for a packet that its sender waited for.
+    ReceiverGone {
+        /// The connection.
+        connection: String,
+        /// What was waited for.
+        scope: Scope,
+    },
+    /// A receiver did not take a packet that its sender waited for, or its component failed with it.
+    PacketRefused {
+        /// The connection.
+        connection: String,
+        /// Its words.
+        reason: String,
+    },
     /// A packet is missing, and no more can be held behind it. Receiving goes on: what is missing counts as lost.
     WindowOverflow {
         /// The connection.
@@ -182,6 +207,19 @@ impl fmt::Display for Error {
             Self::Decode { what, reason } => write!(f, "{what}: a message does not decode: {reason}"),
             Self::Handler { port, connection, packet, source } => {
                 write!(f, "port `{port}`: the handler of packet {packet} of {connection}: {source}")
+            }
+            Self::Unanswered { connection, scope, deadline } => write!(
+                f,
+                "connection {connection} did not answer within {deadline:?} (scope = \"{scope}\"); the packet stays \
+                 sent; find out what its receiver does, raise the connection's `deadline-ms` or choose a weaker scope"
+            ),
+            Self::ReceiverGone { connection, scope } => write!(
+                f,
+                "connection {connection}: its receiver is gone and has not answered for the packet (scope = \
+                 \"{scope}\"); send it again if somebody else is to have it"
+            ),
+            Self::PacketRefused { connection, reason } => {
+                write!(f, "connection {connection}: its receiver refused the packet: {reason}")
             }
             Self::WindowOverflow { connection, first, window } => write!(
                 f,

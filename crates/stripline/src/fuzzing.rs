@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,15 +13,15 @@ use serde::de::DeserializeOwned;
 use crate::component::control::{Channel, Order, Report};
 use crate::link::{
     ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
-    Terms, WaitStrategy,
+    Scope, Terms, WaitStrategy,
 };
 use crate::node::rendezvous::{Guest, Host, Household, Offer};
 use crate::node::{MessageSubscriber, Subscriber};
 use crate::payload::TypeName;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::handshake::{self, Answer, Collector, Hello, Welcome};
-use crate::transport::stream::StreamInlet;
-use crate::transport::{Connect, Endpoint, Inlet, Next, Stop, pump, random};
+use crate::transport::stream::{Ear, StreamInlet};
+use crate::transport::{Awaited, Connect, Endpoint, Inlet, Next, Stop, pump, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -48,6 +49,17 @@ pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
 /// What is wrong with it.
 pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
     crate::introspect::parse(bytes)
+}
+
+/// What is heard of a packet that is waited for, from bytes as they come: nothing, that it is done, or why not.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String>>, String> {
+    let mut ear = Ear::default();
+    ear.expect(&Awaited::new(sequence, Scope::Target, Duration::ZERO));
+    parts.iter().try_for_each(|part| ear.hear(part))?;
+    Ok(ear.answer())
 }
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered

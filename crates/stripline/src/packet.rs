@@ -30,6 +30,9 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// A packet that was forwarded by one of several threads says whose turn it had: with [`Header::ORDERED`], its
 /// [`Order`] stands in the place of `intended_ns`.
 ///
+/// A packet of scope `server` or `target` says so ([`Header::SERVER`], [`Header::TARGET`]): its sender waits for an
+/// answer.
+///
 /// In a ring none of whose readers may miss a frame, a packet of at most [`Header::SHORT_PAYLOAD_MAX`] bytes of which
 /// nothing is to be said but that it follows the one before has the first [`Header::SHORT_BYTES`] only, which
 /// [`Header::SHORT`] says: so the frame is one cache line. Its `sample_index` is the one due, its times are 0. Other
@@ -49,7 +52,7 @@ pub struct Header {
     pub stream: u16,
     /// A [`Kind`].
     pub kind: u8,
-    /// [`Header::MORE`], [`Header::CONTINUED`], [`Header::ORDERED`], any of them or none; or [`Header::SHORT`].
+    /// [`Header::SHORT`], or any of the others.
     pub flags: u8,
     /// Number of the packet's first sample within its stream, from 0.
     pub sample_index: u64,
@@ -71,6 +74,10 @@ impl Header {
     pub const SHORT: u8 = 4;
     /// Flag: `intended_ns` is the packet's [`Order`].
     pub const ORDERED: u8 = 8;
+    /// Flag: the sender waits until the packet is in the port's queue.
+    pub const SERVER: u8 = 16;
+    /// Flag: the sender waits until the component has finished with the packet.
+    pub const TARGET: u8 = 32;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
     /// The largest payload after a short header: with the ring's own header, it fills a cache line.

@@ -300,6 +300,7 @@ fn a_plan_holds_what_the_file_says() {
     };
     assert_eq!(first.options, options);
     assert!(second.options.huge_pages && second.options.locked);
+    assert_eq!((second.options.scope, second.options.deadline_ms), (Scope::Target, 250));
     assert_eq!(first.payload.as_str(), "cf32");
 }
 

@@ -65,6 +65,7 @@ pub(crate) struct OutputAssignment {
     pub port: String,
     pub transport: String,
     pub scope: Scope,
+    pub deadline_ms: u32,
     pub buffer: u32,
     pub depth: u32,
     pub wait: WaitStrategy,

@@ -15,7 +15,7 @@ use super::control::{
 use super::registry::Run;
 use super::{Component, Direction, Ports, Registry};
 use crate::error::{Error, Result, guarded};
-use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
+use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
 use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
@@ -314,7 +314,10 @@ fn open(
     endpoints: &mut Vec<OpenOutput>,
 ) -> Result<Outgoing> {
     let mut outlets = Vec::new();
-    for output in assignment.outputs.iter().filter(|output| output.port == port) {
+    let outputs = || assignment.outputs.iter().filter(|output| output.port == port);
+    let scope = outputs().map(|output| output.scope).max().unwrap_or(Scope::Transport);
+    let deadline_ms = outputs().map(|output| output.deadline_ms).max().unwrap_or_default();
+    for output in outputs() {
         let payload = assignment
             .port_types
             .get(port)
@@ -323,7 +326,8 @@ fn open(
             port: full_name.into(),
             payload: payload.clone(),
             buffer: output.buffer,
-            scope: output.scope,
+            // A send that waits for one receiver waits for all of them: then every transport has to say what became of it.
+            scope: if scope > Scope::Transport { scope } else { output.scope },
             depth: output.depth,
             wait: output.wait,
             huge_pages: output.huge_pages,
@@ -334,7 +338,9 @@ fn open(
         endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
         outlets.push(outlet);
     }
-    Ok(Outgoing::new(full_name.into(), outlets, assignment.sampling, stop.clone()))
+    let mut outgoing = Outgoing::new(full_name.into(), outlets, assignment.sampling, stop.clone());
+    outgoing.set_scope(scope, deadline_ms);
+    Ok(outgoing)
 }
 
 /// The life of a component's thread.

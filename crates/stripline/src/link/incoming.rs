@@ -13,7 +13,7 @@ use crate::transport::{AlignedBuffer, Stop, Wait};
 
 use super::origin::{Origin, TermsFor};
 use super::sign::Sign;
-use super::{ConnectionStats, Delivery, Lent, Mailbox, Spinner, WaitStrategy};
+use super::{ConnectionStats, Delivery, Lent, Mailbox, Receipt, Spinner, WaitStrategy};
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
@@ -57,13 +57,21 @@ pub(crate) struct Taken {
     pub payload: Lent,
     pub gap: Option<Gap>,
     origin: usize,
+    /// When it was taken, if that matters: of a packet that is measured, and one with a receipt.
     pub(super) taken_ns: u64,
+    receipt: Option<Receipt>,
 }
 
 impl Taken {
     fn nothing() -> Self {
         let header = bytemuck::Zeroable::zeroed();
-        Self { header, payload: Lent::new(&[]), gap: None, origin: 0, taken_ns: 0 }
+        Self { header, payload: Lent::new(&[]), gap: None, origin: 0, taken_ns: 0, receipt: None }
+    }
+
+    pub(super) fn set_receipt(&mut self, receipt: Receipt) {
+        self.receipt = Some(receipt);
+        // So that giving it back looks for the receipt.
+        self.taken_ns = self.taken_ns.max(1);
     }
 }
 
@@ -238,6 +246,7 @@ impl Incoming {
 
     /// Gives a packet back and closes its connection, which broke the protocol with it.
     pub(crate) fn reject(&mut self) {
+        self.refuse(|| "its samples are of another size".into());
         self.release();
         self.origins[self.taken.origin].lose();
     }
@@ -245,20 +254,48 @@ impl Incoming {
     /// Gives a packet back that was copied and is not finished with: when it was taken, if that is measured.
     pub(crate) fn hand_over(&mut self) -> Option<u64> {
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
+        let receipt = self.take_receipt();
         self.release();
-        Some(taken_ns).filter(|ns| *ns != 0)
+        drop(receipt);
+        Some(taken_ns).filter(|ns| *ns != 0 && self.taken.header.sent_ns != 0)
+    }
+
+    /// Of a packet that is handed over and not finished with then.
+    pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
+        self.taken.receipt.take()
+    }
+
+    /// Tells the sender of the packet lent why it was of no use, if it waits for it.
+    #[cold]
+    pub(crate) fn refuse(&mut self, reason: impl FnOnce() -> String) {
+        if let Some(receipt) = &mut self.taken.receipt {
+            receipt.refuse(reason());
+        }
     }
 
     /// Gives a packet back.
     pub(crate) fn release(&mut self) {
         self.is_lent = false;
-        let origin = &mut self.origins[self.taken.origin];
         if self.taken.taken_ns != 0 {
+            return self.finish();
+        }
+        if let Some(inlet) = &mut self.origins[self.taken.origin].inlet {
+            inlet.release();
+        }
+    }
+
+    /// Gives back a packet of which somebody wants to know.
+    #[cold]
+    fn finish(&mut self) {
+        let origin = &mut self.origins[self.taken.origin];
+        if self.taken.header.sent_ns != 0 {
             origin.terms.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
         }
         if let Some(inlet) = &mut origin.inlet {
             inlet.release();
         }
+        // Behind the release: whoever hears of it finds the room.
+        self.taken.receipt = None;
     }
 
     /// Copies a payload whose address does not suit its type to one that does.

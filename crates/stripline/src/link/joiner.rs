@@ -7,6 +7,8 @@ use super::LinkOptions;
 
 /// Where a packet's payload starts in the buffer: on a cache line, with its header right before it.
 const PAYLOAD: usize = 64;
+/// Flags that say something of the packet, whatever pieces it is in.
+const OF_PACKET: u8 = Header::ORDERED | Header::SERVER | Header::TARGET;
 
 /// One connection's packet in pieces. Memory grows with what has arrived, and is kept for the next packet.
 pub(crate) struct Joiner {
@@ -52,13 +54,13 @@ impl Joiner {
     #[cold]
     pub(crate) fn add(&mut self, header: &Header, piece: &[u8]) -> Result<Joined, String> {
         let Header { sequence, flags, .. } = *header;
-        if flags & !(Header::MORE | Header::CONTINUED | Header::ORDERED) != 0 {
+        if flags & !(Header::MORE | Header::CONTINUED | OF_PACKET) != 0 {
             return Err(format!("sent a frame with unknown flags {flags:#04x}"));
         }
         if flags != 0 && header.kind != Kind::Data as u8 {
             return Err(format!("sent a frame of kind {} as a piece of a packet", header.kind));
         }
-        let stamp = flags & Header::ORDERED;
+        let stamp = flags & OF_PACKET;
         let flags = flags - stamp;
         if flags != 0 && piece.is_empty() {
             return Err(format!("sent an empty piece of packet {sequence}"));
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn every_misdeed_is_named() {
         let lies: [(u64, u64, u8, &[u8], &str); 9] = [
-            (4, 4, 0x10, &[5], "unknown flags 0x10"),
+            (4, 4, 0x40, &[5], "unknown flags 0x40"),
             (4, 4, LAST, &[], "empty piece of packet 4"),
             (3, 4, LAST, &[5], "numbered 3 inside packet 4"),
             (4, 0, MORE, &[5], "numbered 4 inside packet 4"),

@@ -21,8 +21,11 @@ pub struct LinkOptions {
     pub overflow: Overflow,
     /// Packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
     pub depth: u32,
-    /// When a send returns.
+    /// When a send returns. A port with several connections keeps the strongest of theirs, for all of them.
     pub scope: Scope,
+    /// How long a send of scope `server` or `target` waits for its receivers once the packet is sent, in milliseconds: 1
+    /// to [`LinkOptions::DEADLINE_MS_MAX`]. Of a port with several connections, the longest of theirs.
+    pub deadline_ms: u32,
     /// Bytes of the sending port's shared ring, a power of two in
     /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet that fits with its headers in half of it
     /// is written in place and sent in one piece, a larger one in several.
@@ -43,6 +46,8 @@ pub struct LinkOptions {
 impl LinkOptions {
     /// The largest depth, in packets.
     pub const DEPTH_MAX: u32 = 65_536;
+    /// The longest deadline, in milliseconds: an hour.
+    pub const DEADLINE_MS_MAX: u32 = 3_600_000;
     /// The smallest ring, in bytes.
     pub const BUFFER_MIN: u32 = 4096;
     /// The largest ring, in bytes.
@@ -69,6 +74,10 @@ impl LinkOptions {
         if self.depth == 0 || self.depth > Self::DEPTH_MAX {
             return Err(format!("depth is {}; it must be from 1 to {}", self.depth, Self::DEPTH_MAX));
         }
+        if self.deadline_ms == 0 || self.deadline_ms > Self::DEADLINE_MS_MAX {
+            let max = Self::DEADLINE_MS_MAX;
+            return Err(format!("deadline-ms is {}; it must be from 1 to {max}", self.deadline_ms));
+        }
         if !self.buffer.is_power_of_two() || !(Self::BUFFER_MIN..=Self::BUFFER_MAX).contains(&self.buffer) {
             let (min, max) = (Self::BUFFER_MIN, Self::BUFFER_MAX);
             return Err(format!("buffer is {}; it must be a power of two from {min} to {max}", self.buffer));
@@ -83,6 +92,7 @@ impl Default for LinkOptions {
             overflow: Overflow::Block,
             depth: 64,
             scope: Scope::Transport,
+            deadline_ms: 10_000,
             buffer: 1 << 21,
             wait: WaitStrategy::Adaptive,
             huge_pages: false,
@@ -128,7 +138,13 @@ impl Overflow {
     }
 }
 
-/// When a send returns (the CORBA sync scopes).
+/// When a send returns (the CORBA sync scopes). With several receivers it holds for all of them, with none at once.
+///
+/// A send of scope `server` or `target` first waits for room as any other. From when the packet is sent, it waits for its
+/// receivers until the connection's deadline ([`Error::Unanswered`](crate::Error::Unanswered)); one that leaves or dies
+/// meanwhile is waited for no longer ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), nor is one that
+/// refuses the packet or drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). The others are, and
+/// the first error is returned. In all cases the packet stays sent.
 ///
 /// ```
 /// use stripline::link::Scope;
@@ -144,9 +160,13 @@ pub enum Scope {
     None,
     /// The transport has accepted it: the kernel's socket buffer, the ring.
     Transport,
-    /// The receiving side's runtime has accepted it into the input port's queue. Not built yet: refused.
+    /// The receiving side's runtime has accepted it into the input port's queue. Over memory that blocks, the ring is
+    /// that queue; over sockets, a thread of the receiving side takes packets to it.
     Server,
-    /// The receiving component has finished with it. Not built yet: refused.
+    /// The receiving component has finished with it: it has dropped the [`Packet`](crate::Packet), or its handler has
+    /// returned; or has said that it [refuses](crate::Packet::refuse) it. What was taken into a window
+    /// ([`Windowed`](crate::node::Windowed)), held to be put in sequence ([`Resequenced`](crate::node::Resequenced)), or
+    /// decoded and returned as a [`Message`](crate::node::Message) is the component's own, and counts as finished.
     Target,
 }
 

@@ -11,7 +11,7 @@ use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
 use super::sign::Line;
-use super::{ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Taken, WaitStrategy};
+use super::{ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Receipt, Taken, WaitStrategy};
 
 /// Stream descriptions remembered per connection.
 const STREAMS_MAX: usize = 64;
@@ -329,6 +329,9 @@ impl Origin {
                 self.notice(&taken.header);
                 taken.gap = self.gap.take();
                 self.fill_in(sample_bytes, taken);
+                if taken.header.flags & Header::TARGET != 0 {
+                    self.promise(taken);
+                }
                 return Ok(true);
             }
         }
@@ -396,6 +399,14 @@ impl Origin {
         let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
         let received = received.unwrap_or(taken.taken_ns);
         self.terms.stats.arrival(taken.header.sent_ns, received, taken.taken_ns);
+    }
+
+    /// Notes that the sender of a packet waits until it is finished with.
+    #[cold]
+    fn promise(&self, taken: &mut Taken) {
+        if let Some(answers) = self.inlet.as_ref().and_then(|inlet| inlet.answers()) {
+            taken.set_receipt(Receipt::new(answers, taken.header.sequence));
+        }
     }
 
     /// Compares a sequence number with the one expected and notes what is missing.

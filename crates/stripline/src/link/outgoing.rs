@@ -1,17 +1,18 @@
 //! The sending port: numbers packets, describes streams, and hands frames to its transports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
-use crate::transport::{Outlet, Stop, Wait};
+use crate::transport::{Awaited, Outlet, Stop, Wait};
 
 use super::LentMut;
-use super::LinkOptions;
 use super::sampler::{Sampler, Sampling};
 use super::splitter::{Piece, Splitter, pieces};
+use super::{LinkOptions, Scope};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. It is also repeated after
 /// every quarter of a ring: whatever a receiver that was overtaken still finds there, a description is near.
@@ -59,6 +60,14 @@ pub(crate) struct Outgoing {
     undescribed: usize,
     sampler: Sampler,
     splitter: Splitter,
+    /// What the port's sends wait for, and how long at most.
+    scope: Scope,
+    deadline: Duration,
+    /// What the packet being written waits for instead.
+    own_scope: Option<Scope>,
+    own_deadline: Option<Duration>,
+    /// Whether the packet being written is in pieces, or waited for: all that the shortest way has to ask.
+    is_special: bool,
     stop: Stop,
     finished: bool,
     /// Taken back when the port is gone.
@@ -91,10 +100,51 @@ impl Outgoing {
             undescribed: 0,
             sampler: Sampler::new(sampling),
             splitter: Splitter::default(),
+            scope: Scope::Transport,
+            deadline: Duration::ZERO,
+            own_scope: None,
+            own_deadline: None,
+            is_special: false,
             stop,
             finished: false,
             offer: None,
         }
+    }
+
+    /// Says what its sends wait for, and how long.
+    pub(crate) fn set_scope(&mut self, scope: Scope, deadline_ms: u32) {
+        (self.scope, self.deadline) = (scope, Duration::from_millis(u64::from(deadline_ms)));
+        self.forget_packet();
+    }
+
+    /// Says what the packet being written waits for.
+    pub(crate) fn set_own_scope(&mut self, scope: Scope) {
+        self.own_scope = Some(scope);
+        self.is_special = true;
+    }
+
+    /// Says how long the packet being written is waited for.
+    pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
+        let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
+        self.own_deadline = Some(deadline.min(max));
+        self.is_special = true;
+    }
+
+    /// What was said of the packet being written, if it is to be said again.
+    pub(crate) fn own_terms(&self) -> (Option<Scope>, Option<Duration>) {
+        (self.own_scope, self.own_deadline)
+    }
+
+    /// The sample that follows the packet before.
+    pub(crate) fn sample_index(&self) -> u64 {
+        self.sample_index
+    }
+
+    /// Nothing special is known of the next packet.
+    fn forget_packet(&mut self) {
+        self.splitter.set_holds(false);
+        (self.own_scope, self.own_deadline) = (None, None);
+        self.is_special = self.scope > Scope::Transport;
     }
 
     /// Holds something until the port is gone.
@@ -161,7 +211,7 @@ impl Outgoing {
         self.before = HEADER_BYTES;
         let is_easy = self.described
             && !self.is_due()
-            && !self.splitter.holds()
+            && !self.is_special
             && !self.stop.is_stopped()
             && payload <= self.frame_payload_max;
         // Room for all that may yet be said of it.
@@ -187,11 +237,11 @@ impl Outgoing {
         if self.stop.is_stopped() {
             return Err(Error::Stopped);
         }
+        // A loan may have been forgotten, which gives nothing back.
+        self.forget_packet();
         if payload > self.frame_payload_max {
             return self.reserve_large(payload, self.frame_payload_max, wait);
         }
-        // A loan may have been forgotten, which gives nothing back.
-        self.splitter.set_holds(false);
         self.prepare(wait)?;
         let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
         Ok(LentMut::new(&mut frame[HEADER_BYTES..][..payload]))
@@ -204,6 +254,7 @@ impl Outgoing {
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
+        self.is_special = true;
         Ok(LentMut::new(self.splitter.place(payload)))
     }
 
@@ -228,7 +279,7 @@ impl Outgoing {
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
         let is_short = self.before == Header::SHORT_BYTES;
-        if is_short && stamp.is_empty() && !self.sampler.is_due() {
+        if is_short && !self.is_special && stamp.is_empty() && !self.sampler.is_due() {
             self.sampler.skip();
             let only = &mut self.outlets[0];
             Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
@@ -236,12 +287,18 @@ impl Outgoing {
             self.sent(self.sample_index, payload, samples);
             return Ok(());
         }
-        let [only] = &mut *self.outlets else { return self.send_specially(payload, samples, stamp, wait) };
-        if self.splitter.holds() {
-            return self.send_specially(payload, samples, stamp, wait);
+        if self.is_special {
+            return self.send_special(payload, samples, stamp, wait);
         }
+        self.send_whole(payload, samples, stamp, wait)
+    }
+
+    /// Sends a packet with its whole header, in one piece.
+    #[inline(always)]
+    fn send_whole(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
+        let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, stamp, wait) };
         let place = only.reserved();
-        if is_short {
+        if self.before == Header::SHORT_BYTES {
             // There is something to be said after all.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
@@ -261,22 +318,55 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends a packet to several outlets, or one that may go in pieces.
     #[cold]
-    fn send_specially(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
-        if self.splitter.holds() {
-            return self.send_large(payload, samples, stamp, wait);
-        }
+    fn send_to_all(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
         let header = self.header(payload, stamp);
         self.put(&header, payload, wait)?;
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
 
+    /// Sends a packet that is in pieces, waited for, or both.
+    #[cold]
+    fn send_special(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
+        let scope = self.own_scope.unwrap_or(self.scope);
+        let deadline = self.own_deadline.unwrap_or(self.deadline);
+        let mark = match scope {
+            Scope::None | Scope::Transport => 0,
+            Scope::Server => Header::SERVER,
+            Scope::Target => Header::TARGET,
+        };
+        if mark != 0
+            && let Err(error) = self.outlets.iter().try_for_each(|outlet| outlet.confirms(scope))
+        {
+            self.cancel();
+            return Err(error);
+        }
+        let stamp = &Stamp { flags: stamp.flags | u32::from(mark), ..*stamp };
+        let (sequence, is_large) = (self.sequence, self.splitter.holds());
+        self.forget_packet();
+        if is_large {
+            self.send_large(payload, samples, stamp, wait)?;
+        } else {
+            self.send_whole(payload, samples, stamp, wait)?;
+        }
+        if mark == 0 {
+            return Ok(());
+        }
+        let awaited = Awaited::new(sequence, scope, deadline);
+        // All of them, and of what went wrong the first.
+        let mut outcome = Ok(());
+        for outlet in &mut self.outlets {
+            let its = outlet.confirm(&awaited);
+            outcome = outcome.and(its);
+        }
+        outcome
+    }
+
     /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
     /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
+    #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
-        self.splitter.set_holds(false);
         self.prepare(wait)?;
         let header = self.header(payload, stamp);
         for piece in pieces(payload, self.frame_payload_max) {
@@ -329,7 +419,7 @@ impl Outgoing {
     }
 
     pub(crate) fn cancel(&mut self) {
-        self.splitter.set_holds(false);
+        self.forget_packet();
         self.outlets[0].cancel();
     }
 

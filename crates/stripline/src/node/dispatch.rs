@@ -30,8 +30,7 @@ pub enum Dispatch {
     /// The component's own thread takes packets from the port's queue.
     #[default]
     Queue,
-    /// The thread that receives. Where no sender waits for a handler, which is so in the scopes `none` and `transport`,
-    /// this is the component's own: no other thread reads the port.
+    /// The thread that receives, which is the component's own: no other thread runs its code.
     Direct,
     /// Several threads at once.
     Pool {
@@ -268,7 +267,11 @@ pub(super) fn serve_one<T: Sample>(
     let found = supply.take(wait)?;
     if let Received::Packet(()) = found {
         let packet = supply.view();
-        let outcome = guarded(|| handler(packet)).map_err(|error| failure(supply.port(), packet, error));
+        let outcome = guarded(|| handler(packet));
+        let failed = outcome.as_ref().err().filter(|error| !matches!(error, Error::Stopped));
+        let told = failed.map(ToString::to_string);
+        let outcome = outcome.map_err(|error| failure(supply.port(), packet, error));
+        told.into_iter().for_each(|reason| supply.incoming().refuse(|| reason));
         supply.release();
         outcome?;
     }

@@ -314,7 +314,11 @@ fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Rec
 const NESTING_MAX: usize = 128;
 
 fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
-    message_of(packet.view())
+    let message = message_of(packet.view());
+    if let Err(error) = &message {
+        packet.refuse(error);
+    }
+    message
 }
 
 /// The message that a packet is.

@@ -205,6 +205,7 @@ impl Node {
         self.shared.bell.ring();
         let mut outgoing =
             Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
+        outgoing.set_scope(options.link.scope, options.link.deadline_ms);
         outgoing.hold(withdrawal);
         Ok(outgoing)
     }

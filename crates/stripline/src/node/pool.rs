@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, guarded};
-use crate::link::ConnectionStats;
+use crate::link::{ConnectionStats, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
@@ -91,6 +91,9 @@ struct Exit<H> {
 /// A packet that is measured: where its times are counted, and when it was taken, or how long it took.
 type Measured = (Arc<ConnectionStats>, u64);
 
+/// The number of a packet among those of the pool, what is measured of it, and what to drop when it is done with.
+type Taken = (u64, Option<Measured>, Option<Receipt>);
+
 impl<T, S, R, W, H> Pool<'_, T, S, W, H>
 where
     T: Sample,
@@ -108,21 +111,21 @@ where
             if let Some((stats, service_ns)) = finished.take() {
                 stats.finished(service_ns);
             }
-            let (number, measured) = match self.receive(&mut source, &mut copy) {
+            let (number, measured, receipt) = match self.receive(&mut source, &mut copy) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => return self.is_over.store(true, Ordering::Relaxed),
                 Err(error) => return self.fail(error),
             };
             drop(source);
             if let Some(packet) = copy.view() {
-                self.handle(number, packet);
+                self.handle(number, packet, receipt);
             }
             finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
         }
     }
 
     /// The next packet, copied, and its number among those of the pool; `None`: there is none, or none is wanted.
-    fn receive(&self, source: &mut Source<S>, copy: &mut Copied) -> Result<Option<(u64, Option<Measured>)>> {
+    fn receive(&self, source: &mut Source<S>, copy: &mut Copied) -> Result<Option<Taken>> {
         loop {
             // Relaxed: a failure that is seen late costs one more packet; one that sleeps is woken by the bell.
             if self.is_over.load(Ordering::Relaxed) {
@@ -139,13 +142,14 @@ where
         copy.fill(source.supply.view());
         copy.set_ordered();
         let stats = Arc::clone(source.supply.incoming().stats());
+        let receipt = source.supply.take_receipt();
         let taken_ns = source.supply.hand_over();
         source.taken += 1;
-        Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)))))
+        Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)), receipt)))
     }
 
     /// Runs the handler's two parts.
-    fn handle(&self, number: u64, packet: PacketView<'_, T>) {
+    fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<Receipt>) {
         let work = self.work;
         let made = guarded(|| work(packet));
         let mut exit = lock(&self.exit);
@@ -161,6 +165,9 @@ where
             self.turned.notify_all();
         }
         if let Err(error) = outcome {
+            if let (Some(mut receipt), false) = (receipt, matches!(error, Error::Stopped)) {
+                receipt.refuse(error.to_string());
+            }
             self.fail(failure(&self.port, packet, error));
         }
     }

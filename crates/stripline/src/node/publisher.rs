@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{LentMut, LinkOptions, Outgoing, Stamp};
+use crate::link::{LentMut, LinkOptions, Outgoing, Scope, Stamp};
 use crate::packet::StreamInfo;
 use crate::payload::Sample;
 use crate::transport::Wait;
@@ -190,7 +190,7 @@ impl<T: Sample> Publisher<T> {
     /// has no room.
     ///
     /// # Errors
-    /// As [`Publisher::loan`].
+    /// As [`Publisher::loan`] and [`Loan::send`].
     #[inline(always)]
     pub fn send(&mut self, samples: &[T]) -> Result<()> {
         let mut loan = self.loan(samples.len())?;
@@ -198,10 +198,11 @@ impl<T: Sample> Publisher<T> {
         loan.send()
     }
 
-    /// As [`Publisher::send`], without waiting: all receivers get the packet, or none.
+    /// As [`Publisher::send`], without waiting for room: all receivers get the packet, or none. What the scopes `server`
+    /// and `target` promise is waited for once it is sent.
     ///
     /// # Errors
-    /// As [`Publisher::try_loan`].
+    /// As [`Publisher::try_loan`] and [`Loan::send`].
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -344,11 +345,59 @@ impl<T: Sample> Loan<'_, T> {
         self
     }
 
+    /// Chooses this packet's scope in place of the connection's: a weaker one, or a stronger one where the transport can. (One
+    /// weaker than what it gives in any case changes nothing.)
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::link::Scope;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let component = std::thread::spawn(move || {
+    ///     let packet = subscriber.receive()?.expect("a packet");
+    ///     packet.refuse("too loud");
+    ///     Ok::<(), stripline::Error>(())
+    /// });
+    /// let mut loan = publisher.loan(1)?;
+    /// loan[0] = 1e6;
+    /// let error = loan.scope(Scope::Target).deadline(Duration::from_secs(5)).send().unwrap_err();
+    /// assert!(error.to_string().contains("too loud"));
+    /// # component.join().expect("no panic")?;
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.link.set_own_scope(scope);
+        self.say_sample();
+        self
+    }
+
+    /// Chooses how long this packet's scope, if it is `server` or `target`, is waited for once it is sent, in place of the
+    /// connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.link.set_own_deadline(deadline);
+        self.say_sample();
+        self
+    }
+
+    /// Says what would be understood, which keeps the packet off the way of those of which nothing is said.
+    fn say_sample(&mut self) {
+        self.stamp.sample_index.get_or_insert(self.link.sample_index());
+    }
+
     /// Sends the packet. Blocks, if the loan may, while a receiver that blocks over another transport has no
-    /// room, and a packet in pieces also while one over the first has none.
+    /// room, and a packet in pieces also while one over the first has none. With [`Scope::Server`] and [`Scope::Target`] it
+    /// then blocks until they hold, or the deadline.
     ///
     /// # Errors
-    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. When a packet in pieces fails after the first of
+    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for a scope that a transport of
+    /// this connection cannot keep: nothing was sent. [`Error::Unanswered`], [`Error::ReceiverGone`] or
+    /// [`Error::PacketRefused`] when what the scope promises did not come true, and [`Error::Stopped`] when nobody waits
+    /// for it any more: the packet is sent all the same. When a packet in pieces fails after the first of
     /// them, its number is used up: receivers drop what they have of it and report it as lost
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with what comes next.
     #[inline(always)]
@@ -391,9 +440,12 @@ impl<T: Sample> Loan<'_, T> {
             // The description goes ahead of the packet, in the place that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
+            let (scope, deadline) = self.link.own_terms();
             self.link.cancel();
             self.link.set_stream(stream);
             let place = self.link.reserve(bytes, wait_of(self.waits))?;
+            scope.into_iter().for_each(|scope| self.link.set_own_scope(scope));
+            deadline.into_iter().for_each(|deadline| self.link.set_own_deadline(deadline));
             // SAFETY: just lent, and nothing has been asked of the link since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }

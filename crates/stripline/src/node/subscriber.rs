@@ -291,6 +291,28 @@ impl<T: Sample> Packet<'_, T> {
     pub fn connection(&self) -> &str {
         self.incoming.connection()
     }
+
+    /// Gives the packet back and tells its sender, if that waits for it ([`Scope::Target`](crate::link::Scope::Target)), why
+    /// it was of no use: its send fails with [`Error::PacketRefused`]. Of the reason, 256 bytes are sent at most. Nobody is
+    /// told in other scopes.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<i16>("audio")?;
+    /// # let mut subscriber = node.subscriber::<i16>("audio")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// # publisher.send(&[])?;
+    /// while let Some(packet) = subscriber.receive()? {
+    ///     if packet.is_empty() {
+    ///         packet.refuse("there is nothing to play");
+    ///     }
+    ///     # publisher = { publisher.finish()?; node.publisher("elsewhere")? };
+    /// }
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refuse(self, reason: impl std::fmt::Display) {
+        self.incoming.refuse(|| reason.to_string());
+    }
 }
 
 impl<T: Sample> Packet<'_, T> {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::link::Incoming;
+use crate::link::{Incoming, Receipt};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
@@ -20,6 +20,10 @@ pub(super) trait Supply<T: Sample> {
     fn release(&mut self);
     /// Gives the packet back, which was copied and is not finished with: when it was taken, if that is measured.
     fn hand_over(&mut self) -> Option<u64>;
+    /// Of a packet that is handed over and not finished with then: to be dropped when it is.
+    fn take_receipt(&mut self) -> Option<Receipt> {
+        self.incoming().take_receipt()
+    }
     /// The port's or topic's name.
     fn port(&self) -> &str;
     /// What to sleep on when there is nothing.

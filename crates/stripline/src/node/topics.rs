@@ -45,7 +45,7 @@ pub struct Topics {
     topics: BTreeMap<String, TopicOptions>,
 }
 
-/// The rules of one topic. The sending side uses `transport`, `scope`, `buffer`, `wait`, `huge-pages`, `locked`,
+/// The rules of one topic. The sending side uses `transport`, `scope`, `deadline-ms`, `buffer`, `wait`, `huge-pages`, `locked`,
 /// `group` and `sampling`, the receiving side `overflow`, `depth`, `wait`, `locked` and `group`.
 ///
 /// ```
@@ -96,6 +96,7 @@ struct Entry {
     overflow: Option<Overflow>,
     depth: Option<u32>,
     scope: Option<Scope>,
+    deadline_ms: Option<u32>,
     buffer: Option<u32>,
     wait: Option<WaitStrategy>,
     huge_pages: Option<bool>,
@@ -162,6 +163,7 @@ impl Entry {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),
             scope: self.scope.unwrap_or(base.link.scope),
+            deadline_ms: self.deadline_ms.unwrap_or(base.link.deadline_ms),
             buffer: self.buffer.unwrap_or(base.link.buffer),
             wait: self.wait.unwrap_or(base.link.wait),
             huge_pages: self.huge_pages.unwrap_or(base.link.huge_pages),
@@ -186,7 +188,8 @@ mod tests {
             ("[topic.a]\ntransport = 'carrier-pigeon'", "carrier-pigeon"),
             ("[topic.a]\ndepth = 0", "depth"),
             ("[topic.a]\nbuffer = 5000", "buffer"),
-            ("[topic.a]\nscope = 'target'", "target"),
+            ("[topic.a]\nscope = 'sometimes'", "sometimes"),
+            ("[topic.a]\ndeadline-ms = 0", "deadline-ms"),
             ("[topic.a]\noverflow = 'explode'", "explode"),
             ("[topic.a]\nwait = 'impatiently'", "impatiently"),
             ("[topic.a]\nsampling = 'some'", "some"),

@@ -104,11 +104,22 @@ pub(crate) struct Welcome {
     /// Of a ring: whether both sides lock it into memory.
     #[serde(default)]
     pub locked: bool,
+    /// Of a byte stream: whether the sender takes answers for its packets.
+    #[serde(default)]
+    pub listens: bool,
 }
 
 impl Welcome {
     pub(crate) fn new(key: u64, resume_from: Option<u64>, buffer: u32) -> Self {
-        Self { key, resume_from, buffer, page: ordinary_page(), locked: false, barriers: false }
+        Self {
+            key,
+            resume_from,
+            buffer,
+            page: ordinary_page(),
+            locked: false,
+            barriers: false,
+            listens: false,
+        }
     }
 }
 

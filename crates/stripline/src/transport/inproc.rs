@@ -31,7 +31,7 @@ impl Transport for Inproc {
             reach: Reach::Process,
             copies: "none",
             depth: "packets in the ring",
-            scopes: &[Scope::None, Scope::Transport],
+            scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,
             // Nobody else gets in anyway.

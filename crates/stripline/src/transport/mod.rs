@@ -3,6 +3,7 @@
 //! A sending port owns one outlet for each transport its connections use; a receiving port owns one
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
+mod answer;
 pub(crate) mod handshake;
 mod inproc;
 pub(crate) mod pump;
@@ -15,6 +16,7 @@ mod tcp;
 mod uds;
 mod watch;
 
+pub(crate) use answer::{Answers, Awaited, Fate};
 pub(crate) use stream::AlignedBuffer;
 
 use std::fmt;
@@ -118,9 +120,10 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
 /// ```
 /// use stripline::link::{LinkOptions, Scope};
 ///
-/// let options = LinkOptions { scope: Scope::Target, ..LinkOptions::default() };
-/// let refusal = stripline::transport::check("shm", &options).unwrap_err();
-/// assert!(refusal.to_string().contains("target"));
+/// let options = LinkOptions { scope: Scope::Target, locked: true, ..LinkOptions::default() };
+/// assert!(stripline::transport::check("shm", &options).is_ok());
+/// let refusal = stripline::transport::check("uds", &options).unwrap_err();
+/// assert!(refusal.to_string().contains("locked"));
 /// ```
 ///
 /// # Errors
@@ -134,7 +137,7 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     };
     if !gives.scopes.contains(&options.scope) {
         let has = gives.scopes.iter().map(|s| s.as_str()).collect();
-        return Err(unsupported(format!("scope {} (not built yet)", options.scope), has));
+        return Err(unsupported(format!("scope {}", options.scope), has));
     }
     if !gives.overflows.contains(&options.overflow) {
         let has = gives.overflows.iter().map(|o| o.as_str()).collect();
@@ -353,6 +356,23 @@ pub(crate) trait Outlet: Send {
     /// Gives the reserved place back unsent.
     fn cancel(&mut self);
 
+    /// Whether it can wait for what a scope promises; to be asked before the packet is published.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    fn confirms(&self, _scope: Scope) -> Result<()> {
+        Ok(())
+    }
+
+    /// Waits until every receiver of the packet published last has answered. One that left before it was published is not
+    /// waited for.
+    ///
+    /// # Errors
+    /// What went wrong first; the others are waited for all the same. The packet stays sent.
+    fn confirm(&mut self, _awaited: &Awaited) -> Result<()> {
+        Ok(())
+    }
+
     /// Waits until everything published has left this process.
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
@@ -403,6 +423,17 @@ pub(crate) trait Inlet: Send {
 
     /// What wakes it.
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);
+
+    /// Where is said what becomes of packets that the sender waits for; `None` where it cannot wait.
+    fn answers(&self) -> Option<Arc<dyn Answers>> {
+        None
+    }
+
+    /// Whether packets lie where the port cannot find them without help, so that somebody has to take them to its queue
+    /// before the sender may be told that they are there.
+    fn needs_queue(&self) -> bool {
+        false
+    }
 
     /// When the frame returned last came in, monotonic nanoseconds; `None`: as it was returned.
     fn received_ns(&self) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! A queue in front of the component, filled by a thread: what `drop-oldest`, `drop-newest` and `eject` need
-//! where the transport itself would hold the sender up.
+//! where the transport itself would hold the sender up, and what `block` needs where the sender wants to know that a
+//! packet is in the port's queue.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -7,20 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::{Connect, Depot, Inlet, Next};
+use super::{Answers, Connect, Depot, Fate, Inlet, Next};
 use crate::error::{Error, Result};
 use crate::link::{Joined, Joiner, Overflow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
 
-/// The inlet itself under `block`, otherwise behind a pump.
+/// The inlet itself under `block`, unless it needs a queue; otherwise behind a pump.
 pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
     match request.options.overflow {
-        Overflow::Block => Ok(inlet),
+        Overflow::Block if !inlet.needs_queue() => Ok(inlet),
         _ => Ok(Box::new(Pump::start(inlet, request)?)),
     }
 }
+
+/// What a sender is told of a packet that is dropped.
+const DROPPED: &str = "its queue was full, and its policy dropped it";
 
 struct Pump {
     shared: Arc<Shared>,
@@ -35,6 +39,8 @@ struct Waiting {
     /// When it came, if it is one that is measured.
     received_ns: Option<u64>,
     kind: Option<Kind>,
+    /// Its number, if the sender waits until the component has finished with it.
+    awaited: Option<u64>,
 }
 
 struct Shared {
@@ -42,6 +48,9 @@ struct Shared {
     /// Set before the first frame is queued.
     beginning: OnceLock<Beginning>,
     bell: Doorbell,
+    /// Under `block`: rung when there is room again.
+    room: Option<Doorbell>,
+    answers: Option<Arc<dyn Answers>>,
     over: AtomicBool,
     connection: String,
     overflow: Overflow,
@@ -68,15 +77,20 @@ struct Queue {
     frames: VecDeque<Waiting>,
     packets: usize,
     spare: Vec<Vec<u8>>,
+    /// Whether the thread waits for room.
+    is_full: bool,
     end: Option<Result<()>>,
 }
 
 impl Pump {
     fn start(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
+        let blocks = request.options.overflow == Overflow::Block;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             beginning: OnceLock::new(),
             bell: Doorbell::new()?,
+            room: if blocks { Some(Doorbell::new()?) } else { None },
+            answers: inlet.answers(),
             over: AtomicBool::new(false),
             connection: request.connection.clone(),
             overflow: request.options.overflow,
@@ -99,6 +113,11 @@ impl Inlet for Pump {
             match queue.frames.pop_front() {
                 Some(frame) => {
                     queue.packets -= usize::from(frame.kind == Some(Kind::Data));
+                    if std::mem::take(&mut queue.is_full)
+                        && let Some(room) = &self.shared.room
+                    {
+                        room.ring();
+                    }
                     self.current = Some(frame);
                 }
                 None => {
@@ -133,6 +152,10 @@ impl Inlet for Pump {
 
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.shared.bell.as_fd());
+    }
+
+    fn answers(&self) -> Option<Arc<dyn Answers>> {
+        self.shared.answers.clone()
     }
 
     fn received_ns(&self) -> Option<u64> {
@@ -176,11 +199,16 @@ impl Drop for Pump {
 impl Shared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
         let mut progress = Progress::default();
-        let mut joiner = Joiner::new(true);
+        let mut joiner = Joiner::new(self.overflow != Overflow::Block);
         let end = loop {
             // Relaxed: a late look costs one more frame. The bell wakes whoever sleeps.
             if self.over.load(Ordering::Relaxed) {
                 break Ok(());
+            }
+            match self.await_room(shutdown) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
             }
             match inlet.try_next() {
                 Ok(Next::Frame(frame)) => {
@@ -230,12 +258,44 @@ impl Shared {
         self.bell.ring();
     }
 
+    /// Under `block`, waits until there is room for a packet; false: it is over.
+    fn await_room(&self, shutdown: &Doorbell) -> Result<bool> {
+        let Some(room) = &self.room else { return Ok(true) };
+        loop {
+            let mut queue = self.queue();
+            queue.is_full = queue.packets >= self.depth;
+            if !queue.is_full {
+                return Ok(true);
+            }
+            drop(queue);
+            let mut sleep = Sleep::default();
+            sleep.readable(shutdown.as_fd());
+            sleep.readable(room.as_fd());
+            sleep.until(None)?;
+            if sleep.fired(0) {
+                return Ok(false);
+            }
+            room.quiet();
+        }
+    }
+
+    /// Tells the sender, if it waits for the packet, what has become of it.
+    fn answer(&self, packet: Option<u64>, fate: Fate<'_>) {
+        if let (Some(answers), Some(packet)) = (&self.answers, packet) {
+            answers.say(packet, fate);
+        }
+    }
+
     /// Queues a copy of the frame, or drops what the policy says.
     fn accept(&self, frame: &[u8], progress: &mut Progress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
         let measured = header.is_some_and(|header| header.sent_ns != 0);
         let received_ns = measured.then(now_ns);
+        let packet = header.filter(|header| header.kind == Kind::Data as u8);
+        let marked = |mark| packet.filter(|packet| packet.flags & mark != 0).map(|packet| packet.sequence);
+        let (server, target) = (marked(Header::SERVER), marked(Header::TARGET));
+        let mut dropped = None;
         let mut queue = self.queue();
         match (header, kind) {
             (Some(header), Some(Kind::Data)) => {
@@ -245,15 +305,18 @@ impl Shared {
                     let depth = u32::try_from(self.depth).unwrap_or(u32::MAX);
                     return Err(Error::Ejected { connection: self.connection.clone(), depth });
                 }
-                if progress.stream != Some(header.stream) {
+                if self.overflow != Overflow::Block && progress.stream != Some(header.stream) {
                     // Its description was missed; it comes again soon.
+                    self.answer(server.or(target), Fate::Refused("the description of its stream was lost"));
                     return Ok(());
                 }
-                if queue.packets >= self.depth {
+                if queue.packets >= self.depth && self.overflow != Overflow::Block {
                     if self.overflow == Overflow::DropNewest {
+                        drop(queue);
+                        self.answer(server.or(target), Fate::Refused(DROPPED));
                         return Ok(());
                     }
-                    queue.drop_oldest();
+                    dropped = queue.drop_oldest();
                 }
             }
             (Some(header), Some(Kind::Stream)) => {
@@ -265,9 +328,11 @@ impl Shared {
         let mut bytes = queue.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(frame);
         queue.packets += usize::from(kind == Some(Kind::Data));
-        queue.frames.push_back(Waiting { bytes, received_ns, kind });
+        queue.frames.push_back(Waiting { bytes, received_ns, kind, awaited: target });
         drop(queue);
         self.bell.ring();
+        self.answer(dropped, Fate::Refused(DROPPED));
+        self.answer(server, Fate::Accepted);
         Ok(())
     }
 
@@ -277,17 +342,17 @@ impl Shared {
 }
 
 impl Queue {
-    /// Removes the oldest packet, and a description that has none left to describe.
-    fn drop_oldest(&mut self) {
-        let Some(oldest) = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data)) else {
-            return;
-        };
-        self.remove(oldest);
+    /// Removes the oldest packet, and a description that has none left to describe. The packet's number, if the sender
+    /// waits for it.
+    fn drop_oldest(&mut self) -> Option<u64> {
+        let oldest = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data))?;
+        let awaited = self.remove(oldest);
         self.packets -= 1;
         let describes = |frame: Option<&Waiting>| frame.is_some_and(|f| f.kind == Some(Kind::Stream));
         if oldest > 0 && describes(self.frames.get(oldest - 1)) && describes(self.frames.get(oldest)) {
             self.remove(oldest - 1);
         }
+        awaited
     }
 
     /// A description is coming: one that it follows at once describes nothing.
@@ -297,10 +362,10 @@ impl Queue {
         }
     }
 
-    fn remove(&mut self, index: usize) {
-        if let Some(Waiting { mut bytes, .. }) = self.frames.remove(index) {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
+    fn remove(&mut self, index: usize) -> Option<u64> {
+        let Waiting { mut bytes, awaited, .. } = self.frames.remove(index)?;
+        bytes.clear();
+        self.spare.push(bytes);
+        awaited
     }
 }

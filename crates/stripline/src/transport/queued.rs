@@ -165,6 +165,14 @@ impl Outlet for Queued {
 
     fn cancel(&mut self) {}
 
+    fn confirms(&self, scope: Scope) -> Result<()> {
+        Err(Error::Unsupported {
+            transport: self.endpoint.transport.clone(),
+            rule: format!("scope {scope} for a packet of a connection of scope {}", Scope::None),
+            alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
+        })
+    }
+
     fn flush(&mut self, wait: Wait) -> Result<()> {
         self.wait_for(wait, |queue| queue.frames.is_empty() && !queue.sending).map(drop)
     }

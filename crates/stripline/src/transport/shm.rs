@@ -28,7 +28,7 @@ impl Transport for Shm {
             reach: Reach::Host,
             copies: "none",
             depth: "packets in the ring",
-            scopes: &[Scope::None, Scope::Transport],
+            scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,
             groups: true,

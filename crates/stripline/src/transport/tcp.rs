@@ -22,7 +22,7 @@ impl Transport for Tcp {
             reach: Reach::Host,
             copies: "two",
             depth: "the kernel's socket buffers",
-            scopes: &[Scope::None, Scope::Transport],
+            scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,
             groups: false,

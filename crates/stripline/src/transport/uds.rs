@@ -17,7 +17,7 @@ impl Transport for Uds {
             reach: Reach::Host,
             copies: "two",
             depth: "the kernel's socket buffers",
-            scopes: &[Scope::None, Scope::Transport],
+            scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,
             groups: true,

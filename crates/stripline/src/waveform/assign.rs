@@ -27,6 +27,7 @@ pub(super) fn assignment(
                 port: connection.from.port.clone(),
                 transport: connection.transport.clone(),
                 scope: options.scope,
+                deadline_ms: options.deadline_ms,
                 buffer: options.buffer,
                 depth: options.depth,
                 wait: options.wait,
@@ -36,6 +37,7 @@ pub(super) fn assignment(
         });
         // Several receivers share the port: it keeps the strongest of what they ask.
         output.scope = output.scope.max(options.scope);
+        output.deadline_ms = output.deadline_ms.max(options.deadline_ms);
         output.buffer = output.buffer.max(options.buffer);
         output.depth = output.depth.max(options.depth);
         output.wait = output.wait.max(options.wait);

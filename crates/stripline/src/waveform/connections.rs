@@ -168,17 +168,21 @@ impl<'c> Checker<'c> {
         options.buffer = draft.buffer.unwrap_or(options.buffer);
         options.wait = draft.wait.unwrap_or(options.wait);
         (options.huge_pages, options.locked) = (huge_pages, locked);
-        options.scope = self.scope(draft).unwrap_or(options.scope);
+        options.scope = draft.scope.unwrap_or(options.scope);
+        options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
-            && options.overflow == Overflow::Block
+            && (options.overflow == Overflow::Block || options.scope == Scope::Target)
         {
             let name = &self.components[from.component].name.value;
             let message = format!("`{name}` is connected to itself and would wait for itself");
-            let remedy =
-                "say overflow = \"drop-oldest\" or \"drop-newest\", or put another component between";
+            let remedy = if options.overflow == Overflow::Block {
+                "say overflow = \"drop-oldest\" or \"drop-newest\", or put another component between"
+            } else {
+                "say scope = \"server\" or a weaker one, or put another component between"
+            };
             self.error(Code::SelfLoop, place, message, remedy);
         }
         link
@@ -379,17 +383,6 @@ impl<'c> Checker<'c> {
             }
         }
         [huge_pages, locked]
-    }
-
-    fn scope(&mut self, draft: &ConnectionDraft) -> Option<Scope> {
-        let scope = draft.scope.as_ref()?;
-        if matches!(scope.value, Scope::Server | Scope::Target) {
-            let message = format!("the sync scope `{}` is not built yet", scope.value);
-            let remedy = "use `transport` (the default: the send returns when the transport has the packet) or \
-                          `none` (when it is queued in the sender's process)";
-            self.error(Code::ScopeNotBuilt, &scope.place, message, remedy);
-        }
-        Some(scope.value)
     }
 
     /// The same connection twice, and several writers where one is allowed.

@@ -236,8 +236,6 @@ codes! {
     UnknownTransport => "unknown-transport",
     /// A transport that cannot join these components.
     TransportUnfit => "transport-unfit",
-    /// A sync scope that no transport keeps yet.
-    ScopeNotBuilt => "scope-not-built",
     /// An executable placed in a thread.
     PlacementUnfit => "placement-unfit",
     /// A thread that is to be started again when it fails.

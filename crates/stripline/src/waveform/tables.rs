@@ -178,13 +178,14 @@ impl Reader<'_> {
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 10] = [
+        const KEYS: [&str; 11] = [
             "from",
             "to",
             "transport",
             "overflow",
             "depth",
             "scope",
+            "deadline-ms",
             "buffer",
             "wait",
             "huge-pages",
@@ -199,6 +200,7 @@ impl Reader<'_> {
             overflow: None,
             depth: None,
             scope: None,
+            deadline_ms: None,
             buffer: None,
             wait: None,
             huge_pages: None,
@@ -219,7 +221,12 @@ impl Reader<'_> {
                 }
                 "scope" => {
                     let words = Scope::ALL.map(|scope| (scope.as_str(), scope));
-                    draft.scope = self.word(value, "scope", &words);
+                    draft.scope = self.word(value, "scope", &words).map(|at| at.value);
+                }
+                "deadline-ms" => {
+                    let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
+                    let deadline = self.integer(value, "deadline-ms", 1, max);
+                    draft.deadline_ms = deadline.and_then(|at| u32::try_from(at.value).ok());
                 }
                 "buffer" => draft.buffer = self.buffer(value),
                 "wait" => {

@@ -16,6 +16,7 @@ mod peers_restart;
 mod puppet;
 mod resequence;
 mod scope;
+mod scope_answered;
 mod statistics;
 mod support;
 mod topology;
@@ -65,8 +66,28 @@ macro_rules! rules_of {
                 none_describes_streams_to_late_joiners,
                 none_lets_go_of_a_receiver_that_does_not_read,
                 transport_returns_while_the_receiver_does_not_read,
-                server_is_refused_by_name,
-                target_is_refused_by_name,
+            ]
+            scope_answered here: [
+                server_returns_when_the_packet_is_in_the_queue,
+                server_waits_for_every_policy_that_takes_the_packet,
+                target_returns_when_the_packet_is_dropped,
+                target_waits_for_every_receiver,
+                target_waits_for_handlers,
+                target_takes_large_packets,
+                a_send_may_choose_its_scope,
+                a_stronger_scope_than_the_connections,
+                a_deadline_names_the_connection_and_the_packet_arrives,
+                a_component_may_refuse_a_packet,
+                a_failing_handler_is_told_to_the_sender,
+                a_packet_dropped_by_policy_is_told_to_the_sender,
+                a_late_packet_dropped_by_policy_is_not_taken_for_the_newest,
+                a_receiver_that_leaves_ends_the_wait,
+                a_killed_receiver_ends_the_wait_and_the_others_count,
+                a_stopped_receiver_is_past_its_deadline_not_dead,
+                stop_ends_the_wait,
+                nobody_to_wait_for_is_no_wait,
+                the_end_comes_after_late_answers,
+                forged_answers_are_cut_off_and_named,
             ]
             dispatch here: [
                 queue_and_direct_run_on_the_receiving_thread_in_order,
@@ -168,6 +189,7 @@ macro_rules! rules_of {
                 forged_descriptors_from_a_sender_are_named,
                 descriptors_from_a_receiver_change_nothing,
                 a_scribbling_receiver_is_cut_off_and_named,
+                forged_answers_in_the_page_are_named,
                 a_receiver_that_silences_the_bell_holds_nobody_up,
                 a_sender_that_scribbles_is_cut_off_and_named,
                 silence_by_the_thousand_disturbs_nobody,

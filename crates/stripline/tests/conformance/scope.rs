@@ -2,13 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 
-use stripline::link::{LinkOptions, Scope};
-use stripline::node::Topics;
-use stripline::{Error, StreamInfo};
+use stripline::StreamInfo;
 
-use crate::support::{
-    await_receivers, expect_end, expect_nothing, fill, node, pair, refused, take_number, topics_text,
-};
+use crate::support::{await_receivers, expect_end, expect_nothing, fill, node, pair, take_number};
 
 const DEPTH: u64 = 16;
 
@@ -75,28 +71,4 @@ pub fn none_lets_go_of_a_receiver_that_does_not_read(transport: &'static str) {
         std::panic::resume_unwind(Box::new("over"));
     });
     assert!(std::panic::catch_unwind(unwinding).is_err());
-}
-
-pub fn server_is_refused_by_name(transport: &'static str) {
-    is_refused(transport, Scope::Server);
-}
-
-pub fn target_is_refused_by_name(transport: &'static str) {
-    is_refused(transport, Scope::Target);
-}
-
-fn is_refused(name: &str, scope: Scope) {
-    let error = stripline::transport::check(name, &LinkOptions { scope, ..LinkOptions::default() });
-    let error = error.unwrap_err();
-    let text = error.to_string();
-    let Error::Unsupported { transport, rule, alternatives } = error else { panic!("{text}") };
-    assert_eq!(transport, name);
-    assert!(rule.contains(scope.as_str()), "{rule}");
-    for other in [Scope::None, Scope::Transport] {
-        assert!(alternatives.contains(other.as_str()), "{alternatives}");
-    }
-    // The configuration that asks for it is refused in the same words.
-    let topics = Topics::parse(&topics_text(name, &format!("scope = \"{scope}\""))).unwrap_err().to_string();
-    assert!(topics.contains(&text), "{topics}");
-    refused(name, &format!("scope {scope}"), &text);
 }

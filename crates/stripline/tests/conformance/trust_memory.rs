@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use crate::puppet::{Puppet, SAMPLES};
 use crate::support::{
-    Dice, await_receivers, await_senders, await_that, domain, endpoint_of, join, meeting_point, refused,
-    take, take_number,
+    Dice, abstract_names, await_receivers, await_senders, await_that, domain, endpoint_of, join,
+    meeting_point, refused, take, take_number,
 };
 use crate::trust::connect;
 use crate::trust_network::{Fake, Scene, last_words, message, welcome};
@@ -254,6 +254,36 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     sender.order("send 1");
     take_number(&mut late, sent);
     assert_eq!(endpoint_of(&take(&mut subscriber).connection), offered(&domain).0);
+}
+
+pub fn forged_answers_in_the_page_are_named(transport: &'static str) {
+    if shares_no_memory(transport, "forged answers in a page") {
+        return;
+    }
+    // The words of what is accepted, finished and refused, behind those of the sender.
+    const ANSWERS: usize = (PAGE / 2 + 64) / 8;
+    for (word, lie) in [(1, u64::MAX), (2, 7), (1, 2)] {
+        let domain = domain();
+        let node = join(&domain, transport, "scope = \"target\"\ndeadline-ms = 3600000");
+        await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+        let mut publisher = node.publisher::<u64>("numbers").unwrap();
+        let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+        await_receivers(&mut publisher, 1);
+        let liar = Liar::enter(&domain, "block");
+        await_receivers(&mut publisher, 2);
+        map(&liar.fds[1], PAGE)[ANSWERS + word].store(lie, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let component =
+                scope.spawn(|| [0, 1].map(|number| take_number(&mut subscriber, number).samples[0]));
+            let error = publisher.send(&[0]).unwrap_err().to_string();
+            assert!(error.contains("liar -> numbers: the other end answered packet"), "{error}");
+            // It is out; the other goes on.
+            assert_eq!(publisher.receivers(), 1);
+            publisher.send(&[1]).unwrap();
+            assert_eq!(component.join().unwrap(), [0, 1]);
+        });
+        assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
+    }
 }
 
 pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {

@@ -276,7 +276,7 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
     };
     let in_pieces = |second: Vec<u8>| [flagged(5, 0, begin, 8), second].concat();
     let lies = [
-        (flagged(0, 0, 16, 8), "unknown flags 0x10"),
+        (flagged(0, 0, 64, 8), "unknown flags 0x40"),
         (flagged(0, 0, ordered | 4, 8), "unknown flags 0x0c"),
         (an_end_with_a_turn, "a frame of kind 3 as a piece"),
         // A short header, which has no place on a socket.

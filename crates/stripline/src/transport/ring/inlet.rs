@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use stripline_ring::{Copied, Cursor, Reader, ReaderMode};
 
+use super::answers::RingAnswers;
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -14,7 +15,7 @@ use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{self, Alarm};
 use crate::transport::watch::Watched;
-use crate::transport::{Connect, Inlet, Next};
+use crate::transport::{Answers, Connect, Inlet, Next};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -23,6 +24,7 @@ pub(in crate::transport) struct RingInlet {
     // Its drop tells the other side that this reader is gone.
     tie: Tie,
     bells: Bells,
+    answers: Arc<RingAnswers>,
     connection: String,
     /// Whether frames are used where they lie: neither of the next two.
     borrows: bool,
@@ -102,6 +104,7 @@ impl RingInlet {
         Ok(Self {
             reader,
             tie,
+            answers: Arc::new(RingAnswers::new(Arc::clone(&cursor), bells.space.clone())),
             bells,
             connection: request.connection.clone(),
             borrows: lossy.is_none() && foreign.is_none(),
@@ -254,6 +257,11 @@ impl Inlet for RingInlet {
     fn is_orphaned(&mut self) -> bool {
         let gone = matches!(&self.tie, Tie::Socket(watched) if watched.check());
         gone || self.reader.is_closed()
+    }
+
+    fn answers(&self) -> Option<Arc<dyn Answers>> {
+        let answers: Arc<RingAnswers> = Arc::clone(&self.answers);
+        Some(answers)
     }
 
     fn resume_from(&self) -> Option<u64> {

@@ -9,11 +9,14 @@
 //! ```
 //!
 //! The second half of the cursor page holds what the sender says to this receiver alone, before its first frame:
-//! where it goes on if it came back, and the number and sample of that first frame.
+//! where it goes on if it came back, and the number and sample of that first frame; and behind it what the receiver
+//! answers (`answers.rs`).
 //!
 //! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with the last
 //! process that uses it.
 
+mod answers;
+mod confirm;
 mod inlet;
 mod outlet;
 mod sign;

@@ -19,17 +19,18 @@ use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
+use crate::transport::answer::Awaited;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
 /// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
 /// that means ill may silence the bell for the others.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
 pub(in crate::transport) struct RingOutlet {
     // Dropped in this order: the writer before the memory it writes; the door before the lobby it fills.
     writer: Writer,
-    readers: Vec<Attached>,
+    pub(super) readers: Vec<Attached>,
     /// By connection: the sequence number after the last packet that its receiver had taken before it left.
     departed: HashMap<String, u64>,
     /// Where the newest frame starts.
@@ -37,22 +38,24 @@ pub(in crate::transport) struct RingOutlet {
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
     door: Option<Box<dyn Send>>,
-    lobby: Arc<Lobby>,
+    pub(super) lobby: Arc<Lobby>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
-    stop: Stop,
-    spinner: Spinner,
+    pub(super) stop: Stop,
+    pub(super) spinner: Spinner,
     port: String,
+    /// What went wrong first while answers were waited for.
+    pub(super) problem: Option<Error>,
     /// Held for those who look from outside.
     _sign: Arc<Sign>,
 }
 
-struct Attached {
-    id: ReaderId,
+pub(super) struct Attached {
+    pub(super) id: ReaderId,
     token: u64,
-    connection: String,
+    pub(super) connection: String,
     bell: Doorbell,
-    lossy: bool,
+    pub(super) lossy: bool,
     tie: Option<Socket>,
     /// Nothing has been published for it yet.
     fresh: bool,
@@ -61,8 +64,10 @@ struct Attached {
     /// The number of the first packet for it, once there is one.
     first: Option<u64>,
     barriers: bool,
+    /// Its answer is waited for.
+    pub(super) awaited: Option<Awaited>,
     // These also keep the pages mapped while the writer holds their addresses.
-    cursor: Arc<CursorPage>,
+    pub(super) cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
 }
 
@@ -71,6 +76,18 @@ impl Attached {
     fn wake(&self) {
         if !self.cursor.end_nap() {
             self.bell.ring();
+        }
+    }
+
+    /// What is missing of its answer now that it has left, if one is waited for.
+    fn last_word(&self) -> Option<Error> {
+        let awaited = self.awaited?;
+        let connection = &self.connection;
+        match self.cursor.answer(&awaited) {
+            Ok(Some(Ok(()))) => None,
+            Ok(Some(Err(reason))) => Some(Error::PacketRefused { connection: connection.clone(), reason }),
+            Ok(None) => Some(awaited.deserted(connection)),
+            Err(deed) => Some(Error::misbehaved(connection, deed)),
         }
     }
 }
@@ -111,6 +128,7 @@ impl RingOutlet {
             stop: request.stop,
             spinner: Spinner::new(request.wait),
             port: request.port,
+            problem: None,
             _sign: sign,
         })
     }
@@ -118,6 +136,9 @@ impl RingOutlet {
     fn detach(&mut self, index: usize) {
         fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
+        if let Some(problem) = reader.last_word() {
+            self.problem.get_or_insert(problem);
+        }
         let next = self.next_unread(reader.id);
         let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next > first);
         // One that took nothing has not passed on what it was told: whoever comes next is still owed that.
@@ -171,7 +192,7 @@ impl RingOutlet {
     }
 
     /// Lets those go who left. Their places are free then; newcomers wait until they can be told of the stream.
-    fn see_out(&mut self) {
+    pub(super) fn see_out(&mut self) {
         let departures = std::mem::take(&mut self.lobby.changes().departures);
         let mut early = Vec::new();
         for token in departures {
@@ -198,7 +219,7 @@ impl RingOutlet {
     }
 
     /// Throws out a reader that broke the rules.
-    fn expel(&mut self, id: ReaderId, deed: &str) {
+    pub(super) fn expel(&mut self, id: ReaderId, deed: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
             crate::sys::complain!("stripline: {}", Error::misbehaved(connection, deed));
@@ -358,6 +379,7 @@ impl Outlet for RingOutlet {
                 resumed,
                 first: None,
                 barriers: arrival.barriers,
+                awaited: None,
                 cursor: arrival.cursor,
                 _sleepers: arrival.sleepers,
             });
@@ -401,6 +423,10 @@ impl Outlet for RingOutlet {
 
     fn cancel(&mut self) {
         self.writer.cancel();
+    }
+
+    fn confirm(&mut self, awaited: &Awaited) -> Result<()> {
+        self.await_answers(awaited)
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {

@@ -1,11 +1,13 @@
 //! The receiving side of a byte stream.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use super::answers::StreamAnswers;
 use super::{AlignedBuffer, padded};
 use crate::error::{Error, Result};
 use crate::link::LinkOptions;
@@ -13,7 +15,7 @@ use crate::packet::{HEADER_BYTES, Header};
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::Socket;
 use crate::transport::handshake;
-use crate::transport::{Connect, Endpoint, Inlet, Next};
+use crate::transport::{Answers, Connect, Endpoint, Inlet, Next};
 
 /// A receiver that waits for nothing else waits in the read itself at first, which takes one system call in place of
 /// three. Nothing can interrupt it, so it is not for long; who waits longer sleeps on everything.
@@ -23,7 +25,9 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// One connection's frames, read in large pieces and used in place.
 pub(crate) struct StreamInlet {
-    socket: Socket,
+    socket: Arc<Socket>,
+    /// If the sender listens.
+    answers: Option<Arc<StreamAnswers>>,
     connection: String,
     buffer: AlignedBuffer,
     start: usize,
@@ -47,13 +51,18 @@ impl StreamInlet {
         socket
             .set_timeout(NAP)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
-        Ok(Self::over(socket, request.connection.clone(), buffer, welcome.resume_from))
+        let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
+        if welcome.listens {
+            inlet.answers = Some(Arc::new(StreamAnswers::new(&inlet.socket)));
+        }
+        Ok(inlet)
     }
 
     fn over(socket: Socket, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
         let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
         Self {
-            socket,
+            socket: Arc::new(socket),
+            answers: None,
             connection,
             buffer: AlignedBuffer::default(),
             start: 0,
@@ -181,6 +190,15 @@ impl Inlet for StreamInlet {
 
     fn is_orphaned(&mut self) -> bool {
         self.gone || self.socket.has_hung_up()
+    }
+
+    fn answers(&self) -> Option<Arc<dyn Answers>> {
+        let answers: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
+        Some(answers)
+    }
+
+    fn needs_queue(&self) -> bool {
+        self.answers.is_some()
     }
 
     fn resume_from(&self) -> Option<u64> {

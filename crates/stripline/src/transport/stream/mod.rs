@@ -4,14 +4,20 @@
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
 //! ```
 //!
+//! The receiver says nothing, or answers for packets whose sender asks for it (`answers.rs`).
+//!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
+mod answers;
 mod buffer;
+mod confirm;
 mod flusher;
 mod inlet;
 mod outlet;
 mod sign;
 
+#[cfg(fuzzing)]
+pub(crate) use answers::Ear;
 pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;

@@ -5,15 +5,17 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::answers::Ear;
 use super::flusher::{Flusher, Tail};
 use super::sign::Sign;
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
-use crate::link::Overflow;
+use crate::link::{Overflow, Scope};
 use crate::packet::{Header, Kind};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::{Listener, Socket};
+use crate::transport::answer::Awaited;
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::reception::{Greeter, Reception};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
@@ -24,22 +26,24 @@ const SEATS_MAX: usize = 1024;
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
-    receivers: Vec<Receiver>,
+    pub(super) receivers: Vec<Receiver>,
     lobby: Arc<Lobby>,
     frame: AlignedBuffer,
     frame_max: usize,
     flusher: Option<Flusher>,
     /// The number of the next packet.
     next_sequence: u64,
-    stop: Stop,
+    /// Its scope, which says whether receivers answer.
+    scope: Scope,
+    pub(super) stop: Stop,
     reception: Option<Reception>,
     /// Held for those who look from outside.
     _sign: Arc<Sign>,
 }
 
-struct Receiver {
-    socket: Arc<Socket>,
-    connection: String,
+pub(super) struct Receiver {
+    pub(super) socket: Arc<Socket>,
+    pub(super) connection: String,
     blocks: bool,
     /// A frame that the socket took only in part.
     tail: Option<Arc<Tail>>,
@@ -49,9 +53,12 @@ struct Receiver {
     follows: bool,
     /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
     next_sequence: Arc<AtomicU64>,
-    dead: bool,
+    pub(super) dead: bool,
+    pub(super) ear: Ear,
+    /// Its answer is waited for.
+    pub(super) awaited: bool,
     /// Set while the sender sleeps for its sake.
-    waited_for: Arc<AtomicBool>,
+    pub(super) waited_for: Arc<AtomicBool>,
 }
 
 pub(super) const NOTHING_YET: u64 = u64::MAX;
@@ -91,6 +98,7 @@ impl StreamOutlet {
             payload: request.payload,
             keys: endpoint.keys,
             buffer: request.buffer,
+            listens: request.scope > Scope::Transport,
         };
         Ok(Self {
             endpoint,
@@ -100,13 +108,14 @@ impl StreamOutlet {
             frame_max: frame_max(request.buffer),
             flusher: None,
             next_sequence: 0,
+            scope: request.scope,
             stop: request.stop,
             reception: Some(Reception::open(listener, greeter)?),
             _sign: sign,
         })
     }
 
-    fn bury(&mut self) {
+    pub(super) fn bury(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
                 receiver.socket.close();
@@ -250,6 +259,11 @@ impl Receiver {
         self.tail.is_none()
     }
 
+    /// Whether it got the packet published last, or will.
+    pub(super) fn has_packet(&self) -> bool {
+        self.blocks || self.follows
+    }
+
     /// Sleeps for its sake, for all to see.
     fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: a hint for people. Beside it is a system call.
@@ -363,8 +377,25 @@ impl Outlet for StreamOutlet {
 
     fn cancel(&mut self) {}
 
+    fn confirms(&self, scope: Scope) -> Result<()> {
+        if self.scope > Scope::Transport {
+            return Ok(());
+        }
+        // Who reads the socket for the component was settled when the connection was made.
+        Err(Error::Unsupported {
+            transport: self.endpoint.transport.clone(),
+            rule: format!("scope {scope} for a packet of a connection of scope {}", self.scope),
+            alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
+        })
+    }
+
+    fn confirm(&mut self, awaited: &Awaited) -> Result<()> {
+        self.await_answers(awaited)
+    }
+
     fn flush(&mut self, wait: Wait) -> Result<()> {
-        self.await_tails(wait, |_| true)
+        self.await_tails(wait, |_| true)?;
+        self.await_late_answers(wait)
     }
 }
 
@@ -393,13 +424,15 @@ struct StreamGreeter {
     payload: TypeName,
     keys: [u64; 2],
     buffer: u32,
+    listens: bool,
 }
 
 impl Greeter for StreamGreeter {
     fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.take_seat(&hello.connection);
-        let answer = Answer::Welcome(Welcome::new(self.keys[1], resume_from, self.buffer));
+        let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
+        let answer = Answer::Welcome(Welcome { listens: self.listens, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
@@ -420,6 +453,8 @@ impl Greeter for StreamGreeter {
             follows: false,
             next_sequence,
             dead: false,
+            ear: Ear::default(),
+            awaited: false,
             waited_for,
         });
         drop(arrivals);

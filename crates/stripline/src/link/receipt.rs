@@ -1,0 +1,34 @@
+//! A packet that its sender waits for, in the hands of a component.
+
+use std::sync::Arc;
+
+use crate::transport::{Answers, Fate};
+
+/// Tells the sender, when it is dropped, that the component has finished with a packet.
+pub(crate) struct Receipt {
+    to: Arc<dyn Answers>,
+    sequence: u64,
+    refusal: Option<String>,
+}
+
+impl Receipt {
+    pub(super) fn new(to: Arc<dyn Answers>, sequence: u64) -> Self {
+        Self { to, sequence, refusal: None }
+    }
+
+    /// What the sender is told instead.
+    pub(crate) fn refuse(&mut self, reason: String) {
+        self.refusal.get_or_insert(reason);
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let fate = match &self.refusal {
+            Some(reason) => Fate::Refused(reason),
+            None if std::thread::panicking() => Fate::Refused("the component panicked"),
+            None => Fate::Finished,
+        };
+        self.to.say(self.sequence, fate);
+    }
+}

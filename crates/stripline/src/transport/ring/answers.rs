@@ -1,0 +1,205 @@
+//! What a ring's receiver says back, in words of its cursor page: written by the receiver, checked by the sender.
+//!
+//! The words only grow. That is enough for several packets under way: a sender waits for its newest only, and has given
+//! up those before it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{CursorPage, WORDS_OFFSET, Words};
+use crate::link::Scope;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::memory::PAGE;
+use crate::transport::answer::{Answers, Awaited, Fate, REASON_MAX, bounded, printable};
+
+/// Where they lie: on lines of their own.
+const OFFSET: usize = WORDS_OFFSET + 64;
+const _: () = assert!(size_of::<Words>() <= 64 && OFFSET + size_of::<AnswerWords>() <= PAGE);
+
+/// Zeroed: nothing yet. Sequence numbers are stored plus 1, so that 0 is none.
+#[repr(C)]
+struct AnswerWords {
+    accepted: AtomicU64,
+    finished: AtomicU64,
+    refused: AtomicU64,
+    /// Written by the sender: it sleeps on the bell for space until there is an answer.
+    sleeps: AtomicU32,
+    reason_bytes: AtomicU32,
+    reason: [AtomicU64; REASON_MAX / 8],
+}
+
+impl CursorPage {
+    fn answers(&self) -> &AnswerWords {
+        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both sides.
+        unsafe { self.0.at(OFFSET).cast::<AnswerWords>().as_ref() }
+    }
+
+    /// Announces whether the sender sleeps for an answer. To be followed by [`announced`] and another look.
+    pub(super) fn set_sleeps(&self, sleeps: bool) {
+        // Relaxed: the fence in `announced` orders it; taken back late it costs a wake-up too many.
+        self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+    }
+
+    /// What the receiver has answered: that it is done, or the reason why it will not be. `None`: nothing yet.
+    ///
+    /// # Errors
+    /// What it did wrong.
+    pub(super) fn answer(&self, awaited: &Awaited) -> Result<Option<Result<(), String>>, String> {
+        let words = self.answers();
+        let wanted = awaited.sequence.saturating_add(1);
+        // Acquire: with the number comes the reason.
+        let refused = words.refused.load(Ordering::Acquire);
+        // Acquire: what the component did with the packet is seen by who was told that it has finished.
+        let done = match awaited.scope {
+            Scope::Target => words.finished.load(Ordering::Acquire),
+            _ => words.accepted.load(Ordering::Acquire),
+        };
+        let latest = refused.max(done);
+        if latest > wanted {
+            return Err(format!("answered packet {}, which was not sent", latest - 1));
+        }
+        if refused == wanted {
+            return Ok(Some(Err(words.reason())));
+        }
+        Ok((done == wanted).then_some(Ok(())))
+    }
+}
+
+/// Between announcing sleep and looking again.
+pub(super) fn announced() {
+    // The receiver stores its answer and, behind its own fence, looks who sleeps: one of the two sees the other.
+    fence(Ordering::SeqCst);
+}
+
+impl AnswerWords {
+    fn reason(&self) -> String {
+        // Relaxed: ordered by the number before it.
+        let bytes = (self.reason_bytes.load(Ordering::Relaxed) as usize).min(REASON_MAX);
+        let text: Vec<u8> =
+            self.reason.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        printable(&text[..bytes])
+    }
+
+    fn set_reason(&self, reason: &str) {
+        let reason = bounded(reason).as_bytes();
+        // At most REASON_MAX, which fits. Relaxed: the number that follows orders it.
+        self.reason_bytes.store(reason.len() as u32, Ordering::Relaxed);
+        for (place, part) in self.reason.iter().zip(reason.chunks(8)) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            place.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The receiver's end of it.
+pub(super) struct RingAnswers {
+    page: Arc<CursorPage>,
+    bell: Doorbell,
+    /// Held by who writes a reason.
+    reason: Mutex<()>,
+}
+
+impl RingAnswers {
+    /// `bell` wakes the sender.
+    pub(super) fn new(page: Arc<CursorPage>, bell: Doorbell) -> Self {
+        Self { page, bell, reason: Mutex::default() }
+    }
+}
+
+impl Answers for RingAnswers {
+    fn say(&self, sequence: u64, fate: Fate<'_>) {
+        let (words, number) = (self.page.answers(), sequence.saturating_add(1));
+        match fate {
+            // Release: see `CursorPage::answer`. The largest, because threads may finish in any order.
+            Fate::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
+            Fate::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),
+            Fate::Refused(reason) => {
+                let _writing = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+                // Relaxed: under the lock.
+                if words.refused.load(Ordering::Relaxed) < number {
+                    words.set_reason(reason);
+                    words.refused.store(number, Ordering::Release);
+                }
+            }
+        }
+        // See `announced`.
+        fence(Ordering::SeqCst);
+        if words.sleeps.load(Ordering::Relaxed) != 0 {
+            self.bell.ring();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sys::memory::SharedMemory;
+
+    fn ends() -> (Arc<CursorPage>, RingAnswers, Doorbell) {
+        let memory = SharedMemory::new("test-cursor", PAGE).unwrap();
+        let [ours, theirs] = [(); 2].map(|()| Arc::new(CursorPage::map(&memory, false).unwrap()));
+        let bell = Doorbell::new().unwrap();
+        (ours, RingAnswers::new(theirs, bell.clone()), bell)
+    }
+
+    fn awaited(sequence: u64, scope: Scope) -> Awaited {
+        Awaited::new(sequence, scope, Duration::ZERO)
+    }
+
+    #[test]
+    fn answers_of_several_threads_in_any_order_are_those_of_the_newest() {
+        let (page, answers, _bell) = ends();
+        let newest = awaited(6, Scope::Target);
+        answers.say(5, Fate::Finished);
+        answers.say(6, Fate::Accepted);
+        assert_eq!(page.answer(&newest), Ok(None));
+        assert_eq!(page.answer(&awaited(6, Scope::Server)), Ok(Some(Ok(()))));
+        answers.say(6, Fate::Finished);
+        answers.say(4, Fate::Refused("too late to matter"));
+        answers.say(3, Fate::Finished);
+        assert_eq!(page.answer(&newest), Ok(Some(Ok(()))));
+        answers.say(7, Fate::Refused("seven bytes or more"));
+        answers.say(5, Fate::Refused("not this"));
+        assert_eq!(page.answer(&awaited(7, Scope::Target)), Ok(Some(Err("seven bytes or more".into()))));
+    }
+
+    #[test]
+    fn the_bell_rings_only_for_a_sleeper() {
+        use std::os::fd::AsFd;
+
+        use crate::sys::doorbell::Sleep;
+
+        let (page, answers, bell) = ends();
+        let rings = |now| {
+            let mut sleep = Sleep::default();
+            sleep.readable(bell.as_fd());
+            sleep.until(Some(now)).unwrap()
+        };
+        answers.say(0, Fate::Finished);
+        assert!(!rings(std::time::Instant::now()));
+        page.set_sleeps(true);
+        announced();
+        answers.say(1, Fate::Finished);
+        assert!(rings(std::time::Instant::now()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let (page, answers, _bell) = ends();
+        answers.say(8, Fate::Finished);
+        assert_eq!(
+            page.answer(&awaited(7, Scope::Target)),
+            Err("answered packet 8, which was not sent".into())
+        );
+        // Any length, and bytes that are no text.
+        let words = page.answers();
+        words.reason_bytes.store(u32::MAX, Ordering::Relaxed);
+        words.reason.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        words.refused.store(10, Ordering::Relaxed);
+        let Ok(Some(Err(reason))) = page.answer(&awaited(9, Scope::Target)) else { panic!("it was refused") };
+        assert_eq!(reason.chars().count(), REASON_MAX);
+    }
+}

@@ -1,0 +1,89 @@
+//! The sender's wait for its receivers' answers.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::answers::announced;
+use super::outlet::{LOOK_AGAIN, RingOutlet};
+use crate::error::{Error, Result};
+use crate::link::Scope;
+use crate::sys::doorbell::Sleep;
+use crate::transport::answer::Awaited;
+
+impl RingOutlet {
+    /// Waits until the readers there are have answered for the packet published last. What lies in the ring is in the
+    /// queue of a reader that blocks: to that one, `server` is no wait.
+    pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
+        for reader in &mut self.readers {
+            reader.awaited = (awaited.scope == Scope::Target || reader.lossy).then_some(*awaited);
+        }
+        let mut sleeps = false;
+        let outcome = loop {
+            self.look_for_answers(awaited);
+            // Relaxed: the lock orders the rest.
+            if self.lobby.changed.load(Ordering::Relaxed) {
+                self.see_out();
+            }
+            if self.readers.iter().all(|reader| reader.awaited.is_none()) {
+                break Ok(());
+            }
+            if self.stop.is_stopped() {
+                break Err(Error::Stopped);
+            }
+            if awaited.has_passed() {
+                let silent = self.readers.iter().filter(|reader| reader.awaited.is_some());
+                break Err(awaited.unanswered(silent.map(|reader| &*reader.connection)));
+            }
+            if sleeps {
+                if let Err(error) = self.sleep_for_answers(awaited) {
+                    break Err(error);
+                }
+            } else if !self.spinner.again() {
+                // Announce first, look once more, then sleep: an answer in between rings the bell.
+                self.spinner.slept();
+                sleeps = true;
+                self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(true));
+                announced();
+            }
+        };
+        if sleeps {
+            self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(false));
+        } else {
+            self.spinner.found();
+        }
+        self.readers.iter_mut().for_each(|reader| reader.awaited = None);
+        self.problem.take().map_or(outcome, Err)
+    }
+
+    fn look_for_answers(&mut self, awaited: &Awaited) {
+        let mut liar = None;
+        for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
+            match reader.cursor.answer(awaited) {
+                Ok(None) => continue,
+                Ok(Some(Ok(()))) => {}
+                Ok(Some(Err(reason))) => {
+                    let connection = reader.connection.clone();
+                    self.problem.get_or_insert(Error::PacketRefused { connection, reason });
+                }
+                Err(deed) => liar = Some((reader.id, reader.connection.clone(), deed)),
+            }
+            reader.awaited = None;
+        }
+        // Of several, the others are met at the next packet.
+        if let Some((id, connection, deed)) = liar {
+            self.expel(id, &deed);
+            self.problem.get_or_insert(Error::misbehaved(connection, deed));
+        }
+    }
+
+    fn sleep_for_answers(&self, awaited: &Awaited) -> Result<()> {
+        let mut sleep = Sleep::default();
+        sleep.readable(self.lobby.space.as_fd());
+        sleep.readable(self.stop.bell().as_fd());
+        // The same bell rings for space, and the same readers may silence it.
+        sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
+        self.lobby.space.quiet();
+        Ok(())
+    }
+}

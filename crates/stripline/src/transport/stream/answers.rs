@@ -1,0 +1,247 @@
+//! What a receiver on a socket says back, on the same socket: records, one after the other, little-endian.
+//!
+//! ```text
+//! offset bytes
+//! 0      8     sequence number of the packet
+//! 8      1     1: accepted, 2: finished, 3: refused
+//! 9      1     zero
+//! 10     2     bytes of the reason, at most 256; 0 unless refused
+//! 12     4     zero
+//! 16     ...   the reason, UTF-8
+//! ```
+//!
+//! One for each packet that asks for it, in any order, and nothing else: a receiver whose sender's welcome did not
+//! announce that it listens says nothing.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::link::Scope;
+use crate::sys::socket::Socket;
+use crate::transport::answer::{Answers, Awaited, Fate, REASON_MAX, bounded, printable};
+
+const RECORD_BYTES: usize = 16;
+const ACCEPTED: u8 = 1;
+const FINISHED: u8 = 2;
+const REFUSED: u8 = 3;
+/// The most bytes of answers that wait for a sender to take them: of more than a thousand packets that it no longer
+/// waits for.
+const UNSENT_MAX: usize = 64 * 1024;
+
+/// The receiver's end.
+pub(super) struct StreamAnswers {
+    /// The link's: it is closed with the link, whoever still has packets of it.
+    socket: Weak<Socket>,
+    /// What the socket did not take.
+    unsent: Mutex<Vec<u8>>,
+}
+
+impl StreamAnswers {
+    pub(super) fn new(socket: &Arc<Socket>) -> Self {
+        Self { socket: Arc::downgrade(socket), unsent: Mutex::default() }
+    }
+}
+
+impl Answers for StreamAnswers {
+    fn say(&self, sequence: u64, fate: Fate<'_>) {
+        let Some(socket) = self.socket.upgrade() else { return };
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        unsent.extend_from_slice(&record(sequence, fate));
+        // A receiver never waits for its sender: what finds no room goes with the next answer.
+        while !unsent.is_empty() {
+            match send(socket.as_fd(), &unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => drop(unsent.drain(..sent)),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break,
+                // The link meets the same error and deals with it.
+                Err(_) => unsent.clear(),
+            }
+        }
+        if unsent.len() > UNSENT_MAX {
+            crate::sys::complain!(
+                "stripline: a sender does not take the answers that it asks for; it is cut off"
+            );
+            unsent.clear();
+            socket.close();
+        }
+    }
+}
+
+fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
+    let (kind, reason) = match fate {
+        Fate::Accepted => (ACCEPTED, ""),
+        Fate::Finished => (FINISHED, ""),
+        Fate::Refused(reason) => (REFUSED, bounded(reason)),
+    };
+    let mut bytes = Vec::with_capacity(RECORD_BYTES + reason.len());
+    bytes.extend_from_slice(&sequence.to_le_bytes());
+    bytes.extend_from_slice(&[kind, 0]);
+    // At most REASON_MAX, which fits.
+    bytes.extend_from_slice(&(reason.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(reason.as_bytes());
+    bytes
+}
+
+/// The sender's end: what one receiver has answered. It believes nothing.
+#[derive(Default)]
+pub(crate) struct Ear {
+    bytes: Vec<u8>,
+    /// Answers asked for, and those that came.
+    asked: u64,
+    heard: u64,
+    /// What is waited for; the newest packet.
+    awaited: Option<(u64, Scope)>,
+    answer: Option<Result<(), String>>,
+}
+
+impl Ear {
+    /// Expects an answer for a packet newer than those before.
+    pub(crate) fn expect(&mut self, awaited: &Awaited) {
+        self.asked += 1;
+        (self.awaited, self.answer) = (Some((awaited.sequence, awaited.scope)), None);
+    }
+
+    /// Whether answers are still to come.
+    pub(super) fn is_open(&self) -> bool {
+        self.heard < self.asked
+    }
+
+    /// The answer for the packet expected last, once: done, or the reason why not.
+    pub(crate) fn answer(&mut self) -> Option<Result<(), String>> {
+        self.answer.take()
+    }
+
+    /// Takes in what there is; false: the receiver has hung up.
+    ///
+    /// # Errors
+    /// What it did wrong.
+    pub(super) fn listen(&mut self, socket: &Socket) -> Result<bool, String> {
+        loop {
+            let mut buffer = [0; RECORD_BYTES + REASON_MAX];
+            match recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
+                Ok((0, _)) => return Ok(false),
+                Ok((read, _)) => self.hear(&buffer[..read])?,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Ok(e.kind() == ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    /// Takes in bytes as they came.
+    ///
+    /// # Errors
+    /// As [`Ear::listen`].
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.bytes.extend_from_slice(bytes);
+        let mut rest = &self.bytes[..];
+        let mut heard = Vec::new();
+        while let Some((sequence, kind, reason, behind)) = parse(rest)? {
+            heard.push((sequence, kind, reason.map(printable)));
+            rest = behind;
+        }
+        let behind = self.bytes.len() - rest.len();
+        self.bytes.drain(..behind);
+        heard.into_iter().try_for_each(|(sequence, kind, reason)| self.note(sequence, kind, reason))
+    }
+
+    fn note(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
+        let Some((newest, scope)) = self.awaited.filter(|(newest, _)| sequence <= *newest) else {
+            return Err(format!("answered packet {sequence}, which was not sent"));
+        };
+        self.heard += 1;
+        if self.heard > self.asked {
+            return Err(format!("answered packet {sequence} without being asked"));
+        }
+        if sequence == newest {
+            if scope == Scope::Target && kind == ACCEPTED {
+                return Err(format!("answered packet {sequence} before it was finished with"));
+            }
+            self.answer = Some(reason.map_or(Ok(()), Err));
+        }
+        Ok(())
+    }
+}
+
+type Parsed<'a> = (u64, u8, Option<&'a [u8]>, &'a [u8]);
+
+/// The first record, and what is behind it; `None`: it is not all there.
+fn parse(bytes: &[u8]) -> Result<Option<Parsed<'_>>, String> {
+    let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
+    let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
+    let length = usize::from(u16::from_le_bytes([l0, l1]));
+    if !matches!(kind, ACCEPTED | FINISHED | REFUSED) || zero != 0 || rest != [0; 4] {
+        return Err("sent an answer that is none".into());
+    }
+    if length > REASON_MAX || length > 0 && kind != REFUSED {
+        return Err(format!("announced a reason of {length} bytes for an answer of kind {kind}"));
+    }
+    let Some((reason, behind)) = behind.split_at_checked(length) else { return Ok(None) };
+    let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
+    Ok(Some((sequence, kind, (kind == REFUSED).then_some(reason), behind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ear(sequence: u64, scope: Scope) -> Ear {
+        let mut ear = Ear::default();
+        ear.expect(&Awaited::new(sequence, scope, Duration::ZERO));
+        ear
+    }
+
+    #[test]
+    fn answers_survive_any_cut() {
+        let bytes = [record(7, Fate::Finished), record(8, Fate::Refused("no"))].concat();
+        for cut in 0..bytes.len() {
+            let mut ear = ear(7, Scope::Target);
+            ear.expect(&Awaited::new(8, Scope::Target, Duration::ZERO));
+            ear.hear(&bytes[..cut]).unwrap();
+            assert!(ear.is_open() && ear.answer().is_none());
+            ear.hear(&bytes[cut..]).unwrap();
+            assert_eq!((ear.is_open(), ear.answer()), (false, Some(Err("no".into()))));
+        }
+    }
+
+    #[test]
+    fn forged_answers_are_named() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = record(5, Fate::Refused("why"));
+            bytes[at] = byte;
+            bytes
+        };
+        for (forged, deed) in [
+            (record(6, Fate::Finished), "answered packet 6, which was not sent"),
+            (record(5, Fate::Accepted), "answered packet 5 before it was finished with"),
+            ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without being asked"),
+            (with(8, 4), "an answer that is none"),
+            (with(9, 1), "an answer that is none"),
+            (with(15, 1), "an answer that is none"),
+            (with(11, 2), "announced a reason of 515 bytes"),
+            (with(8, FINISHED), "a reason of 3 bytes for an answer of kind 2"),
+        ] {
+            let error = ear(5, Scope::Target).hear(&forged).unwrap_err();
+            assert!(error.contains(deed), "{error}");
+        }
+        let error = Ear::default().hear(&record(0, Fate::Finished)).unwrap_err();
+        assert!(error.contains("not sent"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let mut ear = ear(u64::MAX, Scope::Target);
+            let _ = ear.hear(&bytes);
+            prop_assert!(ear.bytes.len() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The sender's wait for its receivers' answers.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use super::outlet::{Receiver, StreamOutlet};
+use crate::error::{Error, Result};
+use crate::sys::doorbell::Sleep;
+use crate::sys::socket::Socket;
+use crate::transport::Wait;
+use crate::transport::answer::Awaited;
+
+impl StreamOutlet {
+    /// Waits until the receivers there are have answered for the packet published last.
+    pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
+        let mut problem = None;
+        for receiver in &mut self.receivers {
+            receiver.awaited = receiver.has_packet();
+            if receiver.awaited {
+                receiver.ear.expect(awaited);
+            } else {
+                // It drops packets, and its socket was full.
+                let (connection, reason) = (receiver.connection.clone(), "its policy dropped it".into());
+                problem.get_or_insert(Error::PacketRefused { connection, reason });
+            }
+        }
+        let outcome = loop {
+            for receiver in self.receivers.iter_mut().filter(|receiver| receiver.awaited) {
+                if let Some(error) = receiver.listen(awaited) {
+                    problem.get_or_insert(error);
+                }
+            }
+            let open = || self.receivers.iter().filter(|receiver| receiver.awaited);
+            if open().next().is_none() {
+                break Ok(());
+            }
+            if self.stop.is_stopped() {
+                break Err(Error::Stopped);
+            }
+            if awaited.has_passed() {
+                break Err(awaited.unanswered(open().map(|receiver| &*receiver.connection)));
+            }
+            let mut sleep = Sleep::default();
+            open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
+            sleep.readable(self.stop.bell().as_fd());
+            // Relaxed: a hint for people.
+            open().for_each(|receiver| receiver.waited_for.store(true, Ordering::Relaxed));
+            let slept = sleep.until(Some(awaited.until));
+            open().for_each(|receiver| receiver.waited_for.store(false, Ordering::Relaxed));
+            if let Err(error) = slept {
+                break Err(error);
+            }
+        };
+        self.bury();
+        problem.map_or(outcome, Err)
+    }
+
+    /// Waits, before the sockets are closed, for answers that nobody waits for any more: a TCP socket that is closed before
+    /// they have come resets the connection and throws away what is on its way to the receiver.
+    pub(super) fn await_late_answers(&mut self, wait: Wait) -> Result<()> {
+        loop {
+            let is_open = |receiver: &&mut Receiver| {
+                matches!(*receiver.socket, Socket::Tcp(_)) && !receiver.dead && receiver.ear.is_open()
+            };
+            for receiver in self.receivers.iter_mut().filter(is_open) {
+                // Whoever does not behave is no longer heard.
+                receiver.dead = !receiver.ear.listen(&receiver.socket).unwrap_or(false);
+            }
+            let mut sleep = Sleep::default();
+            let open: Vec<&mut Receiver> = self.receivers.iter_mut().filter(is_open).collect();
+            if open.is_empty() || wait.heeds_stop() && self.stop.is_stopped() {
+                return Ok(());
+            }
+            open.iter().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
+            if wait.heeds_stop() {
+                sleep.readable(self.stop.bell().as_fd());
+            }
+            if matches!(wait, Wait::Never) || !sleep.until(wait.deadline())? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Receiver {
+    /// Looks for its answer; what went wrong instead.
+    fn listen(&mut self, awaited: &Awaited) -> Option<Error> {
+        let listened = self.ear.listen(&self.socket);
+        let connection = &self.connection;
+        self.awaited = false;
+        match (self.ear.answer(), listened) {
+            (_, Err(deed)) => {
+                self.dead = true;
+                let error = Error::misbehaved(connection, &deed);
+                crate::sys::complain!("stripline: {error}");
+                Some(error)
+            }
+            (Some(answer), Ok(is_there)) => {
+                self.dead = !is_there;
+                answer.err().map(|reason| Error::PacketRefused { connection: connection.clone(), reason })
+            }
+            (None, Ok(false)) => {
+                self.dead = true;
+                Some(awaited.deserted(connection))
+            }
+            (None, Ok(true)) => {
+                self.awaited = true;
+                None
+            }
+        }
+    }
+}

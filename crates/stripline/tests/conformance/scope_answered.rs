@@ -1,0 +1,517 @@
+//! Section 2: scopes that hold when the receivers say so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::json;
+use stripline::link::Scope;
+use stripline::node::{Dispatch, Publisher, Subscriber};
+use stripline::{Error, Received, Result, Sample};
+
+use crate::puppet::{SAMPLES, beside_another};
+use crate::support::{
+    DEADLINE, abstract_names, await_asleep, await_receivers, await_that, domain, endpoint_of, expect_end,
+    join, meeting_point, node, pair, refused, take, take_number,
+};
+use crate::trust_network::{Scene, last_words, message};
+
+/// Longer than a rule may take: a send that comes to it fails the rule.
+const TARGET: &str = "scope = \"target\"\ndeadline-ms = 3600000";
+
+/// Sends a packet with terms of its own.
+fn send_as<T: Sample>(publisher: &mut Publisher<T>, samples: &[T], scope: Scope, ms: u64) -> Result<()> {
+    let mut loan = publisher.loan(samples.len())?;
+    loan.copy_from_slice(samples);
+    loan.scope(scope).deadline(Duration::from_millis(ms)).send()
+}
+
+/// Takes everything, and notes of each packet that it is done with before it is.
+fn finish_all(subscriber: &mut Subscriber<u64>, finished: &AtomicU64) -> u64 {
+    let mut next = 0;
+    while let Some(packet) = subscriber.receive().unwrap() {
+        assert_eq!((packet.sequence(), packet.gap()), (next, None));
+        assert!(packet.iter().all(|sample| *sample == next));
+        next += 1;
+        finished.fetch_add(1, Ordering::SeqCst);
+    }
+    next
+}
+
+pub fn server_returns_when_the_packet_is_in_the_queue(transport: &'static str) {
+    let node = node(transport, "scope = \"server\"\ndeadline-ms = 3600000\ndepth = 4");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "served");
+    for round in 0..50 {
+        // Nobody takes them meanwhile.
+        for number in 0..4 {
+            publisher.send(&[round * 4 + number; 100]).unwrap();
+        }
+        for number in 0..4 {
+            // It is there, and need not be waited for.
+            let packet = subscriber.try_receive().unwrap().packet().expect("it was accepted");
+            assert_eq!(
+                (packet.sequence(), packet[99], packet.gap()),
+                (round * 4 + number, round * 4 + number, None)
+            );
+        }
+    }
+    publisher.finish().unwrap();
+    expect_end(&mut subscriber);
+}
+
+pub fn server_waits_for_every_policy_that_takes_the_packet(transport: &'static str) {
+    for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
+        let node =
+            node(transport, &format!("scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"{policy}\""));
+        let (mut publisher, mut first) = pair::<u64>(&node, "served");
+        let mut second = node.subscriber::<u64>("served").unwrap();
+        await_receivers(&mut publisher, 2);
+        for number in 0..20 {
+            publisher.send(&[number]).unwrap();
+            for subscriber in [&mut first, &mut second] {
+                let packet = subscriber.try_receive().unwrap().packet().expect("it was accepted");
+                assert_eq!((packet.sequence(), packet[0]), (number, number), "{policy}");
+            }
+        }
+    }
+}
+
+pub fn target_returns_when_the_packet_is_dropped(transport: &'static str) {
+    for rules in ["wait = \"block\"", "wait = \"adaptive\"", "depth = 1", "overflow = \"drop-oldest\""] {
+        let node = node(transport, &format!("{TARGET}\n{rules}"));
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "waited-for");
+        let finished = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let component = scope.spawn(|| finish_all(&mut subscriber, &finished));
+            for number in 0..200 {
+                publisher.send(&[number; 10]).unwrap();
+                assert_eq!(finished.load(Ordering::SeqCst), number + 1, "{rules}");
+            }
+            publisher.finish().unwrap();
+            assert_eq!(component.join().unwrap(), 200);
+        });
+    }
+}
+
+pub fn target_waits_for_every_receiver(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let (mut publisher, mut quick) = pair::<u64>(&node, "waited-for");
+    let mut slow = node.subscriber::<u64>("waited-for").unwrap();
+    await_receivers(&mut publisher, 2);
+    let done_slow = AtomicU64::new(0);
+    let (is_quick, go_on) = channel();
+    std::thread::scope(|scope| {
+        let done_slow = &done_slow;
+        let quick = scope.spawn(move || {
+            let mut packets = 0;
+            while let Some(packet) = quick.receive().unwrap() {
+                drop(packet);
+                packets += 1;
+                is_quick.send(()).unwrap();
+            }
+            packets
+        });
+        let slow = scope.spawn(move || {
+            let mut packets = 0;
+            while let Some(packet) = slow.receive().unwrap() {
+                // The other is through, and has been waited for in vain.
+                go_on.recv_timeout(DEADLINE).unwrap();
+                done_slow.fetch_add(1, Ordering::SeqCst);
+                drop(packet);
+                packets += 1;
+            }
+            packets
+        });
+        for number in 0..20 {
+            publisher.send(&[number]).unwrap();
+            assert_eq!(done_slow.load(Ordering::SeqCst), number + 1);
+        }
+        publisher.finish().unwrap();
+        assert_eq!((quick.join().unwrap(), slow.join().unwrap()), (20, 20));
+    });
+}
+
+pub fn target_waits_for_handlers(transport: &'static str) {
+    for dispatch in [Dispatch::Queue, Dispatch::Direct, Dispatch::pool(3).unwrap()] {
+        let node = node(transport, TARGET);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "waited-for");
+        let finished = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let component = scope.spawn(|| {
+                subscriber.serve(dispatch, |_| {
+                    finished.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                })
+            });
+            for number in 0..50 {
+                publisher.send(&[number]).unwrap();
+                assert_eq!(finished.load(Ordering::SeqCst), number + 1, "{dispatch}");
+            }
+            publisher.finish().unwrap();
+            component.join().unwrap().unwrap();
+        });
+    }
+}
+
+pub fn target_takes_large_packets(transport: &'static str) {
+    let node = node(transport, &format!("{TARGET}\nbuffer = 4096"));
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "waited-for");
+    let finished = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let component = scope.spawn(|| finish_all(&mut subscriber, &finished));
+        for number in 0..20 {
+            // Small ones and such as go in pieces, in turn.
+            publisher.send(&vec![number; if number % 2 == 0 { 3 } else { 5000 }]).unwrap();
+            assert_eq!(finished.load(Ordering::SeqCst), number + 1);
+        }
+        publisher.finish().unwrap();
+        assert_eq!(component.join().unwrap(), 20);
+    });
+}
+
+pub fn a_send_may_choose_its_scope(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
+    // Nobody takes any of these.
+    send_as(&mut publisher, &[0], Scope::None, 0).unwrap();
+    send_as(&mut publisher, &[1; 20], Scope::Transport, 0).unwrap();
+    send_as(&mut publisher, &[2], Scope::Server, DEADLINE.as_millis() as u64).unwrap();
+    for number in 0..3 {
+        assert_eq!(take_number(&mut subscriber, number).samples[0], number);
+    }
+    let mut loan = publisher.loan(1).unwrap();
+    loan[0] = 7;
+    // What was said of a packet that is not sent holds for no other.
+    drop(loan.scope(Scope::Transport));
+    let error = send_as(&mut publisher, &[3], Scope::Target, 1).unwrap_err();
+    assert!(matches!(error, Error::Unanswered { scope: Scope::Target, .. }), "{error}");
+    take_number(&mut subscriber, 3);
+    let mut loan = publisher.loan(1).unwrap();
+    loan[0] = 4;
+    let error = loan.deadline(Duration::ZERO).send().unwrap_err();
+    assert!(matches!(error, Error::Unanswered { deadline: Duration::ZERO, .. }), "{error}");
+    take_number(&mut subscriber, 4);
+}
+
+pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
+    for own in ["none", "transport"] {
+        let node = node(transport, &format!("scope = \"{own}\"\nsampling = \"off\""));
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
+        // Such as have a short header otherwise.
+        publisher.send(&[0]).unwrap();
+        take_number(&mut subscriber, 0);
+        let outcome = send_as(&mut publisher, &[1], Scope::Target, 1).unwrap_err();
+        let text = outcome.to_string();
+        match outcome {
+            Error::Unsupported { transport: named, rule, .. } => {
+                assert!(matches!(transport, "uds" | "tcp"), "{text}");
+                assert!(named == transport && rule.contains("target") && rule.contains(own), "{text}");
+                refused(transport, "a stronger scope than the connection's", &text);
+                // Nothing was sent.
+                publisher.send(&[1]).unwrap();
+                assert_eq!(take_number(&mut subscriber, 1).samples, [1]);
+            }
+            Error::Unanswered { .. } => {
+                assert_eq!(take_number(&mut subscriber, 1).samples, [1]);
+                std::thread::scope(|scope| {
+                    let component = scope.spawn(|| take_number(&mut subscriber, 2).samples);
+                    send_as(&mut publisher, &[2], Scope::Target, DEADLINE.as_millis() as u64).unwrap();
+                    assert_eq!(component.join().unwrap(), [2]);
+                });
+                publisher.send(&[3]).unwrap();
+                assert_eq!(take_number(&mut subscriber, 3).samples, [3]);
+            }
+            _ => panic!("{text}"),
+        }
+    }
+}
+
+pub fn a_deadline_names_the_connection_and_the_packet_arrives(transport: &'static str) {
+    let node = node(transport, "scope = \"target\"\ndeadline-ms = 1");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "late");
+    for number in 0..5 {
+        let error = publisher.send(&[number; 7]).unwrap_err();
+        let text = error.to_string();
+        let Error::Unanswered { connection, scope, deadline } = error else { panic!("{text}") };
+        assert_eq!((scope, deadline), (Scope::Target, Duration::from_millis(1)));
+        assert!(connection.ends_with("-> late") && text.contains("deadline-ms"), "{text}");
+    }
+    for number in 0..5 {
+        assert_eq!(take_number(&mut subscriber, number).samples, [number; 7]);
+    }
+    // The answers that came late are those of other packets.
+    std::thread::scope(|scope| {
+        let (finished, go_on) = channel::<()>();
+        let component = scope.spawn(move || {
+            let packet = subscriber.receive().unwrap().unwrap();
+            go_on.recv_timeout(DEADLINE).unwrap();
+            drop(packet);
+        });
+        let error = send_as(&mut publisher, &[5], Scope::Target, 1).unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+        finished.send(()).unwrap();
+        component.join().unwrap();
+    });
+}
+
+pub fn a_component_may_refuse_a_packet(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "disputed");
+    let long = "zu groß ".repeat(100);
+    std::thread::scope(|scope| {
+        let component = scope.spawn(|| {
+            subscriber.receive().unwrap().unwrap().refuse("the\x07 antenna is not plugged in");
+            drop(subscriber.receive().unwrap().unwrap());
+            subscriber.receive().unwrap().unwrap().refuse(&long);
+            let mut windows = subscriber.windowed();
+            drop(windows.window(1).unwrap().unwrap());
+        });
+        let error = publisher.send(&[0]).unwrap_err();
+        let text = error.to_string();
+        let Error::PacketRefused { connection, reason } = error else { panic!("{text}") };
+        assert!(connection.ends_with("-> disputed"), "{connection}");
+        assert_eq!(reason, "the  antenna is not plugged in");
+        publisher.send(&[1]).unwrap();
+        match publisher.send(&[2]).unwrap_err() {
+            Error::PacketRefused { reason, .. } => {
+                assert!(long.starts_with(&reason) && (253..=256).contains(&reason.len()), "{reason}");
+            }
+            error => panic!("{error}"),
+        }
+        publisher.send(&[3]).unwrap();
+        component.join().unwrap();
+    });
+}
+
+pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
+    for dispatch in [Dispatch::Queue, Dispatch::pool(2).unwrap()] {
+        let node = node(transport, TARGET);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "disputed");
+        let component = std::thread::spawn(move || {
+            let failed = subscriber.serve(dispatch, |_| Err(Error::failed("no lock")));
+            let panicked = subscriber.serve(dispatch, |_| panic!("no bits"));
+            (failed.unwrap_err(), panicked.unwrap_err())
+        });
+        for (number, says) in [(0, "no lock"), (1, "no bits")] {
+            match publisher.send(&[number]).unwrap_err() {
+                Error::PacketRefused { reason, .. } => assert!(reason.contains(says), "{reason}"),
+                error => panic!("{error}"),
+            }
+        }
+        let (failed, panicked) = component.join().unwrap();
+        assert!(matches!(failed, Error::Handler { packet: 0, .. }), "{failed}");
+        assert!(matches!(panicked, Error::Handler { packet: 1, .. }), "{panicked}");
+    }
+}
+
+pub fn a_packet_dropped_by_policy_is_told_to_the_sender(transport: &'static str) {
+    let rules = "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-newest\"\ndepth = 1";
+    let node = node(transport, rules);
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
+    publisher.send(&[0]).unwrap();
+    for scope in [Scope::Server, Scope::Target] {
+        match send_as(&mut publisher, &[1], scope, DEADLINE.as_millis() as u64).unwrap_err() {
+            Error::PacketRefused { connection, reason } => {
+                assert!(
+                    connection.ends_with("-> full") && reason.contains("policy"),
+                    "{connection}: {reason}"
+                );
+            }
+            error => panic!("{error}"),
+        }
+    }
+    take_number(&mut subscriber, 0);
+    publisher.send(&[3]).unwrap();
+    let parcel = take(&mut subscriber);
+    assert_eq!((parcel.sequence, parcel.gap.map(|gap| gap.packets)), (3, Some(2)));
+}
+
+pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'static str) {
+    let node =
+        node(transport, "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-oldest\"\ndepth = 1");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
+    for number in 0..5 {
+        // The one before is dropped for its sake, of which nobody wants to know any more.
+        let error = send_as(&mut publisher, &[2 * number], Scope::Target, 1).unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+        publisher.send(&[2 * number + 1]).unwrap();
+    }
+    let parcel = take(&mut subscriber);
+    assert_eq!((parcel.sequence, parcel.samples, parcel.gap.map(|gap| gap.packets)), (9, vec![9], Some(9)));
+}
+
+pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let (mut publisher, subscriber) = pair::<u64>(&node, "deserted");
+    let (tell, sender) = channel();
+    let waiting = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let outcome = publisher.send(&[0]);
+        // Nobody is left, and nobody is waited for.
+        publisher.send(&[1]).unwrap();
+        outcome.unwrap_err()
+    });
+    await_asleep(std::process::id(), sender.recv().unwrap());
+    drop(subscriber);
+    match waiting.join().unwrap() {
+        Error::ReceiverGone { connection, scope: Scope::Target } => {
+            assert!(connection.ends_with("-> deserted"))
+        }
+        error => panic!("{error}"),
+    }
+}
+
+pub fn a_killed_receiver_ends_the_wait_and_the_others_count(transport: &'static str) {
+    let Some((domain, node)) = beside_another(transport, "scope target across processes", TARGET) else {
+        return;
+    };
+    let (mut publisher, mut survivor) = pair::<u64>(&node, "deserted");
+    let mut victim = crate::puppet::Puppet::start(&domain, transport, TARGET);
+    victim.order("subscribe deserted");
+    await_receivers(&mut publisher, 2);
+    let finished = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let (tell, sender) = channel();
+        let finished = &finished;
+        let waiting = scope.spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let outcome = publisher.send(&[0; SAMPLES]).unwrap_err();
+            assert_eq!(finished.load(Ordering::SeqCst), 1);
+            (publisher, outcome)
+        });
+        let sender = sender.recv().unwrap();
+        await_asleep(std::process::id(), sender);
+        victim.kill();
+        // The survivor is still waited for.
+        await_asleep(std::process::id(), sender);
+        let packet = survivor.receive().unwrap().unwrap();
+        finished.store(1, Ordering::SeqCst);
+        drop(packet);
+        let (mut publisher, error) = waiting.join().unwrap();
+        match error {
+            Error::ReceiverGone { connection, scope: Scope::Target } => {
+                assert!(connection.ends_with("-> deserted"))
+            }
+            error => panic!("{error}"),
+        }
+        let component = scope.spawn(move || take_number(&mut survivor, 1).samples[0]);
+        publisher.send(&[1; SAMPLES]).unwrap();
+        assert_eq!(component.join().unwrap(), 1);
+    });
+}
+
+pub fn a_stopped_receiver_is_past_its_deadline_not_dead(transport: &'static str) {
+    let rules = "scope = \"target\"\ndeadline-ms = 20";
+    let Some((domain, node)) = beside_another(transport, "scope target across processes", rules) else {
+        return;
+    };
+    let mut publisher = node.publisher::<u64>("stopped").unwrap();
+    let mut puppet = crate::puppet::Puppet::start(&domain, transport, rules);
+    puppet.order("subscribe stopped");
+    await_receivers(&mut publisher, 1);
+    puppet.freeze();
+    let error = publisher.send(&[0; SAMPLES]).unwrap_err();
+    assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+    assert_eq!(publisher.receivers(), 1);
+    puppet.thaw();
+    assert_eq!(puppet.take(1), (0, None));
+    puppet.begin("take 1");
+    send_as(&mut publisher, &[1; SAMPLES], Scope::Target, DEADLINE.as_millis() as u64).unwrap();
+    assert_eq!(puppet.answer(), "1 -");
+}
+
+pub fn stop_ends_the_wait(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let (mut publisher, subscriber) = pair::<u64>(&node, "stopped");
+    let (tell, sender) = channel();
+    let waiting = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let error = publisher.send(&[0]).unwrap_err();
+        (publisher, error)
+    });
+    await_asleep(std::process::id(), sender.recv().unwrap());
+    node.stop();
+    let (publisher, error) = waiting.join().unwrap();
+    assert!(matches!(error, Error::Stopped), "{error}");
+    // First the receiver: over `tcp` the end of the stream waits for what it has to say.
+    drop(subscriber);
+    drop(publisher);
+}
+
+pub fn nobody_to_wait_for_is_no_wait(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let mut publisher = node.publisher::<u64>("alone").unwrap();
+    publisher.send(&[0]).unwrap();
+    publisher.try_send(&[1]).unwrap();
+    publisher.finish().unwrap();
+}
+
+pub fn the_end_comes_after_late_answers(transport: &'static str) {
+    let node = node(transport, "scope = \"target\"\ndeadline-ms = 1");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "late");
+    for number in 0..3 {
+        publisher.send(&[number; 1000]).unwrap_err();
+    }
+    let ending = std::thread::spawn(move || publisher.finish());
+    for number in 0..3 {
+        take_number(&mut subscriber, number);
+    }
+    expect_end(&mut subscriber);
+    assert!(matches!(subscriber.try_receive().unwrap(), Received::Ended));
+    ending.join().unwrap().unwrap();
+}
+
+pub fn forged_answers_are_cut_off_and_named(transport: &'static str) {
+    if !matches!(transport, "uds" | "tcp") {
+        refused(
+            transport,
+            "forged answers",
+            "what crosses no socket is words of a page, see `forged_answers_in_the_page`",
+        );
+        return;
+    }
+    let record = |sequence: u64, kind: u8, reason: u16| {
+        let mut bytes = sequence.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&[kind, 0]);
+        bytes.extend_from_slice(&reason.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes
+    };
+    for (forged, deed) in [
+        (record(2, 2, 0), "answered packet 2, which was not sent"),
+        (record(1, 1, 0), "answered packet 1 before it was finished with"),
+        (record(1, 9, 0), "sent an answer that is none"),
+        (record(1, 3, 257), "announced a reason of 257 bytes"),
+        ([record(1, 2, 0), record(0, 2, 0)].concat(), "answered packet 0 without being asked"),
+        (vec![0xa5; 100_000], "sent an answer that is none"),
+    ] {
+        let domain = domain();
+        let node = join(&domain, transport, TARGET);
+        await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
+        send_as(&mut publisher, &[0], Scope::Transport, 0).unwrap();
+        let endpoint = endpoint_of(&take(&mut subscriber).connection);
+        let mut scene = Scene { node, domain, publisher, subscriber, endpoint };
+        let hello = json!({
+            "key": scene.keys()[0], "connection": "stranger -> numbers", "payload": "u64", "overflow": "block", "depth": 4
+        });
+        let mut stranger = scene.stranger();
+        stranger.write_all(&message(&hello)).unwrap();
+        await_receivers(&mut scene.publisher, 2);
+        let _ = stranger.write_all(&forged);
+        std::thread::scope(|scope| {
+            let Scene { publisher, subscriber, .. } = &mut scene;
+            let component = scope.spawn(|| [1, 2].map(|number| take_number(subscriber, number).samples[0]));
+            let error = publisher.send(&[1]).unwrap_err();
+            let text = error.to_string();
+            let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
+            assert_eq!(peer, "stranger -> numbers");
+            assert!(text.contains(deed), "{text}");
+            // It is out; the other goes on.
+            assert_eq!(publisher.receivers(), 1);
+            publisher.send(&[2]).unwrap();
+            assert_eq!(component.join().unwrap(), [1, 2]);
+        });
+        last_words(stranger);
+    }
+}

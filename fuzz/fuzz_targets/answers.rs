@@ -1,0 +1,17 @@
+//! What a receiver on a socket answers for packets that its sender waits for.
+#![no_main]
+#![allow(missing_docs)] // made by the macro
+
+use libfuzzer_sys::fuzz_target;
+use stripline::fuzzing::answer;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&sequence, bytes)) = data.split_first() else { return };
+    let sequence = u64::from(sequence);
+    let whole = answer(sequence, &[bytes]);
+    let parts: Vec<&[u8]> = bytes.chunks(7).collect();
+    assert_eq!(answer(sequence, &parts), whole, "cuts change what is said");
+    if let Ok(Some(Err(reason))) = whole {
+        assert!(!reason.chars().any(char::is_control) && reason.chars().count() <= 256);
+    }
+});
