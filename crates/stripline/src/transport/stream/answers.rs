@@ -138,15 +138,14 @@ impl Ear {
     /// As [`Ear::listen`].
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.bytes.extend_from_slice(bytes);
-        let mut rest = &self.bytes[..];
-        let mut heard = Vec::new();
-        while let Some((sequence, kind, reason, behind)) = parse(rest)? {
-            heard.push((sequence, kind, reason.map(printable)));
-            rest = behind;
+        let mut behind = 0;
+        while let Some((sequence, kind, reason, rest)) = parse(&self.bytes[behind..])? {
+            behind = self.bytes.len() - rest.len();
+            let reason = reason.map(printable);
+            self.note(sequence, kind, reason)?;
         }
-        let behind = self.bytes.len() - rest.len();
         self.bytes.drain(..behind);
-        heard.into_iter().try_for_each(|(sequence, kind, reason)| self.note(sequence, kind, reason))
+        Ok(())
     }
 
     fn note(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
