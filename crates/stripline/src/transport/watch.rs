@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ring::CursorPage;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::futex::Alarm;
 use crate::sys::socket::Socket;
 
 /// A socket being watched; let go when dropped.
@@ -132,7 +133,7 @@ fn run(bell: &Doorbell) {
             }
             for subject in over {
                 subject.gone.store(true, Ordering::Release);
-                subject.page.end_nap();
+                subject.page.raise();
                 subject.bell.ring();
             }
         }

@@ -240,7 +240,10 @@ impl Inlet for RingInlet {
     fn nap(&mut self, deadline: Option<Instant>) -> Result<bool> {
         let outcome = futex::wait(self.cursor.word(), Cursor::NAPPING, deadline);
         fail_point!("reader-wake");
-        // Whoever woke this side has taken the announcement back. If nobody did, it costs a wake-up too many.
+        // Whoever woke this side has taken the announcement back.
+        if matches!(outcome, Ok(false)) {
+            self.reader.cancel_sleep();
+        }
         self.reader.anticipate();
         outcome
     }

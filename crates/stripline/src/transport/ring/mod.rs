@@ -147,7 +147,11 @@ impl CursorPage {
 
 impl futex::Alarm for CursorPage {
     fn raise(&self) {
-        self.end_nap();
+        if !self.end_nap() {
+            // A sender that was killed between taking the announcement back and waking has left a receiver asleep that
+            // does not look so any more.
+            futex::wake(self.word());
+        }
     }
 }
 
@@ -316,5 +320,35 @@ impl Lobby {
     fn changes(&self) -> MutexGuard<'_, Changes> {
         // Whoever panicked with the lock left whole entries behind.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::futex::Alarm;
+    use super::*;
+
+    /// What a sender that is killed in the middle of waking leaves behind.
+    #[test]
+    fn the_alarm_wakes_whom_a_dead_sender_has_half_woken() {
+        let memory = SharedMemory::new("stripline-cursor", PAGE).unwrap();
+        let (ours, theirs) =
+            (CursorPage::map(&memory, false).unwrap(), CursorPage::map(&memory, false).unwrap());
+        ours.word().store(Cursor::NAPPING, Ordering::Relaxed);
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                while futex::wait(ours.word(), Cursor::NAPPING, None).is_ok()
+                    && ours.word().load(Ordering::Relaxed) == Cursor::NAPPING
+                {}
+            });
+            let state = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+            while !std::fs::read_to_string(&state).unwrap().contains(") S ") {
+                std::thread::yield_now();
+            }
+            theirs.word().store(0, Ordering::Relaxed);
+            theirs.raise();
+        });
     }
 }
