@@ -194,6 +194,31 @@ impl Reader {
         self.data.fetch_second_line(self.position);
     }
 
+    /// Looks that many times, with a processor pause before each, whether there may be a frame: sooner done than asking for
+    /// it again and again. In the end, [anticipates](Reader::anticipate) one.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// reader.linger(8);
+    /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
+    /// writer.publish(3);
+    /// reader.linger(u32::MAX); // It does not take that long.
+    /// assert_eq!(reader.try_next(), Ok(Some(&b"abc"[..])));
+    /// ```
+    pub fn linger(&self, looks: u32) {
+        for _ in 0..looks {
+            std::hint::spin_loop();
+            // Relaxed: who asks for the frame looks again, in order.
+            if self.data.commit(self.position).load(Ordering::Relaxed) != 0 {
+                return;
+            }
+        }
+        self.anticipate();
+    }
+
     /// The bytes of the frame borrowed, again; empty if there is none.
     #[inline]
     pub fn borrowed(&self) -> &[u8] {

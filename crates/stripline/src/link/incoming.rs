@@ -162,7 +162,7 @@ impl Incoming {
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance(looks) };
+            let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance() };
             if !matches!(found, Outcome::Nothing) {
                 self.spinner.found();
                 return Ok(found);
@@ -170,8 +170,9 @@ impl Incoming {
             if matches!(wait, Wait::Never) {
                 return Ok(Outcome::Nothing);
             }
-            if self.spinner.again() {
+            if let Some(more) = self.spinner.looks_more() {
                 looks = looks.wrapping_add(1);
+                self.linger(more);
                 if wait.has_passed() {
                     return Ok(Outcome::Nothing);
                 }
@@ -181,7 +182,7 @@ impl Incoming {
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
-            if let found @ Outcome::Packet = self.glance(0) {
+            if let found @ Outcome::Packet = self.glance() {
                 return Ok(found);
             }
             looks = 0;
@@ -190,21 +191,22 @@ impl Incoming {
 
     /// A look for packets only, between looks at everything.
     #[inline]
-    fn glance(&mut self, looks: u32) -> Outcome {
+    fn glance(&mut self) -> Outcome {
         for _ in 0..self.origins.len() {
             if self.take_at_hand() {
                 return Outcome::Packet;
             }
             self.turn = if self.turn + 1 < self.origins.len() { self.turn + 1 } else { 0 };
         }
-        // Not at every look: whoever writes there would have to take it back.
-        if looks >= GLANCES
-            && looks % GLANCES == GLANCES - 1
-            && let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins
-        {
-            inlet.anticipate();
-        }
         Outcome::Nothing
+    }
+
+    /// Looks so many times whether there may be something to take, or once does nothing where there is more than one place.
+    fn linger(&mut self, looks: u32) {
+        match &mut *self.origins {
+            [Origin { inlet: Some(inlet), .. }] => inlet.linger(looks),
+            _ => std::hint::spin_loop(),
+        }
     }
 
     /// The packet that `receive` found, until it is released.

@@ -24,7 +24,7 @@ pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Scope};
 pub(crate) use origin::Terms;
-pub(crate) use outgoing::{Outgoing, Stamp};
+pub(crate) use outgoing::Outgoing;
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
 pub use sampler::Sampling;

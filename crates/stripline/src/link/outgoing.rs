@@ -19,27 +19,29 @@ use super::{LinkOptions, Scope};
 const DESCRIBE_EVERY: u64 = 1024;
 
 /// What a packet says of itself besides its samples.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    /// `None`: follows the packet before.
-    pub sample_index: Option<u64>,
+    pub sample_index: u64,
     pub time_ns: i64,
     pub intended_ns: u64,
-    /// [`Header::ORDERED`] where `intended_ns` is an order; such a packet says its sample index.
-    pub flags: u32,
+    /// [`Header::ORDERED`] where `intended_ns` is an order.
+    pub flags: u8,
 }
 
 impl Stamp {
     /// Says whose turn the packet had, of which there is room for one thing only.
     pub(crate) fn set_order(&mut self, order: Order) {
-        (self.intended_ns, self.flags) = (order.to_bits(), u32::from(Header::ORDERED));
+        (self.intended_ns, self.flags) = (order.to_bits(), Header::ORDERED);
     }
+}
 
-    /// Whether there is nothing to be said.
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.sample_index.is_none() && self.time_ns == 0 && self.intended_ns == 0
-    }
+/// What was said of the packet being written, otherwise than of the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    /// What it waits for once it is sent, and how long.
+    scope: Option<Scope>,
+    deadline: Option<Duration>,
+    stamp: Option<Stamp>,
 }
 
 pub(crate) struct Outgoing {
@@ -51,6 +53,10 @@ pub(crate) struct Outgoing {
     compact: bool,
     /// Bytes before the payload of the packet being written.
     before: usize,
+    /// Whether the packet being written may wait for room, and what was said of it. Here and not in the loan, which is
+    /// copied at every step (see ARCHITECTURE.md, "Little is decided on the way of a packet").
+    waits: bool,
+    said: Said,
     sequence: u64,
     sample_index: u64,
     stream: u16,
@@ -63,9 +69,6 @@ pub(crate) struct Outgoing {
     /// What the port's sends wait for, and how long at most.
     scope: Scope,
     deadline: Duration,
-    /// What the packet being written waits for instead.
-    own_scope: Option<Scope>,
-    own_deadline: Option<Duration>,
     /// Whether the packet being written is in pieces, or waited for: all that the shortest way has to ask.
     is_special: bool,
     stop: Stop,
@@ -92,6 +95,8 @@ impl Outgoing {
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             compact: false,
             before: HEADER_BYTES,
+            waits: true,
+            said: Said::default(),
             sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
@@ -102,8 +107,6 @@ impl Outgoing {
             splitter: Splitter::default(),
             scope: Scope::Transport,
             deadline: Duration::ZERO,
-            own_scope: None,
-            own_deadline: None,
             is_special: false,
             stop,
             finished: false,
@@ -119,31 +122,38 @@ impl Outgoing {
 
     /// Says what the packet being written waits for.
     pub(crate) fn set_own_scope(&mut self, scope: Scope) {
-        self.own_scope = Some(scope);
+        self.said.scope = Some(scope);
         self.is_special = true;
     }
 
     /// Says how long the packet being written is waited for.
     pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
         let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
-        self.own_deadline = Some(deadline.min(max));
+        self.said.deadline = Some(deadline.min(max));
         self.is_special = true;
     }
 
-    /// What was said of the packet being written, if it is to be said again.
-    pub(crate) fn own_terms(&self) -> (Option<Scope>, Option<Duration>) {
-        (self.own_scope, self.own_deadline)
+    /// What was said of the packet being written.
+    pub(crate) fn said(&self) -> Said {
+        self.said
     }
 
-    /// The sample that follows the packet before.
-    pub(crate) fn sample_index(&self) -> u64 {
-        self.sample_index
+    /// Says it of another.
+    pub(crate) fn say(&mut self, said: Said) {
+        self.said = said;
+        self.is_special |= said.scope.is_some() || said.deadline.is_some();
+    }
+
+    /// What the packet being written says of itself: at first, that it follows the one before.
+    pub(crate) fn stamp(&mut self) -> &mut Stamp {
+        let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
+        self.said.stamp.get_or_insert(follows)
     }
 
     /// Nothing special is known of the next packet.
     fn forget_packet(&mut self) {
         self.splitter.set_holds(false);
-        (self.own_scope, self.own_deadline) = (None, None);
+        self.said = Said::default();
         self.is_special = self.scope > Scope::Transport;
     }
 
@@ -206,12 +216,14 @@ impl Outgoing {
     }
 
     /// Makes room for a payload of that many bytes and gives the place to write it, which is there until the packet is
-    /// sent or cancelled.
-    pub(crate) fn reserve(&mut self, payload: usize, wait: Wait) -> Result<LentMut> {
+    /// sent or cancelled. Otherwise than said by `waits`, neither this nor the sending waits for room.
+    pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<LentMut> {
         self.before = HEADER_BYTES;
+        self.waits = waits;
         let is_easy = self.described
             && !self.is_due()
             && !self.is_special
+            && self.said.stamp.is_none()
             && !self.stop.is_stopped()
             && payload <= self.frame_payload_max;
         // Room for all that may yet be said of it.
@@ -224,12 +236,13 @@ impl Outgoing {
             }
             return Ok(LentMut::new(&mut frame[self.before..][..payload]));
         }
-        self.reserve_slowly(payload, wait)
+        self.reserve_slowly(payload)
     }
 
     /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
     #[cold]
-    fn reserve_slowly(&mut self, payload: usize, wait: Wait) -> Result<LentMut> {
+    fn reserve_slowly(&mut self, payload: usize) -> Result<LentMut> {
+        let wait = self.wait();
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
@@ -276,40 +289,55 @@ impl Outgoing {
         self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > self.frame_payload_max / 2
     }
 
+    /// Whether the packet being written may wait for room.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// How long it may.
+    fn wait(&self) -> Wait {
+        if self.waits { Wait::FOREVER } else { Wait::Never }
+    }
+
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
-    pub(crate) fn send(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
+    pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
         let is_short = self.before == Header::SHORT_BYTES;
-        if is_short && !self.is_special && stamp.is_empty() && !self.sampler.is_due() {
+        if is_short && !self.is_special && self.said.stamp.is_none() && !self.sampler.is_due() {
             self.sampler.skip();
             let only = &mut self.outlets[0];
             Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
-            only.publish(Header::SHORT_BYTES + payload, wait)?;
+            // Where headers may be short, there is nothing left to wait for.
+            only.publish(Header::SHORT_BYTES + payload, Wait::Never)?;
             self.sent(self.sample_index, payload, samples);
             return Ok(());
         }
         if self.is_special {
-            return self.send_special(payload, samples, stamp, wait);
+            return self.send_special(payload, samples);
         }
-        self.send_whole(payload, samples, stamp, wait)
+        self.send_whole(payload, samples, 0)
     }
 
     /// Sends a packet with its whole header, in one piece.
     #[inline(always)]
-    fn send_whole(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
-        let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, stamp, wait) };
+    fn send_whole(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
+        let wait = self.wait();
+        let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
         if self.before == Header::SHORT_BYTES {
             // There is something to be said after all.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
-        let sample_index = stamp.sample_index.unwrap_or(self.sample_index);
+        let (sample_index, time_ns, intended_ns, flags) = match self.said.stamp.take() {
+            Some(stamp) => (stamp.sample_index, stamp.time_ns, stamp.intended_ns, stamp.flags),
+            None => (self.sample_index, 0, 0, 0),
+        };
         // No header is built first: see `Header::write_words`.
         let words = [
             self.sequence,
-            Header::second_word(payload as u32, self.stream, Kind::Data as u8, stamp.flags as u8),
+            Header::second_word(payload as u32, self.stream, Kind::Data as u8, flags | marks),
             sample_index,
-            stamp.time_ns.cast_unsigned(),
-            stamp.intended_ns,
+            time_ns.cast_unsigned(),
+            intended_ns,
             self.sampler.stamp(),
         ];
         Header::write_words(place, words);
@@ -319,18 +347,18 @@ impl Outgoing {
     }
 
     #[cold]
-    fn send_to_all(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
-        let header = self.header(payload, stamp);
-        self.put(&header, payload, wait)?;
+    fn send_to_all(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
+        let header = self.header(payload, marks);
+        self.put(&header, payload, self.wait())?;
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
 
     /// Sends a packet that is in pieces, waited for, or both.
     #[cold]
-    fn send_special(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
-        let scope = self.own_scope.unwrap_or(self.scope);
-        let deadline = self.own_deadline.unwrap_or(self.deadline);
+    fn send_special(&mut self, payload: usize, samples: u64) -> Result<()> {
+        let scope = self.said.scope.unwrap_or(self.scope);
+        let deadline = self.said.deadline.unwrap_or(self.deadline);
         let mark = match scope {
             Scope::None | Scope::Transport => 0,
             Scope::Server => Header::SERVER,
@@ -342,13 +370,13 @@ impl Outgoing {
             self.cancel();
             return Err(error);
         }
-        let stamp = &Stamp { flags: stamp.flags | u32::from(mark), ..*stamp };
-        let (sequence, is_large) = (self.sequence, self.splitter.holds());
+        let (sequence, is_large, stamp) = (self.sequence, self.splitter.holds(), self.said.stamp);
         self.forget_packet();
+        self.said.stamp = stamp;
         if is_large {
-            self.send_large(payload, samples, stamp, wait)?;
+            self.send_large(payload, samples, mark)?;
         } else {
-            self.send_whole(payload, samples, stamp, wait)?;
+            self.send_whole(payload, samples, mark)?;
         }
         if mark == 0 {
             return Ok(());
@@ -366,9 +394,10 @@ impl Outgoing {
     /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
     /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
     #[cold]
-    fn send_large(&mut self, payload: usize, samples: u64, stamp: &Stamp, wait: Wait) -> Result<()> {
+    fn send_large(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
+        let wait = self.wait();
+        let header = self.header(payload, marks);
         self.prepare(wait)?;
-        let header = self.header(payload, stamp);
         for piece in pieces(payload, self.frame_payload_max) {
             if let Err(error) = self.put_piece(&header, piece, wait) {
                 if piece.offset > 0 {
@@ -392,17 +421,19 @@ impl Outgoing {
     }
 
     /// That of the next packet.
-    fn header(&mut self, payload: usize, stamp: &Stamp) -> Header {
+    fn header(&mut self, payload: usize, marks: u8) -> Header {
+        let stamp = *self.stamp();
+        self.said.stamp = None;
         Header {
             sequence: self.sequence,
-            sample_index: stamp.sample_index.unwrap_or(self.sample_index),
+            sample_index: stamp.sample_index,
             time_ns: stamp.time_ns,
             intended_ns: stamp.intended_ns,
             sent_ns: self.sampler.stamp(),
             length: payload as u32,
             stream: self.stream,
             kind: Kind::Data as u8,
-            flags: stamp.flags as u8,
+            flags: stamp.flags | marks,
         }
     }
 

@@ -68,9 +68,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, Stamp, WaitStrategy};
+    use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, WaitStrategy};
     use crate::payload::TypeName;
-    use crate::transport::{self, Bind, Connect, Next, Stop, Wait};
+    use crate::transport::{self, Bind, Connect, Next, Stop};
 
     #[test]
     fn what_fits_goes_in_one() {
@@ -115,10 +115,10 @@ mod tests {
         }
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
         let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
-        let place = outgoing.reserve(sent.len(), Wait::FOREVER).unwrap();
+        let place = outgoing.reserve(sent.len(), true).unwrap();
         // SAFETY: just lent, and nothing has been asked of the port since.
         unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
-        outgoing.send(sent.len(), sent.len() as u64, &Stamp::default(), Wait::FOREVER).unwrap();
+        outgoing.send(sent.len(), sent.len() as u64).unwrap();
         for mut inlet in inlets {
             let (mut joiner, mut frames) = (Joiner::new(false), 0);
             loop {

@@ -46,6 +46,8 @@ impl WaitStrategy {
 const LOOKS_MAX: u32 = 128;
 /// After so many looks others may have the processor: if nobody wants it, that takes a fraction of a microsecond.
 const LOOKS_PER_YIELD: u32 = 4;
+/// Looks between two at everything else, for who has a processor to himself.
+const LOOKS_IN_A_ROW: u32 = 8;
 /// The longest pause between two looks at a word that the peer writes, as a power of two of processor pauses: below a
 /// microsecond.
 const PAUSE_MAX: u32 = 4;
@@ -101,6 +103,20 @@ impl Spinner {
         }
         std::hint::spin_loop();
         true
+    }
+
+    /// After a look that found nothing: how many more to take in a row, rather than sleep.
+    #[inline]
+    pub(crate) fn looks_more(&mut self) -> Option<u32> {
+        match self.strategy {
+            WaitStrategy::Spin => return Some(LOOKS_IN_A_ROW),
+            WaitStrategy::Block => return None,
+            WaitStrategy::Adaptive if self.looks >= self.budget => return None,
+            WaitStrategy::Adaptive if self.looks > 0 => std::thread::yield_now(),
+            WaitStrategy::Adaptive => {}
+        }
+        self.looks += LOOKS_PER_YIELD;
+        Some(LOOKS_PER_YIELD)
     }
 
     /// As [`Spinner::again`], with a pause that grows: for looks at a word that the peer writes all the time, which each

@@ -1,13 +1,14 @@
 //! The sending side.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{LentMut, LinkOptions, Outgoing, Scope, Stamp};
+use crate::link::{LentMut, LinkOptions, Outgoing, Scope};
 use crate::packet::StreamInfo;
 use crate::payload::Sample;
 use crate::transport::Wait;
@@ -252,8 +253,8 @@ impl<T: Sample> Publisher<T> {
             return Err(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX });
         };
         let link = self.link();
-        let place = link.reserve(bytes, wait_of(waits))?.of::<T>();
-        Ok(Loan { link, place, samples, stamp: Stamp::default(), waits, sent: false, of: PhantomData })
+        let place = link.reserve(bytes, waits)?.of::<T>();
+        Ok(Loan { link, place, samples, of: PhantomData })
     }
 
     #[inline]
@@ -295,10 +296,6 @@ pub struct Loan<'a, T: Sample> {
     link: &'a mut Outgoing,
     place: LentMut,
     samples: usize,
-    stamp: Stamp,
-    /// Whether it may block.
-    waits: bool,
-    sent: bool,
     of: PhantomData<&'a mut [T]>,
 }
 
@@ -310,8 +307,8 @@ impl<T: Sample> Loan<'_, T> {
 
     /// Says which sample of its stream the packet starts with; otherwise it follows the packet before.
     #[must_use]
-    pub fn at_sample(mut self, index: u64) -> Self {
-        self.stamp.sample_index = Some(index);
+    pub fn at_sample(self, index: u64) -> Self {
+        self.link.stamp().sample_index = index;
         self
     }
 
@@ -332,16 +329,16 @@ impl<T: Sample> Loan<'_, T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     #[must_use]
-    pub fn at_time_ns(mut self, time_ns: i64) -> Self {
-        self.stamp.time_ns = time_ns;
+    pub fn at_time_ns(self, time_ns: i64) -> Self {
+        self.link.stamp().time_ns = time_ns;
         self
     }
 
     /// Says when the packet should have been sent (monotonic nanoseconds of the host): latency at a fixed rate
     /// counts from then. A packet sent like one that says its [`Order`](crate::packet::Order) says that instead.
     #[must_use]
-    pub fn intended_ns(mut self, intended_ns: u64) -> Self {
-        self.stamp.intended_ns = intended_ns;
+    pub fn intended_ns(self, intended_ns: u64) -> Self {
+        self.link.stamp().intended_ns = intended_ns;
         self
     }
 
@@ -369,24 +366,17 @@ impl<T: Sample> Loan<'_, T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     #[must_use]
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn scope(self, scope: Scope) -> Self {
         self.link.set_own_scope(scope);
-        self.say_sample();
         self
     }
 
     /// Chooses how long this packet's scope, if it is `server` or `target`, is waited for once it is sent, in place of the
     /// connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
     #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
+    pub fn deadline(self, deadline: Duration) -> Self {
         self.link.set_own_deadline(deadline);
-        self.say_sample();
         self
-    }
-
-    /// Says what would be understood, which keeps the packet off the way of those of which nothing is said.
-    fn say_sample(&mut self) {
-        self.stamp.sample_index.get_or_insert(self.link.sample_index());
     }
 
     /// Sends the packet. Blocks, if the loan may, while a receiver that blocks over another transport has no
@@ -401,10 +391,11 @@ impl<T: Sample> Loan<'_, T> {
     /// them, its number is used up: receivers drop what they have of it and report it as lost
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with what comes next.
     #[inline(always)]
-    pub fn send(mut self) -> Result<()> {
-        self.sent = true;
-        let bytes = self.samples * size_of::<T>();
-        self.link.send(bytes, self.samples as u64, &self.stamp, wait_of(self.waits))
+    pub fn send(self) -> Result<()> {
+        // What is sent is not given back.
+        let mut loan = ManuallyDrop::new(self);
+        let samples = loan.samples;
+        loan.link.send(samples * size_of::<T>(), samples as u64)
     }
 
     /// Sends the packet as belonging to the same stream, sample index and time as one received. Like a packet that
@@ -426,12 +417,12 @@ impl<T: Sample> Loan<'_, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn send_like<P: Stamped + ?Sized>(mut self, packet: &P) -> Result<()> {
+    pub fn send_like<P: Stamped + ?Sized>(self, packet: &P) -> Result<()> {
         let Stamps { header, order, stream } = packet.stamps();
-        self.stamp.sample_index = Some(header.sample_index);
-        self.stamp.time_ns = header.time_ns;
+        let stamp = self.link.stamp();
+        (stamp.sample_index, stamp.time_ns) = (header.sample_index, header.time_ns);
         if let Some(order) = order {
-            self.stamp.set_order(order);
+            stamp.set_order(order);
         }
         if self.link.holds_large() {
             // The transports have nothing of it yet: its description goes ahead by itself.
@@ -440,12 +431,11 @@ impl<T: Sample> Loan<'_, T> {
             // The description goes ahead of the packet, in the place that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
-            let (scope, deadline) = self.link.own_terms();
+            let (said, waits) = (self.link.said(), self.link.waits());
             self.link.cancel();
             self.link.set_stream(stream);
-            let place = self.link.reserve(bytes, wait_of(self.waits))?;
-            scope.into_iter().for_each(|scope| self.link.set_own_scope(scope));
-            deadline.into_iter().for_each(|deadline| self.link.set_own_deadline(deadline));
+            let place = self.link.reserve(bytes, waits)?;
+            self.link.say(said);
             // SAFETY: just lent, and nothing has been asked of the link since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
@@ -470,14 +460,6 @@ impl<T: Sample> DerefMut for Loan<'_, T> {
 
 impl<T: Sample> Drop for Loan<'_, T> {
     fn drop(&mut self) {
-        if !self.sent {
-            self.link.cancel();
-        }
+        self.link.cancel();
     }
-}
-
-// Not kept as such in a loan: what is copied in other pieces than it was written in holds a processor up.
-#[inline]
-fn wait_of(waits: bool) -> Wait {
-    if waits { Wait::FOREVER } else { Wait::Never }
 }

@@ -387,9 +387,10 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Called between two looks of one who has looked in vain for a while, and goes on: the place to have at hand what
-    /// will be needed.
-    fn anticipate(&mut self) {}
+    /// Pauses for that many looks, or until there may be something.
+    fn linger(&mut self, _looks: u32) {
+        std::hint::spin_loop();
+    }
 
     /// Done with the frame returned last.
     fn release(&mut self);

@@ -185,8 +185,8 @@ impl Inlet for RingInlet {
         if self.borrows { self.reader.at_hand() } else { None }
     }
 
-    fn anticipate(&mut self) {
-        self.reader.anticipate();
+    fn linger(&mut self, looks: u32) {
+        self.reader.linger(looks);
     }
 
     fn release(&mut self) {
