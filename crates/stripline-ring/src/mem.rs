@@ -13,6 +13,9 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
+    /// Lines of a large frame that are asked for at once; the processor finds the pattern by itself then.
+    const FIRST_LINES: usize = 8;
+
     /// Asks for the cache line of an address, to write to it: a hint, so that several are on their way at once.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
@@ -117,14 +120,31 @@ mod real {
         /// Asks for the second line of the frame at `position`, which whoever finds the first is going to read.
         #[inline]
         pub(crate) fn fetch_second_line(&self, position: u64) {
+            self.fetch_line(position, 1);
+        }
+
+        #[inline]
+        fn fetch_line(&self, position: u64, line: usize) {
             #[cfg(target_arch = "x86_64")]
             {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                let first = self.line(position).as_ptr();
                 // SAFETY: a hint, which does nothing to memory; SSE is there on every such processor.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.line(position).add(LINE).as_ptr().cast()) };
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE).cast()) };
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = position;
+            let _ = (position, line);
+        }
+
+        /// Asks for the first lines of a frame of `len` bytes at `position`, if it has more than two.
+        #[inline]
+        pub(crate) fn fetch_first_lines(&self, position: u64, len: usize) {
+            if len <= 2 * LINE {
+                return;
+            }
+            for line in 1..(len / LINE).min(FIRST_LINES) {
+                self.fetch_line(position, line);
+            }
         }
 
         /// Asks for the line at `position`, to write to it.
@@ -222,6 +242,7 @@ mod under_loom {
 
         // As `claim`.
         pub(crate) fn fetch_second_line(&self, _position: u64) {}
+        pub(crate) fn fetch_first_lines(&self, _position: u64, _len: usize) {}
         pub(crate) fn claim_line(&self, _position: u64) {}
 
         /// Stores what the writer filled in where lossy readers find it.

@@ -183,7 +183,12 @@ impl Reader {
     /// As [`Reader::try_next`] where there is a frame and nothing wrong with it; `None` says nothing.
     #[inline(always)]
     pub fn at_hand(&mut self) -> Option<&[u8]> {
-        if self.has_next() == Ok(true) { Some(self.borrowed()) } else { None }
+        if self.has_next() != Ok(true) {
+            return None;
+        }
+        // The payload comes while its header is looked at.
+        self.data.fetch_first_lines(self.position, self.current.unwrap_or(0));
+        Some(self.borrowed())
     }
 
     /// Asks for the second cache line of the frame to come. For who looks again and again: so it comes together with
