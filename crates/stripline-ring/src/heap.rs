@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::attached::own_sleepers;
 use crate::layout::{Control, Cursor, Sleepers};
@@ -177,8 +178,12 @@ pub(crate) struct CursorHold(Arc<Cursor>, Option<HeapSleepers>);
 
 impl CursorHold {
     /// Whether the other side has let go.
-    pub(crate) fn is_last(&mut self) -> bool {
-        Arc::get_mut(&mut self.0).is_some()
+    pub(crate) fn is_last(&self) -> bool {
+        // Not `Arc::get_mut`: a unique reference would end the writer's pointer to the cursor (Miri).
+        let is_last = Arc::strong_count(&self.0) == 1;
+        // Acquire, with the Release of the other side's drop: all that it did to the cursor and the ring is over.
+        fence(Ordering::Acquire);
+        is_last
     }
 }
 

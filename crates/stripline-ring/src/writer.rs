@@ -206,7 +206,7 @@ impl Writer {
     /// If it is a living blocking reader of a [`HeapRing`](crate::HeapRing): it might still borrow a frame.
     pub fn detach(&mut self, reader: ReaderId) {
         let Some(index) = self.readers.iter().position(|entry| entry.id == reader) else { return };
-        if let Entry { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &mut self.readers[index] {
+        if let Entry { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &self.readers[index] {
             assert!(hold.is_last(), "a blocking reader of a `HeapRing` is dropped before it is detached");
         }
         let entry = self.readers.swap_remove(index);
