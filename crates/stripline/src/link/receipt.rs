@@ -1,6 +1,6 @@
 //! A packet that its sender waits for, in the hands of a component.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::transport::{Answers, Fate};
 
@@ -8,23 +8,24 @@ use crate::transport::{Answers, Fate};
 pub(crate) struct Receipt {
     to: Arc<dyn Answers>,
     sequence: u64,
-    refusal: Option<String>,
+    refusal: OnceLock<String>,
 }
 
 impl Receipt {
     pub(super) fn new(to: Arc<dyn Answers>, sequence: u64) -> Self {
-        Self { to, sequence, refusal: None }
+        Self { to, sequence, refusal: OnceLock::new() }
     }
 
     /// What the sender is told instead.
-    pub(crate) fn refuse(&mut self, reason: String) {
-        self.refusal.get_or_insert(reason);
+    pub(crate) fn refuse(&self, reason: String) {
+        // The first reason stays.
+        let _ = self.refusal.set(reason);
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        let fate = match &self.refusal {
+        let fate = match self.refusal.get() {
             Some(reason) => Fate::Refused(reason),
             None if std::thread::panicking() => Fate::Refused("the component panicked"),
             None => Fate::Finished,

@@ -145,7 +145,8 @@ impl Node {
     /// # Errors
     /// As [`Node::publisher`].
     pub fn subscriber<T: Sample>(&self, topic: &str) -> Result<Subscriber<T>> {
-        Subscriber::new(self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?)
+        let incoming = self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?;
+        Ok(Subscriber::new(incoming)?.run_by(self.shared.topics.of(topic).dispatch))
     }
 
     /// A publisher of messages on a topic.
@@ -161,7 +162,8 @@ impl Node {
     /// # Errors
     /// As [`Node::publisher`].
     pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
-        Ok(MessageSubscriber::new(Subscriber::new(self.incoming(topic, message_type()?, None)?)?))
+        let subscriber = Subscriber::new(self.incoming(topic, message_type()?, None)?)?;
+        Ok(MessageSubscriber::new(subscriber.run_by(self.shared.topics.of(topic).dispatch)))
     }
 
     /// Asks everything that blocks in this node's publishers and subscribers to return [`Error::Stopped`].
@@ -230,7 +232,12 @@ impl Node {
             shared.state().stats.push((name.into(), Arc::clone(&terms.stats)));
             terms
         });
-        Ok(Incoming::new(topic.into(), mailbox, terms_for, self.shared.stop.clone(), true, sample_bytes))
+        let stop = self.shared.stop.clone();
+        let mut incoming = Incoming::new(topic.into(), mailbox, terms_for, stop, true, sample_bytes);
+        if options.resequence.is_some() {
+            incoming.put_in_sequence(None);
+        }
+        Ok(incoming)
     }
 }
 

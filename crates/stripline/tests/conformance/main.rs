@@ -79,6 +79,8 @@ macro_rules! rules_of {
                 a_deadline_names_the_connection_and_the_packet_arrives,
                 a_component_may_refuse_a_packet,
                 a_failing_handler_is_told_to_the_sender,
+                a_message_may_have_terms_of_its_own,
+                a_handler_may_refuse_a_packet_and_go_on,
                 a_packet_dropped_by_policy_is_told_to_the_sender,
                 a_late_packet_dropped_by_policy_is_not_taken_for_the_newest,
                 a_receiver_that_leaves_ends_the_wait,
@@ -122,6 +124,10 @@ macro_rules! rules_of {
                 resequenced_packets_are_served,
                 whoever_serves_wakes_to_skip,
                 what_a_killed_stage_forwarded_comes_before_its_successor,
+                wait_any_waits_for_whose_turn_it_is,
+                wait_any_wakes_to_skip,
+                windows_are_cut_from_packets_in_sequence,
+                a_topics_file_asks_for_it,
             ]
             overflow here: [
                 block_loses_nothing,

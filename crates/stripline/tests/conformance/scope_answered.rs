@@ -304,6 +304,59 @@ pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
     }
 }
 
+pub fn a_message_may_have_terms_of_its_own(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let mut publisher = node.message_publisher::<u64>("commands").unwrap();
+    let mut subscriber = node.message_subscriber::<u64>("commands").unwrap();
+    assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+    // Nobody takes it.
+    publisher.prepare(&0).unwrap().scope(Scope::Transport).send().unwrap();
+    let loan = publisher.prepare(&1).unwrap().deadline(Duration::from_millis(1));
+    assert!(matches!(loan.send(), Err(Error::Unanswered { .. })));
+    let taken = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(message) = subscriber.receive().unwrap() {
+                taken.store(message.value, Ordering::SeqCst);
+            }
+        });
+        for number in 2..20 {
+            publisher.prepare(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
+            // A message counts as finished when it has been decoded; it is handed to the component just then.
+            assert!(taken.load(Ordering::SeqCst) + 1 >= number);
+        }
+        publisher.finish().unwrap();
+    });
+    assert_eq!(taken.into_inner(), 19);
+}
+
+pub fn a_handler_may_refuse_a_packet_and_go_on(transport: &'static str) {
+    for dispatch in [Dispatch::Queue, Dispatch::Direct, Dispatch::pool(2).unwrap()] {
+        let node = node(transport, TARGET);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "disputed");
+        let component = std::thread::spawn(move || {
+            subscriber.serve(dispatch, |packet| {
+                if packet[0].is_multiple_of(3) {
+                    packet.refuse("a multiple of three");
+                    packet.refuse("and that is that");
+                }
+                Ok(())
+            })
+        });
+        for number in 0..12 {
+            match publisher.send(&[number]) {
+                Ok(()) => assert_ne!(number % 3, 0),
+                Err(Error::PacketRefused { reason, .. }) => {
+                    assert_eq!((number % 3, &*reason), (0, "a multiple of three"));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        publisher.finish().unwrap();
+        component.join().unwrap().unwrap();
+    }
+}
+
 pub fn a_packet_dropped_by_policy_is_told_to_the_sender(transport: &'static str) {
     let rules = "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-newest\"\ndepth = 1";
     let node = node(transport, rules);
