@@ -7,6 +7,7 @@
 
 mod dispatch;
 mod large;
+mod matrix;
 mod model;
 mod order;
 mod overflow;
@@ -209,6 +210,10 @@ macro_rules! rules_of {
                 any_windows_match_the_model,
                 windows_begin_anew_behind_a_gap,
                 windows_keep_what_has_come,
+            ]
+            matrix here: [
+                every_combination_keeps_the_contract,
+                what_cannot_be_kept_is_refused_with_reasons,
             ]
             model here: [
                 any_sequence_of_operations_matches_the_model,

@@ -384,7 +384,11 @@ impl Outlet for StreamOutlet {
         // Who reads the socket for the component was settled when the connection was made.
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
-            rule: format!("scope {scope} for a packet of a connection of scope {}", self.scope),
+            rule: format!(
+                "scope {scope} for a packet of a connection of scope {} (who takes packets off the socket was settled when \
+                 it was made)",
+                self.scope
+            ),
             alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
         })
     }
