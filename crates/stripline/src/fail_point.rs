@@ -24,6 +24,11 @@ pub const POINTS: &[&str] = &[
     // The sender waits for room.
     "writer-sleep",
     "writer-wake",
+    // It waits for answers: the packet is out, it sleeps, it was woken, it has them all.
+    "await",
+    "await-sleep",
+    "await-woken",
+    "await-answered",
     // A receiver goes, and the stream ends.
     "writer-detach",
     "end",
@@ -40,6 +45,12 @@ pub const POINTS: &[&str] = &[
     "receive",
     "release",
     "release-stored",
+    // The sender waits for it: it is in the queue, and that was said; it is finished with, that is written down, and said.
+    "queue",
+    "queue-accepted",
+    "answer",
+    "answer-stored",
+    "answer-said",
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::fail_point::fail_point;
 use crate::transport::{Answers, Fate};
 
 /// Tells the sender, when it is dropped, that the component has finished with a packet.
@@ -30,6 +31,8 @@ impl Drop for Receipt {
             None if std::thread::panicking() => Fate::Refused("the component panicked"),
             None => Fate::Finished,
         };
+        fail_point!("answer");
         self.to.say(self.sequence, fate);
+        fail_point!("answer-said");
     }
 }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::{Answers, Connect, Depot, Fate, Inlet, Next};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{Joined, Joiner, Overflow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
@@ -332,7 +333,11 @@ impl Shared {
         drop(queue);
         self.bell.ring();
         self.answer(dropped, Fate::Refused(DROPPED));
-        self.answer(server, Fate::Accepted);
+        if server.is_some() {
+            fail_point!("queue");
+            self.answer(server, Fate::Accepted);
+            fail_point!("queue-accepted");
+        }
         Ok(())
     }
 

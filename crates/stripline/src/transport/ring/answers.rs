@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{CursorPage, WORDS_OFFSET, Words};
+use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
@@ -123,6 +124,7 @@ impl Answers for RingAnswers {
                 }
             }
         }
+        fail_point!("answer-stored");
         // See `announced`.
         fence(Ordering::SeqCst);
         if words.sleeps.load(Ordering::Relaxed) != 0 {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::answers::announced;
 use super::outlet::{LOOK_AGAIN, RingOutlet};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Sleep;
 use crate::transport::answer::Awaited;
@@ -45,6 +46,7 @@ impl RingOutlet {
                 sleeps = true;
                 self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(true));
                 announced();
+                fail_point!("await-sleep");
             }
         };
         if sleeps {
@@ -83,6 +85,7 @@ impl RingOutlet {
         sleep.readable(self.stop.bell().as_fd());
         // The same bell rings for space, and the same readers may silence it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
+        fail_point!("await-woken");
         self.lobby.space.quiet();
         Ok(())
     }
