@@ -41,6 +41,12 @@ impl CursorPage {
         self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
     }
 
+    /// Whether the sender sleeps for an answer, for those who look from outside.
+    pub(super) fn is_slept_for(&self) -> bool {
+        // Relaxed: a moment that may be over.
+        self.answers().sleeps.load(Ordering::Relaxed) != 0
+    }
+
     /// What the receiver has answered: that it is done, or the reason why it will not be. `None`: nothing yet.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ impl RingOutlet {
                 // Announce first, look once more, then sleep: an answer in between rings the bell.
                 self.spinner.slept();
                 sleeps = true;
-                self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(true));
+                let awaited = self.readers.iter().filter(|reader| reader.awaited.is_some());
+                awaited.for_each(|reader| reader.cursor.set_sleeps(true));
                 announced();
                 fail_point!("await-sleep");
             }
@@ -71,6 +72,8 @@ impl RingOutlet {
                 Err(deed) => liar = Some((reader.id, reader.connection.clone(), deed)),
             }
             reader.awaited = None;
+            // For those who look: it is not this one that is waited for any more.
+            reader.cursor.set_sleeps(false);
         }
         // Of several, the others are met at the next packet.
         if let Some((id, connection, deed)) = liar {

@@ -45,11 +45,11 @@ impl StreamOutlet {
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
             sleep.readable(self.stop.bell().as_fd());
             // Relaxed: a hint for people.
-            open().for_each(|receiver| receiver.waited_for.store(true, Ordering::Relaxed));
+            open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
             let slept = sleep.until(Some(awaited.until));
             fail_point!("await-woken");
-            open().for_each(|receiver| receiver.waited_for.store(false, Ordering::Relaxed));
+            open().for_each(|receiver| receiver.waits.answer.store(false, Ordering::Relaxed));
             if let Err(error) = slept {
                 break Err(error);
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::answers::Ear;
 use super::flusher::{Flusher, Tail};
-use super::sign::Sign;
+use super::sign::{Sign, Waits};
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::{Overflow, Scope};
@@ -58,7 +58,7 @@ pub(super) struct Receiver {
     /// Its answer is waited for.
     pub(super) awaited: bool,
     /// Set while the sender sleeps for its sake.
-    pub(super) waited_for: Arc<AtomicBool>,
+    pub(super) waits: Arc<Waits>,
 }
 
 pub(super) const NOTHING_YET: u64 = u64::MAX;
@@ -267,9 +267,9 @@ impl Receiver {
     /// Sleeps for its sake, for all to see.
     fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: a hint for people. Beside it is a system call.
-        self.waited_for.store(true, Ordering::Relaxed);
+        self.waits.room.store(true, Ordering::Relaxed);
         let slept = sleep();
-        self.waited_for.store(false, Ordering::Relaxed);
+        self.waits.room.store(false, Ordering::Relaxed);
         slept
     }
 
@@ -447,7 +447,7 @@ impl Greeter for StreamGreeter {
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
         lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
-        let waited_for = self.sign.enter(&hello, &kept, &next_sequence);
+        let waits = self.sign.enter(&hello, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,
@@ -459,7 +459,7 @@ impl Greeter for StreamGreeter {
             dead: false,
             ear: Ear::default(),
             awaited: false,
-            waited_for,
+            waits,
         });
         drop(arrivals);
         self.lobby.bell.ring();
