@@ -231,7 +231,7 @@ impl Origin {
         match self.joiner.add(header, bytes) {
             Ok(Joined::Alone) => Ok(Some((*header, piece))),
             Ok(Joined::Whole) => Ok(Some((self.joiner.header(), Lent::new(self.joiner.payload())))),
-            Ok(Joined::Piece) => {
+            Ok(Joined::Piece | Joined::Lost) => {
                 if let Some(inlet) = &mut self.inlet {
                     inlet.release();
                 }

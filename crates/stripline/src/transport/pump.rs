@@ -26,12 +26,20 @@ pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box
 
 /// What a sender is told of a packet that is dropped.
 const DROPPED: &str = "its queue was full, and its policy dropped it";
+/// And of one that is larger than the ring, of which parts were overwritten before they were taken.
+const OVERTAKEN: &str =
+    "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
 struct Pump {
     shared: Arc<Shared>,
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<Waiting>,
+}
+
+/// The number of a packet whose sender waits for it.
+fn awaited(header: Header) -> Option<u64> {
+    (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
 
 /// A frame in the queue.
@@ -229,6 +237,10 @@ impl Shared {
                         Ok(Joined::Alone) => self.accept(frame, &mut progress),
                         Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
                         Ok(Joined::Piece) => Ok(()),
+                        Ok(Joined::Lost) => {
+                            self.answer(header.and_then(awaited), Fate::Refused(OVERTAKEN));
+                            Ok(())
+                        }
                         Err(deed) => Err(Error::misbehaved(&self.connection, deed)),
                     };
                     inlet.release();

@@ -80,6 +80,7 @@ macro_rules! rules_of {
                 a_deadline_names_the_connection_and_the_packet_arrives,
                 a_component_may_refuse_a_packet,
                 a_failing_handler_is_told_to_the_sender,
+                a_large_packet_that_overtakes_its_receiver_is_refused,
                 a_message_may_have_terms_of_its_own,
                 a_handler_may_refuse_a_packet_and_go_on,
                 a_packet_dropped_by_policy_is_told_to_the_sender,

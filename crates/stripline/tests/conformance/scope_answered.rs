@@ -304,6 +304,48 @@ pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
     }
 }
 
+pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static str) {
+    const PACKETS: u64 = 150;
+    for (scope, policy) in [("server", "drop-newest"), ("target", "drop-oldest"), ("target", "drop-newest")] {
+        // The rings are smaller than the packets. A send that came to its deadline would fail the rule.
+        let rules = format!(
+            "scope = '{scope}'\ndeadline-ms = 3600000\noverflow = '{policy}'\ndepth = 3\nbuffer = 4096"
+        );
+        let node = node(transport, &rules);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "large");
+        let component = std::thread::spawn(move || {
+            let (mut received, mut next) = (0, 0);
+            while let Some(packet) = subscriber.receive().unwrap() {
+                next += packet.gap().map_or(0, |gap| gap.packets);
+                assert_eq!((packet.sequence(), packet.len()), (next, 4000));
+                assert!(packet.iter().all(|sample| *sample == next));
+                (received, next) = (received + 1, next + 1);
+            }
+            (received, next + subscriber.gap_at_end().map_or(0, |gap| gap.packets))
+        });
+        let mut refused = 0;
+        for number in 0..PACKETS {
+            match publisher.send(&[number; 4000]) {
+                Ok(()) => {}
+                Err(Error::PacketRefused { reason, .. }) => {
+                    assert!(reason.contains("policy") || reason.contains("its stream was lost"), "{reason}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        publisher.finish().unwrap();
+        assert_eq!(
+            component.join().unwrap(),
+            (PACKETS - refused, PACKETS),
+            "{scope}, {policy}: {refused} refused"
+        );
+        if matches!(transport, "inproc" | "shm") {
+            assert!(refused > 0, "{scope}, {policy}: nobody was ever overtaken");
+        }
+    }
+}
+
 pub fn a_message_may_have_terms_of_its_own(transport: &'static str) {
     let node = node(transport, TARGET);
     let mut publisher = node.message_publisher::<u64>("commands").unwrap();
