@@ -1,6 +1,7 @@
 //! Publishers and subscribers of typed payloads. A component's ports are the same two, already connected;
 //! without a waveform a [`Node`] connects them by topic.
 
+mod books;
 mod dispatch;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]

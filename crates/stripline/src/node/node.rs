@@ -9,13 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{
-    ConnectionReport, ConnectionStats, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms,
-};
+use crate::link::{ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
+use super::books::Books;
 use super::rendezvous::{self, Household, Offer};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
@@ -59,7 +58,7 @@ struct State {
     /// Everything on offer in the domain.
     known: Vec<Offer>,
     seekers: Vec<Seeker>,
-    stats: Vec<(String, Arc<ConnectionStats>)>,
+    books: Books,
 }
 
 /// A subscriber that wants every publisher of its topic.
@@ -179,9 +178,24 @@ impl Node {
         self.shared.stop.stop();
     }
 
-    /// The counters of every connection to this node's subscribers.
+    /// The most connections that have ended and are still listed by [`Node::connections`].
+    pub const ENDED_MAX: usize = Books::ENDED_MAX;
+
+    /// The counters of every connection to this node's subscribers, and of the last [`Node::ENDED_MAX`] that have ended.
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        self.shared.state().stats.iter().map(|(name, stats)| stats.counters(name)).collect()
+        self.shared.state().books.listed()
+    }
+
+    /// How many connections have ended that [`Node::connections`] no longer lists, and the sums of what they counted; the
+    /// name of these is empty.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// assert_eq!(node.connections_unlisted(), (0, Default::default()));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn connections_unlisted(&self) -> (u64, ConnectionReport) {
+        self.shared.state().books.unlisted()
     }
 
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
@@ -229,7 +243,7 @@ impl Node {
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
             let terms = Terms::new(&options);
-            shared.state().stats.push((name.into(), Arc::clone(&terms.stats)));
+            shared.state().books.open(name, &terms.stats);
             terms
         });
         let stop = self.shared.stop.clone();

@@ -206,6 +206,7 @@ macro_rules! rules_of {
                 packets_and_bytes_are_exact,
                 losses_add_up,
                 every_connection_is_counted_by_itself,
+                connections_that_have_ended_are_summed_up,
             ]
             windows here: [
                 any_windows_match_the_model,
