@@ -143,7 +143,7 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     for _ in 0..role.packets {
         let packet = match subscriber.receive_timeout(PATIENCE)? {
             Received::Packet(packet) => packet,
-            Received::Ended => return Ok(()),
+            Received::Ended => break,
             Received::Empty => return Err(stripline::Error::failed("nothing comes")),
         };
         let (_, sequence) = payload::check(&packet).map_err(stripline::Error::failed)?;
@@ -166,6 +166,7 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
         drop(packet);
         notes.set(Note::Released, sequence + 1);
     }
+    notes.set(Note::Leaves, 1);
     Ok(())
 }
 

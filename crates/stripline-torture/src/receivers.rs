@@ -273,6 +273,11 @@ fn kill_one(
         }
         tally.resumed += 1;
     }
+    if notes.get(Note::Leaves) > 0 {
+        // Who comes next may be another one.
+        *predecessor = None;
+        return Ok(());
+    }
     let (taken, released) = (notes.get(Note::Taken), notes.get(Note::Released));
     // Of one that has given nothing back it may be unknown that it had been told.
     *predecessor = Some((if released > 0 { released } else { from }, taken.max(first)));

@@ -555,6 +555,16 @@ impl Incoming {
     }
 }
 
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // Where anybody may receive, one that leaves has no successor. A component that fails is started again, and so may be
+        // a program that panics.
+        if self.open && !std::thread::panicking() && !crate::fail_point::is_silent() {
+            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
+        }
+    }
+}
+
 /// A sample's size as what the hot path divides by: a type so large that it does not fit counts as no sample at all.
 fn samples_of(bytes: usize) -> Option<u32> {
     u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)

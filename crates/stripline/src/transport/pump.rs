@@ -61,6 +61,8 @@ struct Shared {
     room: Option<Doorbell>,
     answers: Option<Arc<dyn Answers>>,
     over: AtomicBool,
+    /// Whether its end is to be said.
+    leaves: AtomicBool,
     connection: String,
     overflow: Overflow,
     depth: usize,
@@ -101,6 +103,7 @@ impl Pump {
             room: if blocks { Some(Doorbell::new()?) } else { None },
             answers: inlet.answers(),
             over: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
             connection: request.connection.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth as usize,
@@ -151,6 +154,11 @@ impl Inlet for Pump {
         }
     }
 
+    fn leave(&mut self) {
+        // Relaxed: `over`, which follows, is what ends the thread; it is joined.
+        self.shared.leaves.store(true, Ordering::Relaxed);
+    }
+
     fn prepare_sleep(&mut self) -> bool {
         self.shared.bell.quiet();
         let queue = self.shared.queue();
@@ -197,7 +205,8 @@ impl Depot for Shared {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        // Release: with it comes whether its end is to be said.
+        self.shared.over.store(true, Ordering::Release);
         self.shutdown.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -210,8 +219,8 @@ impl Shared {
         let mut progress = Progress::default();
         let mut joiner = Joiner::new(self.overflow != Overflow::Block);
         let end = loop {
-            // Relaxed: a late look costs one more frame. The bell wakes whoever sleeps.
-            if self.over.load(Ordering::Relaxed) {
+            // Acquire: see `drop`. A late look costs one more frame; the bell wakes whoever sleeps.
+            if self.over.load(Ordering::Acquire) {
                 break Ok(());
             }
             match self.await_room(shutdown) {
@@ -265,6 +274,10 @@ impl Shared {
                 Err(error) => break Err(error),
             }
         };
+        // Relaxed: whoever ends the thread by its bell has stored it before.
+        if self.leaves.load(Ordering::Relaxed) {
+            inlet.leave();
+        }
         // First the link, then the news: whoever hears it finds the link closed.
         drop(inlet);
         self.queue().end = Some(end);

@@ -177,6 +177,7 @@ macro_rules! rules_of {
                 a_receiver_restarted_before_anybody_noticed_is_told_too,
                 a_restarted_receiver_that_was_up_to_date_is_told_too,
                 what_a_receiver_was_told_and_did_not_hear_its_successor_is_told,
+                one_that_left_has_no_successor,
             ]
             peers_restart apart: [
                 no_descriptor_or_thread_is_left_behind,

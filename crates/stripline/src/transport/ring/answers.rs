@@ -27,6 +27,8 @@ struct AnswerWords {
     sleeps: AtomicU32,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; REASON_MAX / 8],
+    /// The receiver leaves, and nobody comes in its place.
+    left: AtomicU32,
 }
 
 impl CursorPage {
@@ -39,6 +41,16 @@ impl CursorPage {
     pub(super) fn set_sleeps(&self, sleeps: bool) {
         // Relaxed: the fence in `announced` orders it; taken back late it costs a wake-up too many.
         self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+    }
+
+    /// Says that the receiver leaves for good.
+    pub(super) fn leave(&self) {
+        // Release: pairs with the look behind the news that it is gone, which comes over another way.
+        self.answers().left.store(1, Ordering::Release);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.answers().left.load(Ordering::Acquire) != 0
     }
 
     /// Whether the sender sleeps for an answer, for those who look from outside.

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::answers::Ear;
+use super::answers::{Ear, has_goodbye};
 use super::flusher::{Flusher, Tail};
 use super::sign::{Sign, Waits};
 use super::{AlignedBuffer, frame_max};
@@ -57,6 +57,8 @@ pub(super) struct Receiver {
     pub(super) ear: Ear,
     /// Its answer is waited for.
     pub(super) awaited: bool,
+    /// Said of its seat when it has left for good.
+    has_left: Arc<AtomicBool>,
     /// Set while the sender sleeps for its sake.
     pub(super) waits: Arc<Waits>,
 }
@@ -68,9 +70,15 @@ struct Seat {
     connection: String,
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
+    has_left: Arc<AtomicBool>,
 }
 
 impl Seat {
+    /// Of one that is free: whether nobody comes in the place of who had it.
+    fn is_given_up(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
+    }
+
     fn is_free(&self) -> bool {
         self.socket.upgrade().is_none_or(|socket| socket.has_hung_up())
     }
@@ -118,6 +126,10 @@ impl StreamOutlet {
     pub(super) fn bury(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
+                if receiver.ear.has_left() || has_goodbye(&receiver.socket) {
+                    // Relaxed: the lock of the seats orders what matters; seen late, a newcomer is told of a gap.
+                    receiver.has_left.store(true, Ordering::Relaxed);
+                }
                 receiver.socket.close();
             }
             !receiver.dead
@@ -446,7 +458,13 @@ impl Greeter for StreamGreeter {
         self.lobby.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
-        lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
+        let has_left = Arc::new(AtomicBool::new(false));
+        lock(&self.lobby.seats).push(Seat {
+            connection,
+            socket: Arc::downgrade(&kept),
+            next_sequence: its,
+            has_left: Arc::clone(&has_left),
+        });
         let waits = self.sign.enter(&hello, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
@@ -459,6 +477,7 @@ impl Greeter for StreamGreeter {
             dead: false,
             ear: Ear::default(),
             awaited: false,
+            has_left,
             waits,
         });
         drop(arrivals);
@@ -473,6 +492,7 @@ impl StreamGreeter {
     /// If a receiver of that connection is gone: where the one who comes in its place goes on.
     fn take_seat(&self, connection: &str) -> Option<u64> {
         let mut seats = lock(&self.lobby.seats);
+        seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
         let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
         let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
         if seats.len() >= SEATS_MAX
