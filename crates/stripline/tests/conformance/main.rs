@@ -16,6 +16,7 @@ mod peers;
 mod peers_restart;
 mod puppet;
 mod resequence;
+mod resequence_ports;
 mod scope;
 mod scope_answered;
 mod statistics;
@@ -126,6 +127,8 @@ macro_rules! rules_of {
                 resequenced_packets_are_served,
                 whoever_serves_wakes_to_skip,
                 what_a_killed_stage_forwarded_comes_before_its_successor,
+            ]
+            resequence_ports here: [
                 wait_any_waits_for_whose_turn_it_is,
                 wait_any_wakes_to_skip,
                 windows_are_cut_from_packets_in_sequence,
