@@ -10,7 +10,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::Switchboard;
 use stripline::link::Overflow;
-use stripline::node::Resequenced;
+use stripline::node::Subscriber;
 use stripline::packet::{HEADER_BYTES, Header, Kind};
 use stripline::{Error, Received};
 use stripline_fuzz::Choices;
@@ -94,7 +94,7 @@ impl Sender {
     }
 }
 
-fn receive(packets: &mut Resequenced<u32>, received: &mut u32, last: &mut Last) {
+fn receive(packets: &mut Subscriber<u32>, received: &mut u32, last: &mut Last) {
     // Errors are finite too: each costs a connection or a packet.
     loop {
         match packets.try_receive() {

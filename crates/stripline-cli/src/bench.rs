@@ -1,10 +1,13 @@
 //! `stripline bench ladder`, and what all of `stripline bench` is shown with.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 
 use crate::Exit;
@@ -29,41 +32,64 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         complain!("error: {error}");
         return Exit::Usage;
     }
-    // Before anything runs: a result that cannot be written should not cost a run.
-    for path in [&arguments.json, &arguments.svg].into_iter().flatten() {
-        if let Err(exit) = check_writable(path) {
-            return exit;
-        }
+    let results = Results { json: arguments.json.as_deref(), drawing: arguments.svg.as_deref() };
+    let run = |screen: &mut Screen| ladder::run(&settings, &mut |progress| screen.show(progress));
+    match results.of(run, tables, ladder::plot) {
+        Ok((report, exit)) => judge(exit, report.interrupted),
+        Err(exit) => exit,
     }
-    let mut screen = Screen::new();
-    let report = ladder::run(&settings, &mut |progress| screen.show(progress));
-    screen.finish();
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => {
+}
+
+/// Where the results of a benchmark go besides the terminal. A dash is standard output, in place of the tables.
+pub(crate) struct Results<'a> {
+    pub json: Option<&'a Path>,
+    /// A picture or a page.
+    pub drawing: Option<&'a Path>,
+}
+
+impl Results<'_> {
+    /// Runs a benchmark, shows meanwhile what it does, and gives its results to all who want them.
+    pub(crate) fn of<R: Serialize, E: Display>(
+        &self,
+        run: impl FnOnce(&mut Screen) -> Result<R, E>,
+        tables: impl FnOnce(&R) -> String,
+        draw: impl FnOnce(&R) -> Result<String, String>,
+    ) -> Result<(R, Exit), Exit> {
+        let files = || [self.json, self.drawing].into_iter().flatten();
+        // Before anything runs: a result that cannot be written should not cost a run.
+        files().try_for_each(check_writable)?;
+        let mut screen = Screen::new();
+        let outcome = run(&mut screen);
+        screen.finish();
+        let report = outcome.map_err(|error| {
             complain!("error: {error}");
-            return Exit::Failure;
+            Exit::Failure
+        })?;
+        let mut exit = Exit::Clean;
+        if files().all(|path| path.as_os_str() != "-") {
+            exit = print(&tables(&report));
         }
-    };
-    let mut exit = Exit::Clean;
-    if arguments.json.as_ref().is_none_or(|path| path.as_os_str() != "-") {
-        exit = print(&tables(&report));
+        if let Some(path) = self.json {
+            exit = worse(exit, write_json(path, &report));
+        }
+        if let Some(path) = self.drawing {
+            exit = worse(exit, write_text(path, draw(&report)));
+        }
+        Ok((report, exit))
     }
-    if let Some(path) = &arguments.json {
-        exit = worse(exit, write_json(path, &report));
-    }
-    if let Some(path) = &arguments.svg {
-        exit = worse(exit, write_text(path, ladder::plot(&report)));
-    }
-    if report.interrupted {
+}
+
+/// The exit code of a benchmark that may have been interrupted.
+pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
+    if is_interrupted {
         complain!("error: interrupted; the figures are of what was measured until then");
-        exit = Exit::Failure;
+        return Exit::Failure;
     }
     exit
 }
 
 /// Writes a picture or a page, if it could be made.
-pub(crate) fn write_text(path: &std::path::Path, text: Result<String, String>) -> Exit {
+fn write_text(path: &std::path::Path, text: Result<String, String>) -> Exit {
     let text = match text {
         Ok(text) => text,
         Err(error) => {

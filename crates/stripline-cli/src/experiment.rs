@@ -7,10 +7,8 @@ use stripline_bench::experiment::{self, CaseReport, Experiment, Report, Run, Set
 
 use crate::Exit;
 use crate::arguments::ExperimentArguments;
-use crate::bench::{Screen, finish, new, write_text};
+use crate::bench::{Results, Screen, finish, judge, new};
 use crate::format::{grouped, time};
-use crate::run::{check_writable, worse, write_json};
-use crate::show::print;
 
 /// The longest reason in a table; the JSON has all of it.
 const REASON_MAX: usize = 100;
@@ -38,43 +36,19 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
             }
         };
     }
-    // Before anything runs: a result that cannot be written should not cost a run.
-    for path in [&arguments.json, &arguments.html].into_iter().flatten() {
-        if let Err(exit) = check_writable(path) {
-            return exit;
-        }
-    }
     let settings = Settings { quick: arguments.quick, repeats: arguments.runs, program: None };
-    let mut screen = Screen::new();
-    let report = experiment::run(&experiment, &settings, &mut |progress| screen.show(progress));
-    screen.finish();
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => {
-            complain!("error: {error}");
-            return Exit::Failure;
-        }
+    let results = Results { json: arguments.json.as_deref(), drawing: arguments.html.as_deref() };
+    let run =
+        |screen: &mut Screen| experiment::run(&experiment, &settings, &mut |progress| screen.show(progress));
+    let (report, mut exit) = match results.of(run, tables, experiment::html) {
+        Ok(results) => results,
+        Err(exit) => return exit,
     };
-    let mut exit = Exit::Clean;
-    let is_text = [&arguments.json, &arguments.html].into_iter().flatten().all(|p| p.as_os_str() != "-");
-    if is_text {
-        exit = print(&tables(&report));
-    }
-    if let Some(path) = &arguments.json {
-        exit = worse(exit, write_json(path, &report));
-    }
-    if let Some(path) = &arguments.html {
-        exit = worse(exit, write_text(path, experiment::html(&report)));
-    }
     for case in report.cases.iter().filter(|case| case.status == Status::Failed) {
         complain!("error: {}: {}", case.case, case.reason.as_deref().unwrap_or_default());
         exit = Exit::Failure;
     }
-    if report.interrupted {
-        complain!("error: interrupted; the figures are of what was measured until then");
-        exit = Exit::Failure;
-    }
-    exit
+    judge(exit, report.interrupted)
 }
 
 fn tables(report: &Report) -> String {

@@ -146,6 +146,7 @@ fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
             Some(lag) if lag < u64::from(reader.depth) => "sender waits (buffer full)",
             _ => "sender waits (full)",
         },
+        (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
         (Some((_, _, reader)), _) if !reader.attached => "not taken in yet",
         (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
         (None, Some(_)) => "sender unknown",

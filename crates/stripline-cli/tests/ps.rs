@@ -105,6 +105,42 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
 }
 
 #[test]
+fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
+    let me = std::process::id();
+    for transport in ["inproc", "shm", "uds", "tcp"] {
+        let topic = format!("asked-{transport}");
+        let rules =
+            format!("[topic.{topic}]\ntransport = '{transport}'\nscope = 'target'\ndeadline-ms = 3600000");
+        let node = Node::join(&format!("ps-{me}-{topic}"), Topics::parse(&rules).unwrap()).unwrap();
+        let mut publisher = node.publisher::<u8>(&topic).unwrap();
+        let mut quick = node.subscriber::<u8>(&topic).unwrap();
+        let slow = node.subscriber::<u8>(&topic).unwrap();
+        assert!(publisher.wait_for_receivers(2, common::PATIENCE).unwrap());
+        let sender = std::thread::spawn(move || publisher.send(&[7; 1000]).unwrap_err());
+        drop(quick.receive().unwrap().unwrap());
+        let awaited = |found: &Value| {
+            let port = sending(found, &topic, transport);
+            port.map_or(0, |port| {
+                list(&port["readers"]).filter(|reader| reader["answer_awaited"] == true).count()
+            })
+        };
+        // One of the two has answered.
+        wait_until("the sender waits for the other", || awaited(&ps(&[&topic])) == 1);
+        let found = ps(&[&topic]);
+        assert!(list(&found["waits"]).any(|waiting| {
+            (&waiting["port"], &waiting["why"], &waiting["pid"])
+                == (&Value::from(&*topic), &Value::from("answer"), &Value::from(me))
+        }));
+        let text = run(&["ps", &topic]).stdout;
+        assert!(text.contains(&format!("{topic} waits for {topic} (answer)")), "{text}");
+        assert_eq!(text.matches("sender waits (answer)").count(), 1, "{text}");
+        node.stop();
+        drop(slow);
+        assert!(matches!(sender.join().unwrap(), Error::Stopped | Error::ReceiverGone { .. }));
+    }
+}
+
+#[test]
 fn a_receiver_that_waits_is_shown_with_its_losses() {
     let topic = "losing";
     let rules = format!("[topic.{topic}]\ntransport = 'shm'\noverflow = 'drop-oldest'\ndepth = 4");

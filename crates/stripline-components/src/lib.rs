@@ -14,7 +14,7 @@ pub mod components;
 pub mod dsp;
 pub mod formats;
 
-use stripline::component::Registry;
+use stripline::component::{Handled, Registry};
 
 /// All stock components, by the names that a waveform file knows them under.
 ///
@@ -25,8 +25,8 @@ use stripline::component::Registry;
 pub fn registry() -> Registry {
     use components::adsb::{AdsbDecoder, AdsbDemodulator, AdsbSink, AdsbSource};
     use components::{
-        AmDemodulator, Awgn, Decimator, FileSink, FileSource, FirFilter, FmDemodulator, FmStation, NullSink,
-        NullSource, SignalGenerator, Tee, Throttle, WavSink,
+        AmDemodulator, Awgn, Decimator, FileSink, FileSource, FirFilter, FmDemodulator, FmStation, Magnitude,
+        NullSink, NullSource, SignalGenerator, Tee, Throttle, WavSink,
     };
     Registry::new()
         .with::<AdsbDecoder>()
@@ -41,6 +41,7 @@ pub fn registry() -> Registry {
         .with::<FirFilter>()
         .with::<FmDemodulator>()
         .with::<FmStation>()
+        .with::<Handled<Magnitude>>()
         .with::<NullSink>()
         .with::<NullSource>()
         .with::<SignalGenerator>()

@@ -12,7 +12,7 @@ use stripline_components::registry;
 #[test]
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
-    assert_eq!(registry.specs().len(), 18);
+    assert_eq!(registry.specs().len(), 19);
     for spec in registry.specs().values() {
         assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
         assert!(spec.summary.ends_with('.'), "{}: {}", spec.name, spec.summary);

@@ -18,6 +18,9 @@ const ROUND: u64 = 600;
 /// A lane that has not done anything for so long hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
+/// A death that is noticed later than this is noticed late.
+const LATE_NS: u64 = 10_000_000;
+
 /// What is asked for.
 pub struct Campaign {
     /// How many processes are killed.
@@ -35,6 +38,8 @@ impl Campaign {
     /// The first thing that went wrong.
     pub fn run(&self) -> Result<Value, String> {
         let started = Instant::now();
+        // Those who come and go around a sender stand for receivers that die and are started again.
+        stripline::fail_point::leave_like_the_dead();
         let board = Board::new(self.lanes)?;
         let mut tally = Tally::default();
         for round in 0.. {
@@ -81,15 +86,17 @@ impl Campaign {
     }
 
     fn report(&self, tally: &Tally, took: Duration) -> Value {
-        let mut noticed = tally.noticed_ns.clone();
-        noticed.sort_unstable();
-        let at = |share: f64| {
-            let index = (noticed.len() as f64 * share) as usize;
-            noticed.get(index.min(noticed.len().saturating_sub(1))).map(|(ns, _)| *ns as f64 / 1000.0)
-        };
-        let within = noticed.partition_point(|(ns, _)| *ns <= 10_000_000);
+        let mut noticed = tally.noticed.clone();
+        noticed.sort_unstable_by_key(|death| death.ns);
+        let late = |ns: u64| ns > LATE_NS;
+        let slowest = noticed.iter().rev().take(10);
         let slowest: Vec<_> =
-            noticed.iter().rev().take(10).map(|(ns, at)| json!([at, *ns as f64 / 1000.0])).collect();
+            slowest.map(|d| json!([d.at, d.ns as f64 / 1e3, d.by_bystander_ns as f64 / 1e3])).collect();
+        let of_link = percentiles(noticed.iter().map(|death| death.ns));
+        let of_bystander = percentiles(noticed.iter().map(|death| death.by_bystander_ns));
+        let added = percentiles(noticed.iter().map(|death| death.ns.saturating_sub(death.by_bystander_ns)));
+        let late_in_any_case =
+            noticed.iter().filter(|death| late(death.ns) && late(death.by_bystander_ns)).count();
         let missed: Vec<_> = [true, false]
             .into_iter()
             .flat_map(plan::points)
@@ -102,17 +109,38 @@ impl Campaign {
             "duration_s": took.as_secs_f64(),
             "rate_hz": tally.kills() as f64 / took.as_secs_f64(),
             "deaths": tally.deaths,
+            "deaths_by_link": tally.links,
+            "sends_deserted": tally.deserted,
+            "sends_finished_with": tally.finished,
             "points_never_reached": missed,
             "ended_by_themselves": tally.lucky,
             "packets_checked": tally.packets,
             "packets_reported_missing": tally.missing,
             "receivers_told_what_they_missed": tally.resumed,
-            "death_noticed_us": {
-                "samples": noticed.len(), "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": at(1.0),
-                "within_10_ms": within, "slowest": slowest,
+            "death_noticed_us": of_link,
+            "death_noticed_by_bystander_us": of_bystander,
+            "noticed_after_bystander_us": added,
+            "late": {
+                "by_link": noticed.iter().filter(|death| late(death.ns)).count(),
+                "by_both": late_in_any_case,
             },
+            "slowest_us": slowest,
         })
     }
+}
+
+/// Microseconds of a number of times, and how many of them are not late.
+fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
+    let mut times: Vec<u64> = times_ns.collect();
+    times.sort_unstable();
+    let at = |share: f64| {
+        let index = (times.len() as f64 * share) as usize;
+        times.get(index.min(times.len().saturating_sub(1))).map(|ns| *ns as f64 / 1e3)
+    };
+    json!({
+        "samples": times.len(), "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": at(1.0),
+        "within_10_ms": times.partition_point(|ns| *ns <= LATE_NS),
+    })
 }
 
 /// Waits until all lanes are done; a lane that hangs ends the process, which is all that can be done about it.

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::leftovers::{abstract_names, meeting_point};
 use crate::notes::Notes;
+use crate::plan::Link;
 
 /// A hang, and not merely a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,13 +57,24 @@ impl Pulse {
     }
 }
 
+/// How soon a death was noticed.
+#[derive(Clone, Copy, Debug)]
+pub struct Noticed {
+    /// Where the dead one was.
+    pub at: &'static str,
+    /// When the survivor knew, after the death.
+    pub ns: u64,
+    /// When a thread knew that waited for nothing else, without any link.
+    pub by_bystander_ns: u64,
+}
+
 /// What came of it.
 #[derive(Default)]
 pub struct Tally {
     /// By fail point: how many died there.
     pub deaths: BTreeMap<&'static str, u64>,
-    /// How long after a death the survivor knew, in nanoseconds, and where the dead one was.
-    pub noticed_ns: Vec<(u64, &'static str)>,
+    /// How soon deaths were noticed.
+    pub noticed: Vec<Noticed>,
     /// Packets that survivors took and checked.
     pub packets: u64,
     /// Packets that survivors were told they had missed, by their own policy.
@@ -73,6 +85,12 @@ pub struct Tally {
     pub resumed: u64,
     /// Abstract names that must be gone.
     pub names: BTreeSet<String>,
+    /// By transport and scope: how many died over it.
+    pub links: BTreeMap<String, u64>,
+    /// Sends that were told that a receiver had died on them.
+    pub deserted: u64,
+    /// Sends that returned when those who were to die had finished with the packet.
+    pub finished: u64,
 }
 
 impl Tally {
@@ -81,12 +99,22 @@ impl Tally {
         for (point, count) in other.deaths {
             *self.deaths.entry(point).or_default() += count;
         }
-        self.noticed_ns.extend(other.noticed_ns);
+        self.noticed.extend(other.noticed);
         self.packets += other.packets;
         self.missing += other.missing;
         self.lucky += other.lucky;
         self.resumed += other.resumed;
         self.names.extend(other.names);
+        for (link, count) in other.links {
+            *self.links.entry(link).or_default() += count;
+        }
+        self.deserted += other.deserted;
+        self.finished += other.finished;
+    }
+
+    /// One died over that link.
+    pub fn die_over(&mut self, link: Link) {
+        *self.links.entry(format!("{} {}", link.transport, link.scope)).or_default() += 1;
     }
 
     /// How many died.

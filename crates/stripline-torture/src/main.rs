@@ -1,6 +1,7 @@
 //! `stripline-torture`: kills, stops and restarts the processes at both ends of a link, at every step there is, and
 //! checks that the survivors lose nothing, never hang, and leave nothing behind.
 
+mod bystander;
 mod campaign;
 mod child;
 mod lane;

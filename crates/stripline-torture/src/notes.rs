@@ -26,6 +26,8 @@ pub enum Note {
     Taken,
     /// A receiver: the number of the packet given back last, plus 1.
     Released,
+    /// A receiver: it is about to leave, and nobody comes in its place.
+    Leaves,
 }
 
 /// The notes of one lane's children, one after the other.

@@ -34,6 +34,51 @@ impl Death {
     }
 }
 
+/// How the packets go that somebody dies over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub transport: &'static str,
+    pub scope: &'static str,
+}
+
+/// Without answers, as all others.
+pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
+
+impl Link {
+    /// The rules of a topic over it. A send that waits for so long hangs.
+    pub fn rules(self) -> String {
+        format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
+    }
+
+    /// Whether a ring carries the packets: a dead receiver's position is known exactly then.
+    pub fn is_ring(self) -> bool {
+        self.transport == "shm"
+    }
+
+    /// Whether a send returns only when its receivers have finished with the packet.
+    pub fn is_target(self) -> bool {
+        self.scope == "target"
+    }
+}
+
+/// How the packets go that one dies over: where a point is that answers pass, over one that has answers.
+pub fn link(death: Death, dice: &mut Dice) -> Link {
+    let transport = ["shm", "uds", "tcp"][dice.below(3) as usize];
+    let scope = ["server", "target"][dice.below(2) as usize];
+    match death.name() {
+        "await" | "await-sleep" | "await-woken" | "await-answered" => Link { transport, scope: "target" },
+        "queue" | "queue-accepted" => Link { transport, scope: "server" },
+        "answer" | "answer-said" => Link { transport, scope: "target" },
+        "answer-stored" => Link { transport: "shm", scope: "target" },
+        "any-time" if dice.below(2) == 0 => Link { transport, scope },
+        // These are about receivers that take nothing, and those between two streams.
+        "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned" | "reader-end" => PLAIN,
+        "release-stored" | "reattach" | "any-time" => PLAIN,
+        _ if dice.below(4) == 0 => Link { transport: "shm", scope },
+        _ => PLAIN,
+    }
+}
+
 /// The points of senders, or of receivers.
 pub fn points(of_senders: bool) -> Vec<&'static str> {
     let border = POINTS.iter().position(|point| *point == FIRST_OF_RECEIVERS).unwrap_or(0);
@@ -57,7 +102,10 @@ fn times(point: &str) -> u64 {
         "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,
         "loan" | "publish" | "publish-committed" | "publish-woken" => 30,
         "receive" | "release" => 20,
-        "writer-sleep" | "writer-wake" | "reader-sleep" | "reader-wake" | "release-stored" => 3,
+        "await" | "await-answered" | "queue" | "queue-accepted" => 20,
+        "answer" | "answer-stored" | "answer-said" => 20,
+        "writer-sleep" | "writer-wake" | "reader-sleep" | "reader-wake" | "release-stored"
+        | "await-sleep" => 3,
         _ => 1,
     }
 }
@@ -74,6 +122,9 @@ mod tests {
             assert!(points(of_senders).iter().all(|point| all.contains(point)));
             assert!(all.contains(&"any-time"));
         }
+        let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), &mut Dice::new(n)));
+        assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
+        assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
         assert_eq!(points(true).len() + points(false).len(), POINTS.len());
     }
 }

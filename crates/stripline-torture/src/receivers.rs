@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use stripline::Received;
 use stripline::node::{Node, Publisher};
+use stripline::{Error, Received};
 
 use crate::child::{Role, TOPIC, is_killed, join};
-use crate::lane::{Doomed, Lane, PATIENCE, Tally, await_host};
+use crate::lane::{Doomed, Lane, Noticed, PATIENCE, Tally, await_host};
 use crate::ledger::Ledger;
-use crate::notes::{Note, now_ns};
+use crate::notes::{Note, Notes, now_ns};
 use crate::payload::{self, Dice};
-use crate::plan::{Death, death};
+use crate::plan::{Death, Link, PLAIN, death, link};
 
-const RULES: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
-const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
+const RULES: &str = "[default]\nbuffer = 32768\ndepth = 8";
+const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
+/// How many packets one takes that is not killed.
+const PACKETS: u64 = 40;
 /// Who receives and survives.
 const SURVIVORS: usize = 2;
 
@@ -25,12 +27,20 @@ const SURVIVORS: usize = 2;
 /// # Errors
 /// What went wrong.
 pub fn run(lane: &Lane) -> Result<Tally, String> {
-    let node = join(&lane.domain, RULES)?;
+    let host = join(&lane.domain, RULES)?;
     await_host(&lane.domain)?;
     let last = Arc::new(AtomicU64::new(0));
     let survivors = [(RULES, false), (LOSSY, true)];
     let threads = survivors.map(|(rules, lossy)| survive(join(&lane.domain, rules), lossy, &last));
-    let mut sender = Sender { node, publisher: None, incarnation: 0, sent: 0 };
+    let mut sender = Sender {
+        _host: host,
+        domain: lane.domain.clone(),
+        nodes: Vec::new(),
+        link: PLAIN,
+        publisher: None,
+        incarnation: 0,
+        sent: 0,
+    };
     sender.begin()?;
     let mut tally = Tally::default();
     let mut dice = Dice::new(lane.seed);
@@ -60,7 +70,12 @@ pub fn run(lane: &Lane) -> Result<Tally, String> {
 
 /// The sender that survives.
 struct Sender {
-    node: Node,
+    _host: Node,
+    domain: String,
+    /// One for each way that packets go.
+    nodes: Vec<(Link, Node)>,
+    /// How they go now.
+    link: Link,
     publisher: Option<Publisher<u64>>,
     incarnation: u64,
     sent: u64,
@@ -69,27 +84,49 @@ struct Sender {
 impl Sender {
     /// Begins anew, with all survivors listening.
     fn begin(&mut self) -> Result<(), String> {
-        let mut publisher = self.node.publisher(TOPIC).map_err(|e| e.to_string())?;
+        let known = self.nodes.iter().position(|(link, _)| *link == self.link);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let rules = format!("{RULES}\n{}", self.link.rules());
+                self.nodes.push((self.link, join(&self.domain, &rules)?));
+                self.nodes.len() - 1
+            }
+        };
+        let mut publisher = self.nodes[index].1.publisher(TOPIC).map_err(|e| e.to_string())?;
         self.incarnation += 1;
         if !publisher.wait_for_receivers(SURVIVORS, PATIENCE).map_err(|e| e.to_string())? {
             return Err("the survivors do not come back to a new sender".into());
         }
         self.publisher = Some(publisher);
-        self.send()
+        self.send().map(drop)
     }
 
-    fn send(&mut self) -> Result<(), String> {
-        let Some(publisher) = &mut self.publisher else { return Ok(()) };
+    /// From now on, packets go another way. The survivors are told the end, and a new beginning.
+    fn change(&mut self, link: Link) -> Result<(), String> {
+        self.end()?;
+        self.link = link;
+        self.begin()
+    }
+
+    /// Sends a packet: what the receivers have made of it.
+    fn send(&mut self) -> Result<Fate, String> {
+        let Some(publisher) = &mut self.publisher else { return Ok(Fate::Finished) };
         let sequence = publisher.sequence();
         let send = |loan: stripline::Result<stripline::Loan<'_, u64>>| {
             let mut loan = loan?;
             payload::fill(&mut loan, self.incarnation, sequence);
             loan.send()
         };
-        send(publisher.loan(payload::words(self.incarnation, sequence)))
-            .map_err(|e| format!("the survivor cannot send: {e}"))?;
+        let outcome = send(publisher.loan(payload::words(self.incarnation, sequence)));
         self.sent += 1;
-        Ok(())
+        match outcome {
+            Ok(()) => Ok(Fate::Finished),
+            Err(Error::ReceiverGone { .. }) if self.link != PLAIN => Ok(Fate::Deserted),
+            // Somebody's policy dropped it.
+            Err(Error::PacketRefused { .. }) if self.link != PLAIN => Ok(Fate::Refused),
+            Err(error) => Err(format!("the survivor cannot send over {:?}: {error}", self.link)),
+        }
     }
 
     fn receivers(&mut self) -> usize {
@@ -100,6 +137,16 @@ impl Sender {
         let ended = self.publisher.take().map_or(Ok(()), Publisher::finish);
         ended.map_err(|e| format!("the survivor cannot end: {e}"))
     }
+}
+
+/// What receivers have made of a packet, as its send says.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    /// What the scope promises.
+    Finished,
+    Refused,
+    /// One of them is gone.
+    Deserted,
 }
 
 /// Up to where the receivers that died have taken packets, at least and at most; what comes after, the next one must
@@ -116,7 +163,14 @@ fn kill_one(
 ) -> Result<(), String> {
     let notes = &lane.notes;
     notes.clear();
-    let lossy = matches!(death, Death::Time(_)) && dice.below(4) == 0;
+    let link = link(death, dice);
+    if link != sender.link {
+        sender.change(link)?;
+        *predecessor = None;
+    }
+    // On a ring, only one that drops packets says that it has them in its queue.
+    let is_queued = matches!(death.name(), "queue" | "queue-accepted") && link.is_ring();
+    let lossy = is_queued || matches!(death, Death::Time(_)) && dice.below(4) == 0;
     let rules = if lossy { LOSSY } else { RULES };
     let wait = ["adaptive", "block"][dice.below(2) as usize];
     let role = Role {
@@ -124,17 +178,29 @@ fn kill_one(
         domain: lane.domain.clone(),
         topics: format!("{rules}\nwait = '{wait}'"),
         incarnation: 0,
-        packets: 40,
+        packets: PACKETS,
         receivers: 0,
         // One that is slow holds the sender up, and must then wake it.
         dawdle_us: if death.name() == "release-stored" { 500 } else { 0 },
     };
-    let mut child = Doomed::new(role.start(notes, death.fail_point())?);
+    let (child, bystander) = role.start(notes, death.fail_point())?;
+    let mut child = Doomed::new(child);
     let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
     let mut dead: Option<Instant> = None;
     let status = loop {
         for _ in 0..4 {
-            sender.send()?;
+            let number = sender.publisher.as_ref().map_or(0, Publisher::sequence);
+            match sender.send()? {
+                Fate::Finished if link.is_target() => {
+                    tally.finished += u64::from(check_finished(notes, number, killed_ns)?);
+                }
+                Fate::Deserted => {
+                    tally.deserted += 1;
+                    joined = true;
+                    gone_ns.get_or_insert_with(now_ns);
+                }
+                _ => {}
+            }
         }
         match sender.receivers() {
             count if count > SURVIVORS => joined = true,
@@ -174,16 +240,22 @@ fn kill_one(
         tally.lucky += 1;
     } else {
         *tally.deaths.entry(death.name()).or_default() += 1;
+        tally.die_over(link);
         if killed_ns == 0 {
             killed_ns = notes.get(Note::KilledNs);
         }
         if let Some(gone) = gone_ns
             && gone > killed_ns
         {
-            tally.noticed_ns.push((gone - killed_ns, death.name()));
+            let seen = bystander.saw()?;
+            tally.noticed.push(Noticed {
+                at: death.name(),
+                ns: gone - killed_ns,
+                by_bystander_ns: seen.saturating_sub(killed_ns),
+            });
         }
     }
-    if lossy || death.name() == "reader-end" {
+    if lossy || death.name() == "reader-end" || !link.is_ring() {
         // What its queue held died with it; or another stream has begun.
         *predecessor = None;
         return Ok(());
@@ -201,10 +273,30 @@ fn kill_one(
         }
         tally.resumed += 1;
     }
+    if notes.get(Note::Leaves) > 0 {
+        // Who comes next may be another one.
+        *predecessor = None;
+        return Ok(());
+    }
     let (taken, released) = (notes.get(Note::Taken), notes.get(Note::Released));
     // Of one that has given nothing back it may be unknown that it had been told.
     *predecessor = Some((if released > 0 { released } else { from }, taken.max(first)));
     Ok(())
+}
+
+/// Under `target`, a receiver that lives has finished with what was sent: with that number, if it was there by then, which
+/// is the answer.
+fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, String> {
+    let (first, taken) = (notes.get(Note::First), notes.get(Note::Taken));
+    // Behind them: what was noted when nobody was dead yet.
+    let is_alive = notes.get(Note::KilledNs) == 0 && killed_ns == 0;
+    // One that has taken all that it wants goes.
+    let stays = taken + 1 < first + PACKETS;
+    let is_there = is_alive && stays && (1..=number + 1).contains(&first);
+    if is_there && taken <= number {
+        return Err(format!("the send of {number} returned, and only {taken} packets were taken"));
+    }
+    Ok(is_there)
 }
 
 /// A receiver that survives, until the last incarnation's end.

@@ -9,14 +9,15 @@ use stripline::Received;
 use stripline::node::{Node, Subscriber};
 
 use crate::child::{Role, TOPIC, is_killed, join};
-use crate::lane::{Doomed, Lane, PATIENCE, Tally, await_host};
+use crate::lane::{Doomed, Lane, Noticed, PATIENCE, Tally, await_host};
 use crate::ledger::Ledger;
 use crate::notes::{Note, now_ns};
 use crate::payload::Dice;
-use crate::plan::{Death, death};
+use crate::plan::{Death, death, link};
 
-const RULES: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 4";
-const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
+/// Those who send choose the transport and the scope.
+const RULES: &str = "[default]\nbuffer = 32768\ndepth = 4";
+const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
 
 /// Kills so many senders.
 ///
@@ -105,16 +106,18 @@ fn kill_one(
     notes.clear();
     let visited = matches!(death.name(), "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned");
     let wait = ["adaptive", "block"][dice.below(2) as usize];
+    let link = link(death, dice);
     let role = Role {
         sends: true,
         domain: lane.domain.clone(),
-        topics: format!("{RULES}\nwait = '{wait}'"),
+        topics: format!("[default]\nbuffer = 32768\ndepth = 4\nwait = '{wait}'\n{}", link.rules()),
         incarnation,
         packets: if visited { 100_000 } else { 40 },
         receivers: 2,
         dawdle_us: 0,
     };
-    let mut child = Doomed::new(role.start(notes, death.fail_point())?);
+    let (child, bystander) = role.start(notes, death.fail_point())?;
+    let mut child = Doomed::new(child);
     let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
     let mut dead: Option<Instant> = None;
     let status = loop {
@@ -124,15 +127,20 @@ fn kill_one(
             0 => {}
             _ => joined = true,
         }
+        // Noted before the other: what is said to be sent was taken earlier.
+        let sent = notes.get(Note::Sent);
         let got = survivor.ledger.next(incarnation);
+        if link.is_target() && sent > got {
+            return Err(format!("over {link:?}: {sent} sends returned, and {got} packets were taken"));
+        }
         if let Some(status) = child.look()? {
             let since = *dead.get_or_insert_with(Instant::now);
-            let sent = notes.get(Note::Sent);
             if !found && survivor.subscriber.senders() == 0 && got >= sent {
                 break status;
             }
             if since.elapsed() > PATIENCE {
-                return Err(format!("dead for long; {got} of {sent} packets arrived, joined {joined}"));
+                let text = format!("{got} of {sent} packets arrived over {link:?}, joined {joined}");
+                return Err(format!("dead for long; {text}"));
             }
         }
         if let Death::Time(microseconds) = death
@@ -160,13 +168,19 @@ fn kill_one(
         return Ok(());
     }
     *tally.deaths.entry(death.name()).or_default() += 1;
+    tally.die_over(link);
     if killed_ns == 0 {
         killed_ns = notes.get(Note::KilledNs);
     }
     if let Some(gone) = gone_ns
         && gone > killed_ns
     {
-        tally.noticed_ns.push((gone - killed_ns, death.name()));
+        let seen = bystander.saw()?;
+        tally.noticed.push(Noticed {
+            at: death.name(),
+            ns: gone - killed_ns,
+            by_bystander_ns: seen.saturating_sub(killed_ns),
+        });
     }
     Ok(())
 }

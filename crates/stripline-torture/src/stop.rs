@@ -64,7 +64,7 @@ impl Stop {
         await_host(&domain)?;
         let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, rules, false, if lossy { u64::MAX } else { PACKETS });
-        let mut child = Doomed::patient(role.start(notes, None)?, self.patience());
+        let mut child = Doomed::patient(role.start(notes, None)?.0, self.patience());
         if !publisher.wait_for_receivers(1, PATIENCE).map_err(|e| e.to_string())? {
             return Err("the receiver does not come".into());
         }
@@ -100,7 +100,7 @@ impl Stop {
         await_host(&domain)?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, BLOCK, true, PACKETS);
-        let mut child = Doomed::patient(role.start(notes, None)?, self.patience());
+        let mut child = Doomed::patient(role.start(notes, None)?.0, self.patience());
         let mut ledger = Ledger::new(false);
         while ledger.packets < 10 {
             take(&mut subscriber, &mut ledger)?;

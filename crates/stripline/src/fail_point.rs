@@ -24,6 +24,11 @@ pub const POINTS: &[&str] = &[
     // The sender waits for room.
     "writer-sleep",
     "writer-wake",
+    // It waits for answers: the packet is out, it sleeps, it was woken, it has them all.
+    "await",
+    "await-sleep",
+    "await-woken",
+    "await-answered",
     // A receiver goes, and the stream ends.
     "writer-detach",
     "end",
@@ -40,6 +45,12 @@ pub const POINTS: &[&str] = &[
     "receive",
     "release",
     "release-stored",
+    // The sender waits for it: it is in the queue, and that was said; it is finished with, that is written down, and said.
+    "queue",
+    "queue-accepted",
+    "answer",
+    "answer-stored",
+    "answer-said",
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",
@@ -65,7 +76,15 @@ macro_rules! fail_point {
 pub(crate) use fail_point;
 
 #[cfg(feature = "fail-points")]
-pub use armed::{in_last_moment, reached};
+pub use armed::{in_last_moment, leave_like_the_dead, reached};
+
+/// Whether receivers that leave are not to say so.
+pub(crate) fn is_silent() -> bool {
+    #[cfg(feature = "fail-points")]
+    return armed::is_silent();
+    #[cfg(not(feature = "fail-points"))]
+    false
+}
 
 /// Where the rings of this process start (position, and number of frames), and at which number its packets do.
 pub(crate) fn start() -> (u64, u64) {
@@ -100,7 +119,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 #[cfg(feature = "fail-points")]
 mod armed {
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::VARIABLE;
 
@@ -114,6 +133,17 @@ mod armed {
 
     static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
     static LAST_MOMENT: OnceLock<fn()> = OnceLock::new();
+    static SILENT: AtomicBool = AtomicBool::new(false);
+
+    /// From now on, receivers of this process go as if it had been killed.
+    pub fn leave_like_the_dead() {
+        SILENT.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_silent() -> bool {
+        // Relaxed: set once, before there are receivers.
+        SILENT.load(Ordering::Relaxed)
+    }
 
     /// To be run just before the end, to tell somebody when that is.
     pub fn in_last_moment(act: fn()) {

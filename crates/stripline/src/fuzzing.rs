@@ -134,6 +134,7 @@ impl Switchboard {
             overflow,
             wait: WaitStrategy::Adaptive,
             depth: 4,
+            resequence: None,
         });
         let incoming =
             Incoming::new("in".into(), Arc::clone(&mailbox), terms_for, Stop::new()?, true, sample_bytes);

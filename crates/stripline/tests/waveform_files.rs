@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec, Value};
-use stripline::link::{LinkOptions, Overflow, Scope, WaitStrategy};
+use stripline::link::{LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use stripline::node::Dispatch;
 use stripline::payload::TypeName;
 use stripline::waveform::{
     Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
@@ -54,14 +56,16 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         ComponentSpec::new("gain", "Multiplies by a factor.")
             .input("in", cf32_or_f32(), "samples")
             .output("out", same("in"), "samples times the factor")
-            .property(PropertySpec::float("factor", 1.0, "linear gain")),
+            .property(PropertySpec::float("factor", 1.0, "linear gain"))
+            .any_dispatch(),
         ComponentSpec::new("mixer", "Multiplies two streams.")
             .input("left", cf32_or_f32(), "samples")
             .input("right", same("left"), "samples")
             .output("out", same("left"), "their product"),
         ComponentSpec::new("magnitude", "Magnitude of complex samples.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
-            .output("out", PortTypes::of::<f32>(), "magnitudes"),
+            .output("out", PortTypes::of::<f32>(), "magnitudes")
+            .any_dispatch(),
         ComponentSpec::new("cast", "Says that samples are of another type.")
             .input("in", PortTypes::Any, "samples")
             .output("out", PortTypes::Property("as".into()), "the same bytes")
@@ -211,6 +215,7 @@ fn assert_snapshot(name: &str, text: &str) {
 fn findings_are_rendered_as_before() {
     let names = [
         "control-characters",
+        "dispatch-of-a-loop",
         "inproc-by-option",
         "options",
         "properties",
@@ -283,6 +288,7 @@ fn a_plan_holds_what_the_file_says() {
     );
     assert_eq!((&source.cpus[..], &gain.cpus[..], &sink.cpus[..]), (&[0][..], &[0][..], &[][..]));
     assert_eq!(source.program, Program::Stock);
+    assert_eq!((source.dispatch, gain.dispatch), (Dispatch::Queue, Dispatch::pool(2).unwrap().in_order()));
     let path = source.properties.path("path").unwrap();
     assert!(path.is_absolute() && path.ends_with("tests/waveforms/valid/capture.bin"), "{path:?}");
     assert_eq!(gain.properties.value("factor"), Some(&Value::Float(2.0)));
@@ -301,6 +307,8 @@ fn a_plan_holds_what_the_file_says() {
     assert_eq!(first.options, options);
     assert!(second.options.huge_pages && second.options.locked);
     assert_eq!((second.options.scope, second.options.deadline_ms), (Scope::Target, 250));
+    let resequence = Resequence::new(64, Duration::from_millis(100)).unwrap();
+    assert_eq!((first.options.resequence, second.options.resequence), (None, Some(resequence)));
     assert_eq!(first.payload.as_str(), "cf32");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytemuck::cast_slice;
 use rustix::time::{ClockId, clock_gettime};
-use stripline::node::{Dispatch, PacketView, Publisher, Resequenced, Subscriber};
+use stripline::node::{Dispatch, Publisher, Subscriber};
 use stripline::{Error, Received, Result, Sample};
 
 use super::case::{self, Case, Order, Work};
@@ -17,53 +17,28 @@ use crate::ladder::measure;
 const TURNS: u32 = 256;
 
 /// Where a component or the observer gets its packets.
-#[expect(clippy::large_enum_variant, reason = "there is one to a place")]
-pub(super) enum Input<T: Sample> {
-    AsTheyCome(Subscriber<T>),
-    InSequence(Resequenced<T>),
+pub(super) struct Input<T: Sample> {
+    pub subscriber: Subscriber<T>,
+    is_in_sequence: bool,
 }
 
 impl<T: Sample> Input<T> {
     /// What comes from the producer is in sequence.
     pub(super) fn new(case: &Case, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
         if case.order == Order::AsCompleted || place <= 1 {
-            return Ok(Self::AsTheyCome(subscriber));
+            return Ok(Self { subscriber, is_in_sequence: false });
         }
         let skip_after = Duration::from_secs_f64(case.skip_after_ms / 1e3);
-        Ok(Self::InSequence(subscriber.resequenced(case.window as usize, skip_after)?))
-    }
-
-    pub(super) fn senders(&mut self) -> usize {
-        match self {
-            Self::AsTheyCome(input) => input.senders(),
-            Self::InSequence(input) => input.senders(),
-        }
-    }
-
-    fn serve_then<R>(
-        &mut self,
-        dispatch: Dispatch,
-        work: impl Fn(PacketView<'_, T>) -> Result<R> + Sync,
-        hand_on: impl FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
-    ) -> Result<()> {
-        match self {
-            Self::AsTheyCome(input) => input.serve_then(dispatch, work, hand_on),
-            Self::InSequence(input) => input.serve_then(dispatch, work, hand_on),
-        }
+        let subscriber = subscriber.resequenced(case.window as usize, skip_after)?;
+        Ok(Self { subscriber, is_in_sequence: true })
     }
 
     /// The number of a packet that is there already.
     fn number(&mut self) -> Option<Result<u64, String>> {
-        Some(match self {
-            Self::AsTheyCome(input) => match input.try_receive() {
-                Ok(Received::Packet(packet)) => measure::read(cast_slice(&packet)),
-                _ => return None,
-            },
-            Self::InSequence(input) => match input.try_receive() {
-                Ok(Received::Packet(packet)) => measure::read(cast_slice(&packet)),
-                _ => return None,
-            },
-        })
+        match self.subscriber.try_receive() {
+            Ok(Received::Packet(packet)) => Some(measure::read(cast_slice(&packet))),
+            _ => None,
+        }
     }
 }
 
@@ -80,10 +55,10 @@ pub(super) fn work<T: Sample>(
         true => (Dispatch::Queue, Work::None),
         false => (dispatch(case)?, case.work),
     };
-    let (mut exit, first_ns) = (Exit::new(case, matches!(input, Input::InSequence(_))), OnceLock::new());
+    let (mut exit, first_ns) = (Exit::new(case, input.is_in_sequence), OnceLock::new());
     let time = Duration::from_secs_f64(case.work_ms / 1e3);
     meeting.start()?;
-    let outcome = input.serve_then(
+    let outcome = input.subscriber.serve_then(
         dispatch,
         |packet| {
             first_ns.get_or_init(now);

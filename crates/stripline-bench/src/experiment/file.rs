@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
+use stripline::link::Resequence;
 use stripline::link::Scope;
-use stripline::node::Resequenced;
 use stripline::payload;
 use stripline::transport::{self, Reach};
 
@@ -27,8 +27,8 @@ const PACKETS_MAX: i64 = 1_000_000;
 const SIZE_MIN: i64 = 8;
 const SIZE_MAX: i64 = 1 << 26;
 const MS_MAX: f64 = 60_000.0;
-const WINDOW_MAX: i64 = Resequenced::<u8>::WINDOW_MAX as i64;
-const SKIP_AFTER_MS_MAX: f64 = Resequenced::<u8>::SKIP_AFTER_MAX.as_secs() as f64 * 1e3;
+const WINDOW_MAX: i64 = Resequence::WINDOW_MAX as i64;
+const SKIP_AFTER_MS_MAX: f64 = Resequence::SKIP_AFTER_MS_MAX as f64;
 const REPEATS_MAX: i64 = 1000;
 const COUNT_MAX: i64 = 1_000_000_000;
 const RATIO_MAX: f64 = 1e6;

@@ -134,7 +134,7 @@ fn run_with<T: Sample>(
     }
     if let Some(input) = &mut input {
         let end = std::time::Instant::now() + PATIENCE;
-        while input.senders() == 0 {
+        while input.subscriber.senders() == 0 {
             if std::time::Instant::now() > end {
                 return Err(format!("nobody came to send to component {place}").into());
             }

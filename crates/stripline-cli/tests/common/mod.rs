@@ -193,24 +193,28 @@ pub fn capture() -> Option<(PathBuf, String)> {
     path.exists().then_some((path, reference))
 }
 
-/// The example component of one's own. The tests of the whole workspace build it; those of this package alone may
-/// find none, or one that does not speak the launcher's language any more, and build it here.
+/// The example component of one's own.
 pub fn gain_example() -> PathBuf {
-    static BUILT: std::sync::Once = std::sync::Once::new();
+    example("gain")
+}
+
+/// One of the library's example components. The tests of the whole workspace build it; those of this package alone may
+/// find none, or one that does not speak the launcher's language any more, and build it here.
+pub fn example(name: &str) -> PathBuf {
+    static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let one_at_a_time = BUILDING.lock().unwrap();
     let command = Path::new(env!("CARGO_BIN_EXE_stripline"));
-    let example = command.with_file_name("examples").join("gain");
-    BUILT.call_once(|| {
-        let built = std::fs::metadata(&example).and_then(|file| file.modified()).ok();
-        if built.is_some_and(|built| built >= newest(&repository("crates/stripline/src"))) {
-            return;
-        }
+    let example = command.with_file_name("examples").join(name);
+    let built = std::fs::metadata(&example).and_then(|file| file.modified()).ok();
+    if built.is_none_or(|built| built < newest(&repository("crates/stripline/src"))) {
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "-p", "stripline", "--example", "gain"]);
+        build.args(["build", "--quiet", "-p", "stripline", "--example", name]);
         if command.parent().is_some_and(|folder| folder.ends_with("release")) {
             build.arg("--release");
         }
         assert!(build.status().unwrap().success(), "the example does not build");
-    });
+    }
+    drop(one_at_a_time);
     example
 }
 

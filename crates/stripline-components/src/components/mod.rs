@@ -12,6 +12,7 @@
 //! | `noise.rs` | `awgn` |
 //! | `filter.rs` | `fir-filter`, `decimator` |
 //! | `demodulate.rs` | `am-demodulator`, `fm-demodulator` |
+//! | `magnitude.rs` | `magnitude` |
 //! | `wav_sink.rs` | `wav-sink` |
 //! | `null.rs` | `null-source`, `null-sink` |
 //! | `flow.rs` | `throttle`, `tee` |
@@ -26,6 +27,7 @@ mod filter;
 mod flow;
 mod follow;
 mod generate;
+mod magnitude;
 mod noise;
 mod null;
 mod output_file;
@@ -37,6 +39,7 @@ pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilter};
 pub use flow::{Tee, Throttle};
 pub use generate::{FmStation, SignalGenerator};
+pub use magnitude::Magnitude;
 pub use noise::Awgn;
 pub use null::{NullSink, NullSource};
 pub use wav_sink::WavSink;

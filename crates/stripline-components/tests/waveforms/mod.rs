@@ -16,7 +16,7 @@ use stripline_components::formats::{IqFileReader, IqReaderOptions, SampleFormat}
 use bench::{Bench, wav};
 
 /// By name.
-pub const TESTS: [(&str, fn()); 15] = [
+pub const TESTS: [(&str, fn()); 16] = [
     ("the_fm_waveform_plays_the_tune", the_fm_waveform_plays_the_tune),
     ("the_adsb_waveform_finds_what_its_parts_find", the_adsb_waveform_finds_what_its_parts_find),
     ("adsb_frames_do_not_depend_on_packets_or_formats", adsb_frames_do_not_depend_on_packets_or_formats),
@@ -25,6 +25,7 @@ pub const TESTS: [(&str, fn()); 15] = [
     ("recordings_are_converted", recordings_are_converted),
     ("sigmf_metadata_travel_with_the_samples", sigmf_metadata_travel_with_the_samples),
     ("am_is_demodulated", am_is_demodulated),
+    ("the_magnitude_of_a_sine_is_its_amplitude", the_magnitude_of_a_sine_is_its_amplitude),
     ("a_filter_passes_its_band", a_filter_passes_its_band),
     ("noise_has_the_power_asked_for", noise_has_the_power_asked_for),
     ("throttle_and_tee_pass_on_what_they_get", throttle_and_tee_pass_on_what_they_get),
@@ -246,6 +247,28 @@ fn filtered(bench: &Bench, type_name: &str, properties: &str) -> (f32, u32) {
     let (rate, audio) = wav(&bench.path("tone.wav"));
     assert_eq!(audio.len(), rate as usize / 2);
     (audio[audio.len() / 2..].iter().fold(0.0f32, |peak, x| peak.max(x.abs())), rate)
+}
+
+fn the_magnitude_of_a_sine_is_its_amplitude() {
+    let bench = Bench::new();
+    for (squared, dispatch, expected) in [(false, "queue", 0.5), (true, "pool(2)", 0.25)] {
+        let text = format!(
+            "[component.tone]\ntype = 'signal-generator'\n\
+             properties = {{ frequency = 1e3, amplitude = 0.5, sample_rate = 48e3, duration_s = 0.5, packet = 1000 }}\n\
+             [component.magnitude]\ntype = 'magnitude'\ndispatch = '{dispatch}'\nproperties = {{ squared = {squared} }}\n\
+             [component.speaker]\ntype = 'wav-sink'\n\
+             properties = {{ path = '{}', encoding = 'float32' }}\n\
+             [[connection]]\nfrom = 'tone'\nto = 'magnitude'\n\
+             [[connection]]\nfrom = 'magnitude'\nto = 'speaker'\n\
+             resequence = {{ window = 64, skip-after-ms = 60000 }}\n",
+            bench.path("out.wav").display(),
+        );
+        bench.text(&text).threads().run();
+        // The stream's sample rate comes through.
+        let (rate, samples) = wav(&bench.path("out.wav"));
+        assert_eq!((rate, samples.len()), (48_000, 24_000));
+        assert!(samples.iter().all(|sample| (sample - expected).abs() < 1e-5), "{:?}", &samples[..4]);
+    }
 }
 
 fn a_filter_passes_its_band() {

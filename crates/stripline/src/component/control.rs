@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Properties;
 use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy};
+use crate::node::Dispatch;
 use crate::payload::TypeName;
 use crate::transport::Endpoint;
 
@@ -56,6 +57,7 @@ pub(crate) struct Assignment {
     pub inputs: Vec<InputAssignment>,
     pub priority: Option<u8>,
     pub cpus: Vec<usize>,
+    pub dispatch: Dispatch,
     pub sampling: Sampling,
 }
 

@@ -244,6 +244,7 @@ impl Host {
             estate,
             stop.clone(),
         );
+        ports.set_dispatch(assignment.dispatch);
         let mut endpoints = Vec::new();
         let mut mailboxes = BTreeMap::new();
         for port in &spec.ports {
@@ -255,17 +256,19 @@ impl Host {
                 }
                 Direction::Input => {
                     let mailbox = Arc::new(Mailbox::new()?);
-                    for input in assignment.inputs.iter().filter(|input| input.port == port.name) {
+                    let inputs = || assignment.inputs.iter().filter(|input| input.port == port.name);
+                    for input in inputs() {
                         stats.expect(&input.connection, &input.options);
                         mailbox.deliver(Delivery::Expect(input.connection.clone()));
                     }
                     let its = Arc::clone(&stats);
                     let terms_for = Arc::new(move |name: &str| its.of(name));
                     let (to_port, stop) = (Arc::clone(&mailbox), stop.clone());
-                    ports.add_input(
-                        &port.name,
-                        Incoming::new(full_name, to_port, terms_for, stop, false, None),
-                    );
+                    let mut incoming = Incoming::new(full_name, to_port, terms_for, stop, false, None);
+                    if inputs().any(|input| input.options.resequence.is_some()) {
+                        incoming.put_in_sequence(None);
+                    }
+                    ports.add_input(&port.name, incoming);
                     mailboxes.insert(port.name.clone(), mailbox);
                 }
             }

@@ -41,19 +41,21 @@
 //! ```
 
 //!
-//! One that would rather be a handler leaves the loop to its input
-//! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
+//! One that makes a packet of each that comes is a [`Handler`]: the waveform decides what runs it. In between is one that
+//! owns its ports and leaves the loop to its input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one
+//! thread or on several:
 //!
 //! ```no_run
 //! use stripline::Result;
 //! use stripline::component::Ports;
-//! use stripline::node::{Dispatch, PacketView};
+//! use stripline::node::PacketView;
 //!
 //! fn run(mut ports: Ports) -> Result<()> {
 //!     let mut input = ports.input::<f32>("in")?;
 //!     let mut output = ports.output::<f32>("power")?;
 //!     let power = |packet: PacketView<'_, f32>| Ok(packet.iter().map(|x| x * x).sum::<f32>());
-//!     input.serve_then(Dispatch::pool(4)?.in_order(), power, |packet, power| {
+//!     // As the waveform says: the component's specification has `any_dispatch()`.
+//!     input.serve_then(input.dispatch(), power, |packet, power| {
 //!         let mut out = output.loan(1)?;
 //!         out[0] = power;
 //!         out.send_like(&packet)
@@ -62,11 +64,13 @@
 //! ```
 
 pub(crate) mod control;
+mod handler;
 mod host;
 mod ports;
 mod registry;
 mod spec;
 
+pub use handler::{Handled, Handler};
 pub use host::{DESCRIBE_OPTION, host_if_launched, main};
 pub use ports::{Ports, StopSignal};
 pub use registry::Registry;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::{ComponentSpec, Direction};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
-use crate::node::{Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
+use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Sleep;
 use crate::transport::Stop;
@@ -42,6 +42,8 @@ pub struct Ports {
     outputs: BTreeMap<String, Outgoing>,
     estate: Sender<Outgoing>,
     stop: Stop,
+    /// What runs the component's handlers.
+    dispatch: Dispatch,
 }
 
 impl Ports {
@@ -52,7 +54,12 @@ impl Ports {
         estate: Sender<Outgoing>,
         stop: Stop,
     ) -> Self {
-        Self { component, spec, types, inputs: BTreeMap::new(), outputs: BTreeMap::new(), estate, stop }
+        let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
+        Self { component, spec, types, inputs, outputs, estate, stop, dispatch }
+    }
+
+    pub(super) fn set_dispatch(&mut self, dispatch: Dispatch) {
+        self.dispatch = dispatch;
     }
 
     pub(super) fn add_input(&mut self, port: &str, incoming: Incoming) {
@@ -102,7 +109,7 @@ impl Ports {
     /// `T` is aligned to more than 16 bytes.
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)
+        Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.run_by(self.dispatch))
     }
 
     /// Takes out an output of samples. What is sent to an output that is not connected goes nowhere.
@@ -120,7 +127,8 @@ impl Ports {
     /// [`Error::Port`] when there is no such input or it was taken before.
     pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
         let sample = self.types.get(port).and_then(|name| crate::payload::builtin(name.as_str()));
-        Subscriber::new(self.take_input(port, sample.map(|(bytes, _)| bytes))?)
+        let incoming = self.take_input(port, sample.map(|(bytes, _)| bytes))?;
+        Ok(Subscriber::new(incoming)?.run_by(self.dispatch))
     }
 
     /// Takes out an output of whatever type as bytes; packets must be a whole number of samples. Use
@@ -151,7 +159,8 @@ impl Ports {
     /// # Errors
     /// As [`Ports::raw_input`].
     pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
-        Ok(MessageSubscriber::new(Subscriber::new(self.take_input(port, None)?)?))
+        let subscriber = Subscriber::new(self.take_input(port, None)?)?;
+        Ok(MessageSubscriber::new(subscriber.run_by(self.dispatch)))
     }
 
     /// Takes out an output of messages.

@@ -31,12 +31,23 @@ pub struct ComponentSpec {
     pub ports: Vec<PortSpec>,
     /// Properties, in the order declared.
     pub properties: Vec<PropertySpec>,
+    /// Whether its code runs as the waveform says by `dispatch`. One that owns its loop has a thread of its own.
+    #[serde(default)]
+    pub any_dispatch: bool,
 }
 
 impl ComponentSpec {
     /// A component without ports and properties.
     pub fn new(name: &str, summary: &str) -> Self {
-        Self { name: name.into(), summary: summary.into(), ports: Vec::new(), properties: Vec::new() }
+        let (name, summary) = (name.into(), summary.into());
+        Self { name, summary, ports: Vec::new(), properties: Vec::new(), any_dispatch: false }
+    }
+
+    /// Says that the component runs its code as [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) has it.
+    #[must_use]
+    pub fn any_dispatch(mut self) -> Self {
+        self.any_dispatch = true;
+        self
     }
 
     /// Adds an input that must be connected and takes one writer.

@@ -97,7 +97,7 @@ pub struct SendingPort {
     pub packets: Option<u64>,
     /// Bytes that have gone through the ring, headers and padding included; unknown on sockets.
     pub position: Option<u64>,
-    /// Whether it sleeps until a reader has made room.
+    /// Whether it sleeps until a reader has made room, or has answered.
     pub waits: bool,
     /// Who reads.
     pub readers: Vec<Reader>,
@@ -138,6 +138,8 @@ pub struct Reader {
     pub sleeps: Option<bool>,
     /// Whether the sender sleeps until this reader makes room.
     pub waited_for: bool,
+    /// Whether the sender sleeps until this reader says what became of a packet (scopes `server` and `target`).
+    pub answer_awaited: bool,
 }
 
 /// A receiving port.

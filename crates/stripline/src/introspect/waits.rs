@@ -43,6 +43,8 @@ pub enum Why {
     Full,
     /// A receiver, for packets.
     Empty,
+    /// A sender, for what becomes of the packet that it has sent.
+    Answer,
 }
 
 impl fmt::Display for Why {
@@ -50,6 +52,7 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::Full => "full",
             Self::Empty => "empty",
+            Self::Answer => "answer",
         })
     }
 }
@@ -170,14 +173,14 @@ impl Overview {
             let receiver = to.map_or(right, |(_, port, _)| &port.name);
             if let Some((process, port, reader)) = from
                 && port.waits
-                && reader.waited_for
+                && (reader.waited_for || reader.answer_awaited)
             {
                 waits.push(Waiting {
                     pid: process.pid,
                     port: sender.into(),
                     for_pid: to.map(|(process, _, _)| process.pid).or(reader.pid),
                     for_port: receiver.into(),
-                    why: Why::Full,
+                    why: if reader.waited_for { Why::Full } else { Why::Answer },
                 });
             }
             if let Some((process, port, connection)) = to
@@ -299,6 +302,16 @@ mod tests {
             Overview { processes: vec![full(1, "a", "b", 2), full(2, "b", "a", 1)], ..Overview::default() };
         let told = told(&circle.chains());
         assert_eq!(told, ["a.out waits for b.in (full), b.out waits for a.in (full) (circle)"]);
+    }
+
+    #[test]
+    fn who_waits_for_an_answer_waits_for_that() {
+        let mut sender = full(1, "a", "b", 2);
+        let reader = &mut sender.sending[0].readers[0];
+        (reader.waited_for, reader.answer_awaited) = (false, true);
+        let overview = Overview { processes: vec![full(2, "b", "a", 1), sender], ..Overview::default() };
+        let told = told(&overview.chains());
+        assert_eq!(told, ["b.out waits for a.in (full), a.out waits for b.in (answer) (circle)"]);
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::{AlignedBuffer, Stop, Wait};
 
 use super::origin::{Origin, TermsFor};
+use super::resequencing::Resequencing;
 use super::sign::Sign;
-use super::{ConnectionStats, Delivery, Lent, Mailbox, Receipt, Spinner, WaitStrategy};
+use super::{ConnectionStats, Copied, Delivery, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
@@ -41,6 +42,8 @@ pub(crate) struct Incoming {
     connections: Arc<AtomicU16>,
     /// For those who look from outside.
     sign: Arc<Sign>,
+    /// Of a port that puts packets back in sequence.
+    pub(super) resequencing: Option<Box<Resequencing>>,
 }
 
 /// What `receive` found.
@@ -102,6 +105,7 @@ impl Incoming {
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
             sample_bytes: sample_bytes.and_then(samples_of),
+            resequencing: None,
         }
     }
 
@@ -123,7 +127,7 @@ impl Incoming {
     /// The next packet of any connection, the end, or nothing within the wait.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
-        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped();
+        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none();
         if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait) }
     }
 
@@ -145,6 +149,14 @@ impl Incoming {
     /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
     #[inline(never)]
     fn receive_slowly(&mut self, wait: Wait) -> Result<Outcome> {
+        match self.resequencing {
+            Some(_) => self.receive_in_sequence(wait),
+            None => self.receive_as_it_comes(wait),
+        }
+    }
+
+    /// As [`Incoming::receive_slowly`], in the order of arrival.
+    pub(super) fn receive_as_it_comes(&mut self, wait: Wait) -> Result<Outcome> {
         let mut looks = 0u32;
         // Where a look is a system call, one that waits says the same and more.
         let is_costly = matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if !inlet.is_cheap());
@@ -217,22 +229,35 @@ impl Incoming {
 
     /// The stream that a packet belongs to; a nameless one if its description was lost.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
+        if let Some(held) = self.held() {
+            return held.stream();
+        }
         let origin = &self.origins[self.taken.origin];
         origin.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
     }
 
     /// Packets missing at the end of a connection that has ended.
     pub(crate) fn gap_at_end(&mut self) -> Option<Gap> {
-        self.origins.iter_mut().filter(|origin| origin.ended).find_map(|origin| origin.gap.take())
+        let gap = self.origins.iter_mut().filter(|origin| origin.ended).find_map(|origin| origin.gap.take());
+        match &mut self.resequencing {
+            Some(resequencing) => resequencing.gap_at_end(gap),
+            None => gap,
+        }
     }
 
     /// The connection that a packet came over.
     pub(crate) fn connection(&self) -> &str {
+        if let Some(held) = self.held() {
+            return held.connection();
+        }
         &self.origins[self.taken.origin].name
     }
 
     /// Whose turn a packet has.
     pub(crate) fn order(&self) -> Order {
+        if let Some((_, order)) = self.held().and_then(Copied::about) {
+            return *order;
+        }
         self.origins[self.taken.origin].order(&self.taken.header)
     }
 
@@ -243,7 +268,43 @@ impl Incoming {
 
     /// What a packet's connection counts.
     pub(crate) fn stats(&self) -> &Arc<ConnectionStats> {
-        &self.origins[self.taken.origin].terms.stats
+        &self.terms().stats
+    }
+
+    /// What a packet's connection is to keep to.
+    pub(super) fn terms(&self) -> &Terms {
+        &self.origins[self.taken.origin].terms
+    }
+
+    /// The packet lent, if it is one that was held for its turn.
+    fn held(&self) -> Option<&Copied> {
+        self.resequencing.as_ref()?.lent()
+    }
+
+    /// Lends a packet that was held for its turn.
+    pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, origin: usize) {
+        // So that giving it back looks whose it is.
+        self.taken = Taken { header, payload, gap, origin, taken_ns: 1, receipt: None };
+        self.is_lent = true;
+    }
+
+    /// The packet that was lent lies elsewhere now.
+    pub(super) fn forget_lent(&mut self) {
+        self.is_lent = false;
+    }
+
+    /// Says what is missing before the packet lent.
+    pub(super) fn set_gap(&mut self, gap: Option<Gap>) {
+        self.taken.gap = gap;
+    }
+
+    /// The sample index of the packet lent, and its samples.
+    pub(super) fn samples_lent(&self) -> (u64, u64) {
+        (self.taken.header.sample_index, self.samples_in(self.taken.payload.bytes()))
+    }
+
+    pub(super) fn samples_in(&self, bytes: usize) -> u64 {
+        self.sample_bytes.map_or(1, |sample| bytes as u64 / u64::from(sample))
     }
 
     /// Gives a packet back and closes its connection, which broke the protocol with it.
@@ -255,11 +316,19 @@ impl Incoming {
 
     /// Gives a packet back that was copied and is not finished with: when it was taken, if that is measured.
     pub(crate) fn hand_over(&mut self) -> Option<u64> {
+        if self.let_go() {
+            return None;
+        }
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
         let receipt = self.take_receipt();
         self.release();
         drop(receipt);
         Some(taken_ns).filter(|ns| *ns != 0 && self.taken.header.sent_ns != 0)
+    }
+
+    /// Of the packet lent, if its sender waits for it.
+    pub(crate) fn receipt(&self) -> Option<&Receipt> {
+        self.taken.receipt.as_ref()
     }
 
     /// Of a packet that is handed over and not finished with then.
@@ -270,9 +339,18 @@ impl Incoming {
     /// Tells the sender of the packet lent why it was of no use, if it waits for it.
     #[cold]
     pub(crate) fn refuse(&mut self, reason: impl FnOnce() -> String) {
-        if let Some(receipt) = &mut self.taken.receipt {
+        if let Some(receipt) = &self.taken.receipt {
             receipt.refuse(reason());
         }
+    }
+
+    /// Gives a packet back that was held for its turn; false: it was not.
+    fn let_go(&mut self) -> bool {
+        let was_held = self.resequencing.as_mut().is_some_and(|resequencing| resequencing.let_go());
+        if was_held {
+            self.is_lent = false;
+        }
+        was_held
     }
 
     /// Gives a packet back.
@@ -289,6 +367,9 @@ impl Incoming {
     /// Gives back a packet of which somebody wants to know.
     #[cold]
     fn finish(&mut self) {
+        if self.let_go() {
+            return;
+        }
         let origin = &mut self.origins[self.taken.origin];
         if self.taken.header.sent_ns != 0 {
             origin.terms.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
@@ -346,6 +427,9 @@ impl Incoming {
 
     /// Whether `receive` would answer at once; takes nothing that is not kept.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        if self.resequencing.is_some() {
+            return Ok(self.is_next_there());
+        }
         if self.mailbox.is_full() {
             self.open_mail();
         }
@@ -470,6 +554,16 @@ impl Incoming {
         let in_time = inlet.nap(wait.deadline());
         self.sign.set_sleeping(false);
         in_time
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // Where anybody may receive, one that leaves has no successor. A component that fails is started again, and so may be
+        // a program that panics.
+        if self.open && !std::thread::panicking() && !crate::fail_point::is_silent() {
+            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) enum Joined {
     Alone,
     /// A piece; the packet is not whole yet, or was lost.
     Piece,
+    /// The last piece of a packet of which others were lost.
+    Lost,
     /// The last piece: the packet is in the joiner until the next frame.
     Whole,
 }
@@ -81,13 +83,13 @@ impl Joiner {
         }
         if open != Some(sequence) {
             self.open = 0;
-            return self.missing(|| format!("continued packet {sequence} without its beginning"));
+            return self.missing(flags, || format!("continued packet {sequence} without its beginning"));
         }
         let (offset, have) = (header.sample_index, u64::from(self.header.length));
         if offset != have {
             self.open = 0;
             let deed = || format!("continued packet {sequence} at byte {offset}, of which {have} had come");
-            return if offset < have { Err(deed()) } else { self.missing(deed) };
+            return if offset < have { Err(deed()) } else { self.missing(flags, deed) };
         }
         if header.stream != self.header.stream {
             return Err(format!("changed the stream inside packet {sequence}"));
@@ -151,8 +153,12 @@ impl Joiner {
         Ok(())
     }
 
-    fn missing(&self, deed: impl FnOnce() -> String) -> Result<Joined, String> {
-        if self.lossy { Ok(Joined::Piece) } else { Err(deed()) }
+    fn missing(&self, flags: u8, deed: impl FnOnce() -> String) -> Result<Joined, String> {
+        match self.lossy {
+            false => Err(deed()),
+            true if flags & Header::MORE != 0 => Ok(Joined::Piece),
+            true => Ok(Joined::Lost),
+        }
     }
 }
 
@@ -264,7 +270,7 @@ mod tests {
             let mut misses = misses.iter().cycle();
             for (sequence, (bytes, piece)) in packets.iter().enumerate() {
                 let (sequence, payload) = (sequence as u64, vec![sequence as u8; *bytes]);
-                let (mut outcome, mut missed) = (Joined::Piece, false);
+                let (mut outcome, mut missed, mut has_end) = (Joined::Piece, false, false);
                 for (index, part) in payload.chunks(*piece).enumerate() {
                     let offset = index * piece;
                     let more = offset + part.len() < *bytes;
@@ -273,15 +279,18 @@ mod tests {
                         missed = true;
                     } else {
                         outcome = add(&mut joiner, sequence, offset as u64, flags, part).unwrap();
+                        has_end = !more;
                     }
                 }
+                // Whoever gets the end of a packet knows what has become of it.
+                prop_assert_eq!(has_end, outcome != Joined::Piece);
                 match outcome {
                     Joined::Whole => {
                         prop_assert!(!missed);
                         prop_assert_eq!(joiner.payload(), &payload[..]);
                     }
                     Joined::Alone => prop_assert!(bytes <= piece && !missed),
-                    Joined::Piece => prop_assert!(missed),
+                    Joined::Piece | Joined::Lost => prop_assert!(missed),
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! reports, end of stream, and statistics live here and nowhere else.
 
 mod borrowed;
+mod copied;
 mod discard;
 mod histogram;
 mod incoming;
@@ -12,6 +13,7 @@ mod origin;
 mod outgoing;
 mod receipt;
 mod resequence;
+mod resequencing;
 mod sampler;
 mod sign;
 mod splitter;
@@ -19,10 +21,11 @@ mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
+pub(crate) use copied::Copied;
 pub(crate) use incoming::{Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
-pub use options::{LinkOptions, Overflow, Scope};
+pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use origin::Terms;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use receipt::Receipt;

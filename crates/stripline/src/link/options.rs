@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct LinkOptions {
     /// How long a send of scope `server` or `target` waits for its receivers once the packet is sent, in milliseconds: 1
     /// to [`LinkOptions::DEADLINE_MS_MAX`]. Of a port with several connections, the longest of theirs.
     pub deadline_ms: u32,
+    /// How the receiving port puts packets back in sequence that several threads forwarded as they finished them;
+    /// `None`: it takes them as they come.
+    pub resequence: Option<Resequence>,
     /// Bytes of the sending port's shared ring, a power of two in
     /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet that fits with its headers in half of it
     /// is written in place and sent in one piece, a larger one in several.
@@ -78,6 +82,7 @@ impl LinkOptions {
             let max = Self::DEADLINE_MS_MAX;
             return Err(format!("deadline-ms is {}; it must be from 1 to {max}", self.deadline_ms));
         }
+        self.resequence.map_or(Ok(()), Resequence::check)?;
         if !self.buffer.is_power_of_two() || !(Self::BUFFER_MIN..=Self::BUFFER_MAX).contains(&self.buffer) {
             let (min, max) = (Self::BUFFER_MIN, Self::BUFFER_MAX);
             return Err(format!("buffer is {}; it must be a power of two from {min} to {max}", self.buffer));
@@ -93,12 +98,80 @@ impl Default for LinkOptions {
             depth: 64,
             scope: Scope::Transport,
             deadline_ms: 10_000,
+            resequence: None,
             buffer: 1 << 21,
             wait: WaitStrategy::Adaptive,
             huge_pages: false,
             locked: false,
             group: None,
         }
+    }
+}
+
+/// How a receiving port puts packets back in sequence: for how many, and for how long, a missing one is waited for. What
+/// comes of it is said at [`Subscriber::resequenced`](crate::node::Subscriber::resequenced).
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::link::Resequence;
+///
+/// let resequence = Resequence::new(64, Duration::from_millis(100)).expect("both are in range");
+/// assert_eq!((resequence.window(), resequence.skip_after().as_millis()), (64, 100));
+/// let error = Resequence::new(0, Duration::ZERO).unwrap_err();
+/// assert_eq!(error, "the resequencing window is 0; it must be from 1 to 65536");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resequence {
+    window: u32,
+    skip_after_ns: u64,
+}
+
+impl Resequence {
+    /// The most packets that may be held.
+    pub const WINDOW_MAX: u32 = 65_536;
+    /// The longest that a missing packet can be waited for, in milliseconds: an hour.
+    ///
+    /// ```
+    /// assert_eq!(stripline::link::Resequence::SKIP_AFTER_MS_MAX, 3_600_000);
+    /// ```
+    pub const SKIP_AFTER_MS_MAX: u32 = 3_600_000;
+
+    /// Holds `window` packets at most, 1 to [`Resequence::WINDOW_MAX`], and each for `skip_after` at most,
+    /// [`Resequence::SKIP_AFTER_MS_MAX`] at most.
+    ///
+    /// # Errors
+    /// A sentence that names the number and its range.
+    pub fn new(window: usize, skip_after: Duration) -> Result<Self, String> {
+        let max = Self::WINDOW_MAX;
+        let window = u32::try_from(window)
+            .ok()
+            .filter(|n| (1..=max).contains(n))
+            .ok_or_else(|| format!("the resequencing window is {window}; it must be from 1 to {max}"))?;
+        let longest = Duration::from_millis(Self::SKIP_AFTER_MS_MAX.into());
+        if skip_after > longest {
+            return Err(format!("a missing packet is skipped after {skip_after:?}; {longest:?} is the most"));
+        }
+        // At most an hour, which fits.
+        Ok(Self { window, skip_after_ns: skip_after.as_nanos() as u64 })
+    }
+
+    /// Packets that may wait for a missing one.
+    pub fn window(self) -> usize {
+        self.window as usize
+    }
+
+    /// How long they do.
+    pub fn skip_after(self) -> Duration {
+        Duration::from_nanos(self.skip_after_ns)
+    }
+
+    pub(super) fn skip_after_ns(self) -> u64 {
+        self.skip_after_ns
+    }
+
+    /// What was not made here but read may be out of range.
+    fn check(self) -> Result<(), String> {
+        Self::new(self.window(), self.skip_after()).map(drop)
     }
 }
 
@@ -165,7 +238,7 @@ pub enum Scope {
     Server,
     /// The receiving component has finished with it: it has dropped the [`Packet`](crate::Packet), or its handler has
     /// returned; or has said that it [refuses](crate::Packet::refuse) it. What was taken into a window
-    /// ([`Windowed`](crate::node::Windowed)), held to be put in sequence ([`Resequenced`](crate::node::Resequenced)), or
+    /// ([`Windowed`](crate::node::Windowed)), held to be put in sequence ([`Resequence`]), or
     /// decoded and returned as a [`Message`](crate::node::Message) is the component's own, and counts as finished.
     Target,
 }

@@ -11,7 +11,9 @@ use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
 use super::sign::Line;
-use super::{ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Receipt, Taken, WaitStrategy};
+use super::{
+    ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Receipt, Resequence, Taken, WaitStrategy,
+};
 
 /// Stream descriptions remembered per connection.
 const STREAMS_MAX: usize = 64;
@@ -23,12 +25,15 @@ pub(crate) struct Terms {
     pub overflow: Overflow,
     pub wait: WaitStrategy,
     pub depth: u32,
+    /// How its packets are put back in sequence, if the port does that.
+    pub resequence: Option<Resequence>,
 }
 
 impl Terms {
     /// Those of a connection that has not carried anything yet.
     pub(crate) fn new(options: &LinkOptions) -> Self {
-        Self { stats: Arc::default(), overflow: options.overflow, wait: options.wait, depth: options.depth }
+        let LinkOptions { overflow, wait, depth, resequence, .. } = *options;
+        Self { stats: Arc::default(), overflow, wait, depth, resequence }
     }
 }
 
@@ -226,7 +231,7 @@ impl Origin {
         match self.joiner.add(header, bytes) {
             Ok(Joined::Alone) => Ok(Some((*header, piece))),
             Ok(Joined::Whole) => Ok(Some((self.joiner.header(), Lent::new(self.joiner.payload())))),
-            Ok(Joined::Piece) => {
+            Ok(Joined::Piece | Joined::Lost) => {
                 if let Some(inlet) = &mut self.inlet {
                     inlet.release();
                 }

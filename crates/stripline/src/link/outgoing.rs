@@ -382,12 +382,14 @@ impl Outgoing {
             return Ok(());
         }
         let awaited = Awaited::new(sequence, scope, deadline);
+        fail_point!("await");
         // All of them, and of what went wrong the first.
         let mut outcome = Ok(());
         for outlet in &mut self.outlets {
             let its = outlet.confirm(&awaited);
             outcome = outcome.and(its);
         }
+        fail_point!("await-answered");
         outcome
     }
 

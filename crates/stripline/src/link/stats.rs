@@ -154,17 +154,23 @@ pub(crate) struct ReportWithTimes {
     pub service: Recorded,
 }
 
+impl ConnectionReport {
+    /// Adds what another connection counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.lost_samples = self.lost_samples.saturating_add(other.lost_samples);
+        self.gaps = self.gaps.saturating_add(other.gaps);
+        self.reordered = self.reordered.saturating_add(other.reordered);
+        self.peer_deaths = self.peer_deaths.saturating_add(other.peer_deaths);
+    }
+}
+
 impl ReportWithTimes {
     /// Adds what a later incarnation of the receiver counted.
     pub(crate) fn add(&mut self, other: &Self) {
-        let (mine, its) = (&mut self.counters, &other.counters);
-        mine.packets = mine.packets.saturating_add(its.packets);
-        mine.bytes = mine.bytes.saturating_add(its.bytes);
-        mine.lost = mine.lost.saturating_add(its.lost);
-        mine.lost_samples = mine.lost_samples.saturating_add(its.lost_samples);
-        mine.gaps = mine.gaps.saturating_add(its.gaps);
-        mine.reordered = mine.reordered.saturating_add(its.reordered);
-        mine.peer_deaths = mine.peer_deaths.saturating_add(its.peer_deaths);
+        self.counters.add(&other.counters);
         self.latency.0.extend_from_slice(&other.latency.0);
         self.queued.0.extend_from_slice(&other.queued.0);
         self.service.0.extend_from_slice(&other.service.0);

@@ -10,7 +10,7 @@ use crate::payload::Sample;
 use crate::transport::Wait;
 
 use super::supply::Supply;
-use super::{PacketView, Received, Resequenced, Subscriber, pool};
+use super::{PacketView, Received, Subscriber, pool};
 
 /// What runs a handler ([`Subscriber::serve`]).
 ///
@@ -157,106 +157,97 @@ impl From<Dispatch> for String {
     }
 }
 
-/// `serve` and `serve_then`, which every supply of packets has.
-macro_rules! serves {
-    ($type:ident) => {
-        impl<T: Sample> $type<T> {
-            /// Runs a handler for every packet until the end of stream; it returns when the last handler has, and that
-            /// is the end of stream, once. A handler returns soon, and sends what it makes, or hands it on: see
-            #[doc = concat!("[`", stringify!($type), "::serve_then`].")]
-            ///
-            /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] it runs on this thread, packet by packet and in place.
-            /// With a pool it runs on several threads at once, each with a copy of its packet, in memory that is used
-            /// again; the copy is all that a busy pool takes, so that the port's queue fills up behind it and its
-            /// policy applies. An idle pool sleeps, whatever the port's wait strategy. What is sent like a pool's
-            /// packet says whose turn it had, for a [`Subscriber::resequenced`] behind it.
-            ///
-            /// # Errors
-            /// [`Error::Handler`] when a handler fails or panics: those of other threads finish, no further packet is
-            /// taken, and it names the first that failed. [`Error::Stopped`] when the component is asked to stop, or a
-            /// handler returns it; [`Error::Failed`] for a pool out of range; otherwise as `receive`. The packets that
-            /// were not taken are still there: one may serve again.
-            ///
-            /// ```
-            /// use std::sync::atomic::{AtomicUsize, Ordering};
-            /// use std::time::Duration;
-            /// use stripline::node::{Dispatch, Node};
-            ///
-            /// let node = Node::isolated()?;
-            /// let mut publisher = node.publisher::<f32>("levels")?;
-            /// let mut subscriber = node.subscriber::<f32>("levels")?;
-            /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
-            /// (0..10).try_for_each(|packet| publisher.send(&[packet as f32; 100]))?;
-            /// publisher.finish()?;
-            ///
-            /// let samples = AtomicUsize::new(0);
-            /// subscriber.serve(Dispatch::pool(4)?, |packet| {
-            ///     samples.fetch_add(packet.len(), Ordering::Relaxed);
-            ///     Ok(())
-            /// })?;
-            /// assert_eq!(samples.into_inner(), 1000);
-            /// # Ok::<(), stripline::Error>(())
-            /// ```
-            pub fn serve(
-                &mut self,
-                dispatch: Dispatch,
-                handler: impl Fn(PacketView<'_, T>) -> Result<()> + Sync,
-            ) -> Result<()> {
-                self.serve_then(dispatch, handler, |_, ()| Ok(()))
-            }
+impl<T: Sample> Subscriber<T> {
+    /// Runs a handler for every packet until the end of stream; it returns when the last handler has, and that
+    /// is the end of stream, once. A handler returns soon, and sends what it makes, or hands it on: see
+    /// [`Subscriber::serve_then`].
+    ///
+    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] it runs on this thread, packet by packet and in place.
+    /// With a pool it runs on several threads at once, each with a copy of its packet, in memory that is used
+    /// again; the copy is all that a busy pool takes, so that the port's queue fills up behind it and its
+    /// policy applies. An idle pool sleeps, whatever the port's wait strategy. What is sent like a pool's
+    /// packet says whose turn it had, for a [`Subscriber::resequenced`] behind it.
+    ///
+    /// # Errors
+    /// [`Error::Handler`] when a handler fails or panics: those of other threads finish, no further packet is
+    /// taken, and it names the first that failed. [`Error::Stopped`] when the component is asked to stop, or a
+    /// handler returns it; [`Error::Failed`] for a pool out of range; otherwise as `receive`. The packets that
+    /// were not taken are still there: one may serve again.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use std::time::Duration;
+    /// use stripline::node::{Dispatch, Node};
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// (0..10).try_for_each(|packet| publisher.send(&[packet as f32; 100]))?;
+    /// publisher.finish()?;
+    ///
+    /// let samples = AtomicUsize::new(0);
+    /// subscriber.serve(Dispatch::pool(4)?, |packet| {
+    ///     samples.fetch_add(packet.len(), Ordering::Relaxed);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(samples.into_inner(), 1000);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn serve(
+        &mut self,
+        dispatch: Dispatch,
+        handler: impl Fn(PacketView<'_, T>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.serve_then(dispatch, handler, |_, ()| Ok(()))
+    }
 
-            #[doc = concat!("As [`", stringify!($type), "::serve`]")]
-            /// for a handler of two parts: `work` may run on several threads at once, `hand_on` gets what it has made
-            /// and runs for one packet at a time, so that it can own the output. With a pool of
-            /// [`Completion::Resequence`] it runs in the order of the packets, otherwise as they are finished.
-            ///
-            /// # Errors
-            #[doc = concat!("As [`", stringify!($type), "::serve`].")]
-            ///
-            /// ```
-            /// use std::time::Duration;
-            /// use stripline::node::{Dispatch, Node, PacketView};
-            ///
-            /// let node = Node::isolated()?;
-            /// let mut publisher = node.publisher::<u32>("numbers")?;
-            /// let mut subscriber = node.subscriber::<u32>("numbers")?;
-            /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
-            /// (0..10).try_for_each(|number| publisher.send(&[number]))?;
-            /// publisher.finish()?;
-            ///
-            /// let mut squares = Vec::new();
-            /// let square = |packet: PacketView<'_, u32>| Ok(packet[0] * packet[0]);
-            /// subscriber.serve_then(Dispatch::pool(4)?.in_order(), square, |_, square| {
-            ///     squares.push(square);
-            ///     Ok(())
-            /// })?;
-            /// assert_eq!(squares, [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]);
-            /// # Ok::<(), stripline::Error>(())
-            /// ```
-            pub fn serve_then<R>(
-                &mut self,
-                dispatch: Dispatch,
-                work: impl Fn(PacketView<'_, T>) -> Result<R> + Sync,
-                mut hand_on: impl FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
-            ) -> Result<()> {
-                dispatch.check().map_err(Error::failed)?;
-                match dispatch {
-                    Dispatch::Queue | Dispatch::Direct => {
-                        while serve_one(self, Wait::FOREVER, &mut |packet| hand_on(packet, work(packet)?))?
-                            .packet()
-                            .is_some()
-                        {}
-                        Ok(())
-                    }
-                    Dispatch::Pool { threads, order } => pool::run(self, threads, order, &work, hand_on),
-                }
+    /// As [`Subscriber::serve`] for a handler of two parts: `work` may run on several threads at once, `hand_on` gets what it has made
+    /// and runs for one packet at a time, so that it can own the output. With a pool of
+    /// [`Completion::Resequence`] it runs in the order of the packets, otherwise as they are finished.
+    ///
+    /// # Errors
+    /// As [`Subscriber::serve`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::node::{Dispatch, Node, PacketView};
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut publisher = node.publisher::<u32>("numbers")?;
+    /// let mut subscriber = node.subscriber::<u32>("numbers")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// (0..10).try_for_each(|number| publisher.send(&[number]))?;
+    /// publisher.finish()?;
+    ///
+    /// let mut squares = Vec::new();
+    /// let square = |packet: PacketView<'_, u32>| Ok(packet[0] * packet[0]);
+    /// subscriber.serve_then(Dispatch::pool(4)?.in_order(), square, |_, square| {
+    ///     squares.push(square);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(squares, [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn serve_then<R>(
+        &mut self,
+        dispatch: Dispatch,
+        work: impl Fn(PacketView<'_, T>) -> Result<R> + Sync,
+        mut hand_on: impl FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
+    ) -> Result<()> {
+        dispatch.check().map_err(Error::failed)?;
+        match dispatch {
+            Dispatch::Queue | Dispatch::Direct => {
+                while serve_one(self, Wait::FOREVER, &mut |packet| hand_on(packet, work(packet)?))?
+                    .packet()
+                    .is_some()
+                {}
+                Ok(())
             }
+            Dispatch::Pool { threads, order } => pool::run(self, threads, order, &work, hand_on),
         }
-    };
+    }
 }
-
-serves!(Subscriber);
-serves!(Resequenced);
 
 /// Runs a handler for the next packet, in place.
 pub(super) fn serve_one<T: Sample>(

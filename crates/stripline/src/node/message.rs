@@ -9,8 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 
 use super::{
-    Dispatch, InSequence, Packet, PacketView, Publisher, Received, Resequenced, Stamped, Subscriber,
-    Waitable, wait::sealed,
+    Dispatch, Loan, Packet, PacketView, Publisher, Received, Stamped, Subscriber, Waitable, wait::sealed,
 };
 
 /// Sends messages of one type.
@@ -129,10 +128,34 @@ impl<M: Serialize> MessagePublisher<M> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn send_like<P: Stamped + ?Sized>(&mut self, message: &M, packet: &P) -> Result<()> {
+        self.prepare(message)?.send_like(packet)
+    }
+
+    /// A message as the packet that it will be, to be sent with a scope, a deadline or stamps of its own. Blocks as
+    /// [`Publisher::loan`]. Dropped unsent, nothing was sent.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`]; [`Error::Failed`] when the type does not serialise.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::link::Scope;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut commands = node.message_publisher::<String>("commands")?;
+    /// let mut receiver = node.message_subscriber::<String>("commands")?;
+    /// commands.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let component = std::thread::spawn(move || receiver.receive().map(|message| message.map(|m| m.value)));
+    /// // Returns when the component has the command.
+    /// commands.prepare(&"start".into())?.scope(Scope::Target).deadline(Duration::from_secs(5)).send()?;
+    /// assert_eq!(component.join().expect("no panic")?, Some("start".into()));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn prepare(&mut self, message: &M) -> Result<Loan<'_, u8>> {
         let bytes = self.encode(message)?;
         let mut loan = self.publisher.loan(bytes.len())?;
         loan.copy_from_slice(&bytes);
-        loan.send_like(packet)
+        Ok(loan)
     }
 
     /// As [`Publisher::wait_for_receivers`].
@@ -194,9 +217,35 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     ///
     /// # Errors
     /// As there.
-    pub fn resequenced(self, window: usize, skip_after: Duration) -> Result<ResequencedMessages<M>> {
-        let packets = self.subscriber.resequenced(window, skip_after)?;
-        Ok(ResequencedMessages { packets, of: PhantomData })
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::Received;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.message_publisher::<f64>("gain")?;
+    /// let mut gains = node.message_subscriber::<f64>("gain")?.resequenced(64, Duration::from_millis(100))?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// publisher.send(&0.5)?;
+    /// assert_eq!(gains.receive()?.map(|gain| gain.value), Some(0.5));
+    /// assert!(matches!(gains.try_receive()?, Received::Empty));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn resequenced(self, window: usize, skip_after: Duration) -> Result<Self> {
+        Ok(Self { subscriber: self.subscriber.resequenced(window, skip_after)?, of: PhantomData })
+    }
+
+    /// As [`Subscriber::dispatch`].
+    ///
+    /// ```
+    /// use stripline::node::{Dispatch, Node};
+    ///
+    /// let node = Node::isolated()?;
+    /// assert_eq!(node.message_subscriber::<u32>("numbers")?.dispatch(), Dispatch::Queue);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn dispatch(&self) -> Dispatch {
+        self.subscriber.dispatch()
     }
 
     /// Runs a handler for every message, as [`Subscriber::serve`] does for packets. It is given the message, and the
@@ -244,62 +293,6 @@ impl<M> sealed::Sealed for MessageSubscriber<M> {
     fn incoming(&mut self) -> sealed::Access<'_> {
         self.subscriber.incoming()
     }
-}
-
-/// Receives messages of one type, back in sequence: see [`Resequenced`].
-///
-/// ```
-/// use std::time::Duration;
-/// use stripline::Received;
-///
-/// let node = stripline::node::Node::isolated()?;
-/// let mut publisher = node.message_publisher::<f64>("gain")?;
-/// let mut gains = node.message_subscriber::<f64>("gain")?.resequenced(64, Duration::from_millis(100))?;
-/// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
-/// publisher.send(&0.5)?;
-/// assert_eq!(gains.receive()?.map(|gain| gain.value), Some(0.5));
-/// assert!(matches!(gains.try_receive()?, Received::Empty));
-/// publisher.finish()?;
-/// assert!(gains.receive()?.is_none());
-/// # Ok::<(), stripline::Error>(())
-/// ```
-pub struct ResequencedMessages<M> {
-    packets: Resequenced<u8>,
-    of: PhantomData<fn() -> M>,
-}
-
-impl<M: DeserializeOwned> ResequencedMessages<M> {
-    /// Blocks until the next message; `None` is the end of stream.
-    ///
-    /// # Errors
-    /// As [`Resequenced::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
-    pub fn receive(&mut self) -> Result<Option<Message<M>>> {
-        self.packets.receive()?.map(|packet| message_of(packet.view())).transpose()
-    }
-
-    /// The next message if it is its turn.
-    ///
-    /// # Errors
-    /// As [`ResequencedMessages::receive`].
-    pub fn try_receive(&mut self) -> Result<Received<Message<M>>> {
-        in_sequence(self.packets.try_receive()?)
-    }
-
-    /// Blocks until the next message, but not longer than `timeout`.
-    ///
-    /// # Errors
-    /// As [`ResequencedMessages::receive`].
-    pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Message<M>>> {
-        in_sequence(self.packets.receive_timeout(timeout)?)
-    }
-}
-
-fn in_sequence<M: DeserializeOwned>(packet: Received<InSequence<'_, u8>>) -> Result<Received<Message<M>>> {
-    Ok(match packet {
-        Received::Packet(packet) => Received::Packet(message_of(packet.view())?),
-        Received::Empty => Received::Empty,
-        Received::Ended => Received::Ended,
-    })
 }
 
 fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Received<Message<M>>> {

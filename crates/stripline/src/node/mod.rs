@@ -1,6 +1,7 @@
 //! Publishers and subscribers of typed payloads. A component's ports are the same two, already connected;
 //! without a waveform a [`Node`] connects them by topic.
 
+mod books;
 mod dispatch;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
@@ -8,7 +9,6 @@ mod node;
 mod pool;
 mod publisher;
 pub(crate) mod rendezvous;
-mod resequenced;
 mod single_thread;
 mod subscriber;
 mod supply;
@@ -18,10 +18,9 @@ mod wait;
 mod window;
 
 pub use dispatch::{Completion, Dispatch};
-pub use message::{Message, MessagePublisher, MessageSubscriber, ResequencedMessages};
+pub use message::{Message, MessagePublisher, MessageSubscriber};
 pub use node::Node;
 pub use publisher::{Input, Loan, Output, Publisher};
-pub use resequenced::{InSequence, Resequenced};
 pub use single_thread::SingleThread;
 pub use subscriber::{Packet, Received, Subscriber};
 pub use topics::{TopicOptions, Topics};

@@ -9,13 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{
-    ConnectionReport, ConnectionStats, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms,
-};
+use crate::link::{ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
+use super::books::Books;
 use super::rendezvous::{self, Household, Offer};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
@@ -59,7 +58,7 @@ struct State {
     /// Everything on offer in the domain.
     known: Vec<Offer>,
     seekers: Vec<Seeker>,
-    stats: Vec<(String, Arc<ConnectionStats>)>,
+    books: Books,
 }
 
 /// A subscriber that wants every publisher of its topic.
@@ -145,7 +144,8 @@ impl Node {
     /// # Errors
     /// As [`Node::publisher`].
     pub fn subscriber<T: Sample>(&self, topic: &str) -> Result<Subscriber<T>> {
-        Subscriber::new(self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?)
+        let incoming = self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?;
+        Ok(Subscriber::new(incoming)?.run_by(self.shared.topics.of(topic).dispatch))
     }
 
     /// A publisher of messages on a topic.
@@ -161,7 +161,8 @@ impl Node {
     /// # Errors
     /// As [`Node::publisher`].
     pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
-        Ok(MessageSubscriber::new(Subscriber::new(self.incoming(topic, message_type()?, None)?)?))
+        let subscriber = Subscriber::new(self.incoming(topic, message_type()?, None)?)?;
+        Ok(MessageSubscriber::new(subscriber.run_by(self.shared.topics.of(topic).dispatch)))
     }
 
     /// Asks everything that blocks in this node's publishers and subscribers to return [`Error::Stopped`].
@@ -177,9 +178,24 @@ impl Node {
         self.shared.stop.stop();
     }
 
-    /// The counters of every connection to this node's subscribers.
+    /// The most connections that have ended and are still listed by [`Node::connections`].
+    pub const ENDED_MAX: usize = Books::ENDED_MAX;
+
+    /// The counters of every connection to this node's subscribers, and of the last [`Node::ENDED_MAX`] that have ended.
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        self.shared.state().stats.iter().map(|(name, stats)| stats.counters(name)).collect()
+        self.shared.state().books.listed()
+    }
+
+    /// How many connections have ended that [`Node::connections`] no longer lists, and the sums of what they counted; the
+    /// name of these is empty.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// assert_eq!(node.connections_unlisted(), (0, Default::default()));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn connections_unlisted(&self) -> (u64, ConnectionReport) {
+        self.shared.state().books.unlisted()
     }
 
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
@@ -227,10 +243,15 @@ impl Node {
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
             let terms = Terms::new(&options);
-            shared.state().stats.push((name.into(), Arc::clone(&terms.stats)));
+            shared.state().books.open(name, &terms.stats);
             terms
         });
-        Ok(Incoming::new(topic.into(), mailbox, terms_for, self.shared.stop.clone(), true, sample_bytes))
+        let stop = self.shared.stop.clone();
+        let mut incoming = Incoming::new(topic.into(), mailbox, terms_for, stop, true, sample_bytes);
+        if options.resequence.is_some() {
+            incoming.put_in_sequence(None);
+        }
+        Ok(incoming)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, guarded};
-use crate::link::{ConnectionStats, Receipt};
+use crate::link::{ConnectionStats, Copied, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
@@ -14,7 +14,7 @@ use crate::transport::Wait;
 
 use super::dispatch::failure;
 use super::supply::Supply;
-use super::view::Copied;
+use super::view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received};
 
@@ -117,9 +117,11 @@ where
                 Err(error) => return self.fail(error),
             };
             drop(source);
-            if let Some(packet) = copy.view() {
-                self.handle(number, packet, receipt);
+            if let Some(packet) = view_of(&copy) {
+                self.handle(number, packet.with_receipt(receipt.as_ref()), receipt.as_ref());
             }
+            // Tells the sender, if it waits.
+            drop(receipt);
             finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
         }
     }
@@ -136,11 +138,11 @@ where
                 Received::Ended => return Ok(None),
                 Received::Empty => {}
             }
-            let until = source.supply.look_again_at();
-            wait_until(&mut [source.supply.incoming()], Some(&self.bell), until)?;
+            wait_until(&mut [source.supply.incoming()], Some(&self.bell), None)?;
         }
-        copy.fill(source.supply.view());
-        copy.set_ordered();
+        copy.fill(source.supply.incoming());
+        // From now on, what is forwarded from it says whose turn it had.
+        copy.is_ordered = true;
         let stats = Arc::clone(source.supply.incoming().stats());
         let receipt = source.supply.take_receipt();
         let taken_ns = source.supply.hand_over();
@@ -149,7 +151,7 @@ where
     }
 
     /// Runs the handler's two parts.
-    fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<Receipt>) {
+    fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<&Receipt>) {
         let work = self.work;
         let made = guarded(|| work(packet));
         let mut exit = lock(&self.exit);
@@ -165,7 +167,7 @@ where
             self.turned.notify_all();
         }
         if let Err(error) = outcome {
-            if let (Some(mut receipt), false) = (receipt, matches!(error, Error::Stopped)) {
+            if let (Some(receipt), false) = (receipt, matches!(error, Error::Stopped)) {
                 receipt.refuse(error.to_string());
             }
             self.fail(failure(&self.port, packet, error));

@@ -1,7 +1,5 @@
 //! One thread for all ports of a component.
 
-use std::time::Instant;
-
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
@@ -13,7 +11,7 @@ use super::dispatch::serve_one;
 use super::message::message_of;
 use super::supply::Supply;
 use super::wait::wait_until;
-use super::{Message, MessageSubscriber, PacketView, Received, Resequenced, Subscriber};
+use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 
 /// Runs the handlers of several ports on one thread, so that none of them runs beside another: they can share what
 /// the component has without locks (in a [`Cell`](std::cell::Cell) or [`RefCell`](std::cell::RefCell)).
@@ -72,34 +70,6 @@ impl<'a> SingleThread<'a> {
         self.with(subscriber, handler)
     }
 
-    /// With a handler for the packets of a port, back in sequence.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let node = stripline::node::Node::isolated()?;
-    /// # let mut publisher = node.publisher::<f32>("levels")?;
-    /// let mut levels = node.subscriber::<f32>("levels")?.resequenced(64, Duration::from_millis(100))?;
-    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
-    /// # publisher.send(&[0.5])?;
-    /// # publisher.finish()?;
-    /// let mut packets = 0;
-    /// let served = stripline::node::SingleThread::new().resequenced(&mut levels, |_| {
-    ///     packets += 1;
-    ///     Ok(())
-    /// });
-    /// served.run()?;
-    /// assert_eq!(packets, 1);
-    /// # Ok::<(), stripline::Error>(())
-    /// ```
-    #[must_use]
-    pub fn resequenced<T: Sample>(
-        self,
-        packets: &'a mut Resequenced<T>,
-        handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
-    ) -> Self {
-        self.with(packets, handler)
-    }
-
     /// With a handler for the messages of a port.
     #[must_use]
     pub fn messages<M: DeserializeOwned>(
@@ -126,10 +96,9 @@ impl<'a> SingleThread<'a> {
             let mut has_ended = has_ended.into_iter();
             self.ports.retain(|_| has_ended.next() == Some(false));
             if is_idle {
-                let until = self.ports.iter_mut().filter_map(|port| port.look_again_at()).min();
                 let mut links: Vec<&mut Incoming> =
                     self.ports.iter_mut().map(|port| port.incoming()).collect();
-                wait_until(&mut links, None, until)?;
+                wait_until(&mut links, None, None)?;
             }
         }
         Ok(())
@@ -148,7 +117,6 @@ impl<'a> SingleThread<'a> {
 /// A port and its handler, whatever its type.
 trait Port {
     fn serve_one(&mut self) -> Result<Received<()>>;
-    fn look_again_at(&mut self) -> Option<Instant>;
     fn incoming(&mut self) -> &mut Incoming;
 }
 
@@ -161,10 +129,6 @@ struct Served<'a, T, S, H> {
 impl<T: Sample, S: Supply<T>, H: FnMut(PacketView<'_, T>) -> Result<()>> Port for Served<'_, T, S, H> {
     fn serve_one(&mut self) -> Result<Received<()>> {
         serve_one(self.supply, Wait::Never, &mut self.handler)
-    }
-
-    fn look_again_at(&mut self) -> Option<Instant> {
-        self.supply.look_again_at()
     }
 
     fn incoming(&mut self) -> &mut Incoming {

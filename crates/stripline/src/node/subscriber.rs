@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Lent, Outcome};
+use crate::link::{Incoming, Lent, Outcome, Resequence};
 use crate::packet::{Gap, Order, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
 use super::view::{About, Stamped, sealed};
-use super::{PacketView, Resequenced, Windowed};
+use super::{Dispatch, PacketView, Windowed};
 
 /// Receives packets of samples from every sender of a topic or input port.
 ///
@@ -33,6 +33,7 @@ use super::{PacketView, Resequenced, Windowed};
 /// ```
 pub struct Subscriber<T: Sample> {
     pub(super) incoming: Incoming,
+    dispatch: Dispatch,
     samples: PhantomData<fn() -> T>,
 }
 
@@ -73,7 +74,13 @@ impl<T: Sample> Subscriber<T> {
         if align_of::<T>() > 16 {
             return Err(Error::port(incoming.port(), "its type needs more than 16-byte alignment"));
         }
-        Ok(Self { incoming, samples: PhantomData })
+        Ok(Self { incoming, dispatch: Dispatch::Queue, samples: PhantomData })
+    }
+
+    /// The same, with what its users have said is to run its handler.
+    pub(crate) fn run_by(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch = dispatch;
+        self
     }
 
     /// The port's or topic's name.
@@ -167,24 +174,81 @@ impl<T: Sample> Subscriber<T> {
         Windowed::new(self)
     }
 
-    /// The same packets put back in sequence, after a stage that forwards them as its threads finish them: see
-    /// [`Resequenced`]. `window` is the number of packets that may wait for a missing one, 1 to
-    /// [`Resequenced::WINDOW_MAX`]; `skip_after` how long they do, [`Resequenced::SKIP_AFTER_MAX`] at most.
+    /// The same packets put back in sequence by their [`Order`]: what comes behind a stage that runs its handler on
+    /// several threads. A waveform or topics file asks for it with `resequence`; whatever receives the packets (one by
+    /// one, in windows, handlers) is not concerned.
+    ///
+    /// A packet whose turn it is lies in the transport's memory, as ever. One that comes before its turn is copied, and
+    /// finished with as far as its sender is concerned. A missing one is waited for until `window` packets are held
+    /// or one of them has been for `skip_after`; then what is missing is reported with the next packet
+    /// ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost. Packets that say no order were not forwarded
+    /// by several threads: they come in sequence, and are handed on at once. What the connection itself loses is
+    /// missing in the sequence as well, and counted once; unless it is given up before the connection says so, with
+    /// the next packet that arrives: then twice.
+    ///
+    /// The stage in between forwards one packet for every one that it gets, if need be an empty one: it would be waited
+    /// for. Nobody knows whether the first packet that comes is the first there is, unless its number is 0. It is
+    /// waited for as for any other; what had its turn before it and comes later still is reported as lost.
+    ///
+    /// From now on, receiving also tells of [`Error::WindowOverflow`] when more packets wait behind a missing one than
+    /// may, and of [`Error::Twice`] for a second one of the same number. It goes on after both.
     ///
     /// # Errors
-    /// [`Error::Port`] for a number that is out of range.
+    /// [`Error::Port`] for a number out of range: `window` from 1 to [`Resequence::WINDOW_MAX`], `skip_after`
+    /// [`Resequence::SKIP_AFTER_MS_MAX`] at most.
     ///
     /// ```
     /// use std::time::Duration;
+    /// use stripline::node::{Dispatch, Node, PacketView};
     ///
-    /// let node = stripline::node::Node::isolated()?;
-    /// let subscriber = node.subscriber::<i16>("audio")?;
-    /// let error = subscriber.resequenced(0, Duration::from_millis(100)).map(drop).unwrap_err();
+    /// let node = Node::isolated()?;
+    /// let mut source = node.publisher::<u32>("numbers")?;
+    /// let mut numbers = node.subscriber::<u32>("numbers")?;
+    /// let mut output = node.publisher::<u32>("squares")?;
+    /// let mut squares = node.subscriber::<u32>("squares")?.resequenced(64, Duration::from_secs(5))?;
+    /// source.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// output.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// (0..20).try_for_each(|number| source.send(&[number]))?;
+    /// source.finish()?;
+    ///
+    /// // Four threads square, whoever is ready is sent.
+    /// let square = |packet: PacketView<'_, u32>| Ok(packet[0] * packet[0]);
+    /// numbers.serve_then(Dispatch::pool(4)?, square, |packet, square| {
+    ///     let mut loan = output.loan(1)?;
+    ///     loan[0] = square;
+    ///     loan.send_like(&packet)
+    /// })?;
+    /// output.finish()?;
+    ///
+    /// for number in 0..20 {
+    ///     assert_eq!(squares.receive()?.expect("a square")[0], number * number);
+    /// }
+    /// assert!(squares.receive()?.is_none());
+    ///
+    /// let error = squares.resequenced(0, Duration::from_millis(100)).map(drop).unwrap_err();
     /// assert!(error.to_string().contains("it must be from 1 to 65536"));
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn resequenced(self, window: usize, skip_after: Duration) -> Result<Resequenced<T>> {
-        Resequenced::new(self, window, skip_after)
+    pub fn resequenced(mut self, window: usize, skip_after: Duration) -> Result<Self> {
+        let how = Resequence::new(window, skip_after).map_err(|e| Error::port(self.name(), e))?;
+        self.incoming.put_in_sequence(Some(how));
+        Ok(self)
+    }
+
+    /// What the waveform or topics file says is to run its handler: for [`Subscriber::serve`]. Whoever receives packets
+    /// one by one does so on its own thread, whatever it says.
+    ///
+    /// ```
+    /// use stripline::node::{Dispatch, Node, Topics};
+    ///
+    /// let domain = format!("dispatch-{}", std::process::id());
+    /// let node = Node::join(&domain, Topics::parse("[topic.levels]\ndispatch = 'pool(4)'")?)?;
+    /// assert_eq!(node.subscriber::<f32>("levels")?.dispatch(), Dispatch::pool(4)?);
+    /// assert_eq!(node.subscriber::<f32>("others")?.dispatch(), Dispatch::Queue);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn dispatch(&self) -> Dispatch {
+        self.dispatch
     }
 
     #[inline(always)]
@@ -294,7 +358,7 @@ impl<T: Sample> Packet<'_, T> {
 
     /// Gives the packet back and tells its sender, if that waits for it ([`Scope::Target`](crate::link::Scope::Target)), why
     /// it was of no use: its send fails with [`Error::PacketRefused`]. Of the reason, 256 bytes are sent at most. Nobody is
-    /// told in other scopes.
+    /// told in other scopes, nor of a packet that was held until its turn came ([`Subscriber::resequenced`]).
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;

@@ -1,7 +1,5 @@
 //! Where handlers get their packets from: a subscriber, in the order of arrival or back in sequence.
 
-use std::time::Instant;
-
 use crate::error::Result;
 use crate::link::{Incoming, Receipt};
 use crate::payload::Sample;
@@ -28,10 +26,6 @@ pub(super) trait Supply<T: Sample> {
     fn port(&self) -> &str;
     /// What to sleep on when there is nothing.
     fn incoming(&mut self) -> &mut Incoming;
-    /// When there may be something though nothing has come.
-    fn look_again_at(&mut self) -> Option<Instant> {
-        None
-    }
 }
 
 impl<T: Sample> Supply<T> for Subscriber<T> {

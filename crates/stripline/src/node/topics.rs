@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::link::{Group, LinkOptions, Overflow, Sampling, Scope, WaitStrategy};
+use crate::link::{Group, LinkOptions, Overflow, Resequence, Sampling, Scope, WaitStrategy};
 use crate::transport;
+
+use super::Dispatch;
 
 /// The rules of topics, from a TOML text.
 ///
@@ -46,14 +49,14 @@ pub struct Topics {
 }
 
 /// The rules of one topic. The sending side uses `transport`, `scope`, `deadline-ms`, `buffer`, `wait`, `huge-pages`, `locked`,
-/// `group` and `sampling`, the receiving side `overflow`, `depth`, `wait`, `locked` and `group`.
+/// `group` and `sampling`, the receiving side `overflow`, `depth`, `wait`, `locked`, `group`, `dispatch` and `resequence`.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Sampling};
-/// use stripline::node::{TopicOptions, Topics};
+/// use stripline::node::{Dispatch, TopicOptions, Topics};
 ///
 /// let (transport, link) = ("shm".into(), LinkOptions::default());
-/// let shm = TopicOptions { transport, link, sampling: Sampling::Auto };
+/// let shm = TopicOptions { transport, link, dispatch: Dispatch::Queue, sampling: Sampling::Auto };
 /// assert_eq!(*Topics::default().of("any"), shm);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +65,16 @@ pub struct TopicOptions {
     pub transport: String,
     /// The link's rules.
     pub link: LinkOptions,
+    /// What runs the handlers of its subscribers: see [`Subscriber::dispatch`](super::Subscriber::dispatch).
+    pub dispatch: Dispatch,
     /// How many packets are measured.
     pub sampling: Sampling,
 }
 
 impl Default for TopicOptions {
     fn default() -> Self {
-        Self { transport: "shm".into(), link: LinkOptions::default(), sampling: Sampling::Auto }
+        let (link, dispatch) = (LinkOptions::default(), Dispatch::Queue);
+        Self { transport: "shm".into(), link, dispatch, sampling: Sampling::Auto }
     }
 }
 
@@ -97,12 +103,22 @@ struct Entry {
     depth: Option<u32>,
     scope: Option<Scope>,
     deadline_ms: Option<u32>,
+    dispatch: Option<Dispatch>,
+    resequence: Option<ResequenceEntry>,
     buffer: Option<u32>,
     wait: Option<WaitStrategy>,
     huge_pages: Option<bool>,
     locked: Option<bool>,
     group: Option<String>,
     sampling: Option<Sampling>,
+}
+
+/// `resequence = { window = 64, skip-after-ms = 100 }`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ResequenceEntry {
+    window: u32,
+    skip_after_ms: u32,
 }
 
 impl Topics {
@@ -159,11 +175,17 @@ impl Entry {
                     .into(),
             ));
         }
+        let resequence = self.resequence.map(|entry| {
+            let skip_after = Duration::from_millis(entry.skip_after_ms.into());
+            Resequence::new(entry.window as usize, skip_after)
+        });
+        let resequence = resequence.transpose().map_err(at)?;
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),
             scope: self.scope.unwrap_or(base.link.scope),
             deadline_ms: self.deadline_ms.unwrap_or(base.link.deadline_ms),
+            resequence: resequence.or(base.link.resequence),
             buffer: self.buffer.unwrap_or(base.link.buffer),
             wait: self.wait.unwrap_or(base.link.wait),
             huge_pages: self.huge_pages.unwrap_or(base.link.huge_pages),
@@ -173,7 +195,8 @@ impl Entry {
         let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
         link.check().map_err(at)?;
         transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
-        Ok(TopicOptions { transport, link, sampling: self.sampling.unwrap_or(base.sampling) })
+        let dispatch = self.dispatch.unwrap_or(base.dispatch);
+        Ok(TopicOptions { transport, link, dispatch, sampling: self.sampling.unwrap_or(base.sampling) })
     }
 }
 
@@ -192,6 +215,20 @@ mod tests {
             ("[topic.a]\ndeadline-ms = 0", "deadline-ms"),
             ("[topic.a]\noverflow = 'explode'", "explode"),
             ("[topic.a]\nwait = 'impatiently'", "impatiently"),
+            ("[topic.a]\ndispatch = 'pool(0)'", "a pool of 0 threads; it must have from 1 to 256"),
+            (
+                "[topic.a]\ndispatch = 'threads'",
+                "`threads` is no dispatch; use one of queue, direct, pool(N)",
+            ),
+            (
+                "[topic.a]\nresequence = { window = 0, skip-after-ms = 1 }",
+                "window is 0; it must be from 1 to 65536",
+            ),
+            ("[topic.a]\nresequence = { window = 65537, skip-after-ms = 1 }", "window is 65537"),
+            ("[topic.a]\nresequence = { window = 1, skip-after-ms = 3600001 }", "3600s is the most"),
+            ("[topic.a]\nresequence = { window = 1 }", "skip-after-ms"),
+            ("[topic.a]\nresequence = { window = 1, skip-after-ms = 1, order = 2 }", "order"),
+            ("[topic.a]\nresequence = true", "resequence"),
             ("[topic.a]\nsampling = 'some'", "some"),
             ("[topic.a]\nlocked = 1", "boolean"),
             ("[domain]\ngroup = 'no-such-group'", "no-such-group"),

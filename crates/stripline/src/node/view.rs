@@ -1,12 +1,12 @@
 //! Packets to look at, wherever they lie: in a transport's memory, or in a copy.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::link::Incoming;
+use crate::link::{Copied, Incoming, Receipt};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::payload::Sample;
-use crate::transport::AlignedBuffer;
 
 /// A packet to look at: what a handler is given. It is gone when the handler returns.
 ///
@@ -45,6 +45,8 @@ pub(super) struct About<'a> {
     pub is_ordered: bool,
     pub stream: &'a Arc<StreamInfo>,
     pub connection: &'a str,
+    /// Of a packet that its sender waits for.
+    pub receipt: Option<&'a Receipt>,
 }
 
 impl<'a> About<'a> {
@@ -58,12 +60,8 @@ impl<'a> About<'a> {
             is_ordered: taken.header.order().is_some(),
             stream: incoming.stream(),
             connection: incoming.connection(),
+            receipt: incoming.receipt(),
         }
-    }
-
-    pub(super) fn stamps(self) -> sealed::Stamps<'a> {
-        let order = self.is_ordered.then_some(self.order);
-        sealed::Stamps { header: self.header, order, stream: self.stream }
     }
 }
 
@@ -97,93 +95,106 @@ pub(crate) mod sealed {
     }
 }
 
-/// The same questions as a `Packet` answers, for a type with `about`.
-macro_rules! answers {
-    ($type:ident) => {
-        impl<T: crate::payload::Sample> $type<'_, T> {
-            /// The packet's number among those of its sender, from 0.
-            pub fn sequence(&self) -> u64 {
-                self.about().header.sequence
-            }
+impl<T: Sample> PacketView<'_, T> {
+    /// The packet's number among those of its sender, from 0.
+    pub fn sequence(&self) -> u64 {
+        self.about.header.sequence
+    }
 
-            /// Number of the first sample within its stream.
-            pub fn sample_index(&self) -> u64 {
-                self.about().header.sample_index
-            }
+    /// Number of the first sample within its stream.
+    pub fn sample_index(&self) -> u64 {
+        self.about.header.sample_index
+    }
 
-            /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
-            pub fn time_ns(&self) -> i64 {
-                self.about().header.time_ns
-            }
+    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
+    pub fn time_ns(&self) -> i64 {
+        self.about.header.time_ns
+    }
 
-            /// When it should have been sent, if its sender keeps a schedule.
-            pub fn intended_ns(&self) -> Option<u64> {
-                self.about().header.intended()
-            }
+    /// When it should have been sent, if its sender keeps a schedule.
+    pub fn intended_ns(&self) -> Option<u64> {
+        self.about.header.intended()
+    }
 
-            /// Whose turn the packet has.
-            pub fn order(&self) -> crate::packet::Order {
-                self.about().order
-            }
+    /// Whose turn the packet has.
+    pub fn order(&self) -> Order {
+        self.about.order
+    }
 
-            /// What is missing just before this packet.
-            pub fn gap(&self) -> Option<&crate::packet::Gap> {
-                self.about().gap
-            }
+    /// What is missing just before this packet.
+    pub fn gap(&self) -> Option<&Gap> {
+        self.about.gap
+    }
 
-            /// The stream it belongs to.
-            pub fn stream(&self) -> &std::sync::Arc<crate::packet::StreamInfo> {
-                self.about().stream
-            }
+    /// The stream it belongs to.
+    pub fn stream(&self) -> &Arc<StreamInfo> {
+        self.about.stream
+    }
 
-            /// The connection it came over, as `from -> to`.
-            pub fn connection(&self) -> &str {
-                self.about().connection
-            }
+    /// The connection it came over, as `from -> to`.
+    pub fn connection(&self) -> &str {
+        self.about.connection
+    }
+
+    /// Tells the packet's sender, as [`Packet::refuse`](super::Packet::refuse), why it was of no use: when the handler
+    /// returns, which goes on with the next. (One that fails ends [`Subscriber::serve`](super::Subscriber::serve).)
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::Error;
+    /// use stripline::node::{Dispatch, Node, Topics};
+    ///
+    /// let domain = format!("refuse-{}", std::process::id());
+    /// let node = Node::join(&domain, Topics::parse("[default]\nscope = 'target'")?)?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut levels = node.subscriber::<f32>("levels")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let receiver = std::thread::spawn(move || {
+    ///     levels.serve(Dispatch::Queue, |packet| {
+    ///         if packet.is_empty() {
+    ///             packet.refuse("there is nothing to play");
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert!(matches!(publisher.send(&[]), Err(Error::PacketRefused { .. })));
+    /// publisher.send(&[0.5])?;
+    /// publisher.finish()?;
+    /// receiver.join().expect("it does not panic")?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn refuse(self, reason: impl fmt::Display) {
+        if let Some(receipt) = self.about.receipt {
+            receipt.refuse(reason.to_string());
         }
-
-        impl<T: crate::payload::Sample> crate::node::Stamped for $type<'_, T> {}
-
-        impl<T: crate::payload::Sample> crate::node::view::sealed::Sealed for $type<'_, T> {
-            fn stamps(&self) -> crate::node::view::sealed::Stamps<'_> {
-                self.about().stamps()
-            }
-        }
-
-        impl<T: crate::payload::Sample + std::fmt::Debug> std::fmt::Debug for $type<'_, T> {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($type))
-                    .field("header", self.about().header)
-                    .field("samples", &&**self)
-                    .finish()
-            }
-        }
-    };
+    }
 }
 
-pub(super) use answers;
+impl<T: Sample> Stamped for PacketView<'_, T> {}
 
-answers!(PacketView);
+impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
+    fn stamps(&self) -> sealed::Stamps<'_> {
+        let About { header, order, is_ordered, stream, .. } = self.about;
+        sealed::Stamps { header, order: is_ordered.then_some(order), stream }
+    }
+}
+
+impl<T: Sample + fmt::Debug> fmt::Debug for PacketView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let samples = &&**self;
+        f.debug_struct("PacketView").field("header", self.about.header).field("samples", samples).finish()
+    }
+}
 
 impl<'a, T: Sample> PacketView<'a, T> {
     pub(super) fn new(samples: &'a [T], about: About<'a>) -> Self {
         Self { samples, about }
     }
 
-    pub(super) fn set_gap(&mut self, gap: Option<&'a Gap>) {
-        self.about.gap = gap;
-    }
-
-    pub(super) fn into_about(self) -> About<'a> {
-        self.about
-    }
-
-    pub(super) fn into_samples(self) -> &'a [T] {
-        self.samples
-    }
-
-    fn about(&self) -> About<'_> {
-        self.about
+    /// The same, of whose refusal somebody is told.
+    pub(super) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
+        self.about.receipt = receipt;
+        self
     }
 }
 
@@ -194,57 +205,17 @@ impl<T: Sample> Deref for PacketView<'_, T> {
     }
 }
 
-/// A packet copied out of its transport, which can go on. The memory is kept for the next one.
-#[derive(Default)]
-pub(super) struct Copied {
-    buffer: AlignedBuffer,
-    bytes: usize,
-    about: Option<(Header, Order)>,
-    gap: Option<Gap>,
-    is_ordered: bool,
-    stream: Arc<StreamInfo>,
-    connection: String,
-}
-
-impl Copied {
-    pub(super) fn fill<T: Sample>(&mut self, packet: PacketView<'_, T>) {
-        let bytes: &[u8] = bytemuck::cast_slice(packet.samples);
-        self.buffer.grow(bytes.len());
-        self.buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.bytes = bytes.len();
-        let about = packet.about;
-        self.about = Some((*about.header, about.order));
-        self.gap = about.gap.copied();
-        self.is_ordered = about.is_ordered;
-        self.stream = Arc::clone(about.stream);
-        self.connection.clear();
-        self.connection.push_str(about.connection);
-    }
-
-    /// From now on, what is forwarded from it says whose turn it had.
-    pub(super) fn set_ordered(&mut self) {
-        self.is_ordered = true;
-    }
-
-    pub(super) fn set_gap(&mut self, gap: Option<Gap>) {
-        self.gap = gap;
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The packet; `None` before the first.
-    pub(super) fn view<T: Sample>(&self) -> Option<PacketView<'_, T>> {
-        let (header, order) = self.about.as_ref()?;
-        let about = About {
-            header,
-            gap: self.gap.as_ref(),
-            order: *order,
-            is_ordered: self.is_ordered,
-            stream: &self.stream,
-            connection: &self.connection,
-        };
-        Some(PacketView { samples: bytemuck::cast_slice(&self.buffer.bytes()[..self.bytes]), about })
-    }
+/// The packet that was copied; `None` before the first.
+pub(super) fn view_of<T: Sample>(copy: &Copied) -> Option<PacketView<'_, T>> {
+    let (header, order) = copy.about()?;
+    let about = About {
+        header,
+        gap: copy.gap.as_ref(),
+        order: *order,
+        is_ordered: copy.is_ordered,
+        stream: copy.stream(),
+        connection: copy.connection(),
+        receipt: None,
+    };
+    Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), about })
 }

@@ -90,6 +90,10 @@ pub(super) fn wait_until(
         if links.iter().any(|link| link.stop().is_stopped()) {
             return Err(Error::Stopped);
         }
+        // A port that puts packets in sequence gives up those that are missing without any coming.
+        let again = links.iter_mut().filter_map(|link| link.look_again_at()).min();
+        let is_first = |again: &Instant| deadline.is_none_or(|deadline| *again < deadline);
+        let again = again.filter(is_first);
         // All of them, even after one that has something: each must be cancelled again below.
         let mut quiet = true;
         links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
@@ -103,7 +107,8 @@ pub(super) fn wait_until(
                 sleep.readable(std::os::fd::AsFd::as_fd(link.stop().bell()));
                 link.sleep_on(&mut sleep);
             });
-            goes_on = sleep.until(deadline)? && !(bell.is_some() && sleep.fired(0));
+            let in_time = sleep.until(again.or(deadline))? || again.is_some();
+            goes_on = in_time && !(bell.is_some() && sleep.fired(0));
         }
         links.iter_mut().for_each(|link| link.cancel_sleep());
         if !goes_on {

@@ -395,6 +395,9 @@ pub(crate) trait Inlet: Send {
     /// Done with the frame returned last.
     fn release(&mut self);
 
+    /// Says, before it is dropped, that this receiver has not died but is done: nobody comes in its place.
+    fn leave(&mut self) {}
+
     /// Asks to be woken; false when there is something to take already.
     fn prepare_sleep(&mut self) -> bool;
 

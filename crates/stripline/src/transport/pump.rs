@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::{Answers, Connect, Depot, Fate, Inlet, Next};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{Joined, Joiner, Overflow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
@@ -25,12 +26,20 @@ pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box
 
 /// What a sender is told of a packet that is dropped.
 const DROPPED: &str = "its queue was full, and its policy dropped it";
+/// And of one that is larger than the ring, of which parts were overwritten before they were taken.
+const OVERTAKEN: &str =
+    "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
 struct Pump {
     shared: Arc<Shared>,
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<Waiting>,
+}
+
+/// The number of a packet whose sender waits for it.
+fn awaited(header: Header) -> Option<u64> {
+    (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
 
 /// A frame in the queue.
@@ -52,6 +61,8 @@ struct Shared {
     room: Option<Doorbell>,
     answers: Option<Arc<dyn Answers>>,
     over: AtomicBool,
+    /// Whether its end is to be said.
+    leaves: AtomicBool,
     connection: String,
     overflow: Overflow,
     depth: usize,
@@ -92,6 +103,7 @@ impl Pump {
             room: if blocks { Some(Doorbell::new()?) } else { None },
             answers: inlet.answers(),
             over: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
             connection: request.connection.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth as usize,
@@ -142,6 +154,11 @@ impl Inlet for Pump {
         }
     }
 
+    fn leave(&mut self) {
+        // Relaxed: `over`, which follows, is what ends the thread; it is joined.
+        self.shared.leaves.store(true, Ordering::Relaxed);
+    }
+
     fn prepare_sleep(&mut self) -> bool {
         self.shared.bell.quiet();
         let queue = self.shared.queue();
@@ -188,7 +205,8 @@ impl Depot for Shared {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        // Release: with it comes whether its end is to be said.
+        self.shared.over.store(true, Ordering::Release);
         self.shutdown.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -201,8 +219,8 @@ impl Shared {
         let mut progress = Progress::default();
         let mut joiner = Joiner::new(self.overflow != Overflow::Block);
         let end = loop {
-            // Relaxed: a late look costs one more frame. The bell wakes whoever sleeps.
-            if self.over.load(Ordering::Relaxed) {
+            // Acquire: see `drop`. A late look costs one more frame; the bell wakes whoever sleeps.
+            if self.over.load(Ordering::Acquire) {
                 break Ok(());
             }
             match self.await_room(shutdown) {
@@ -228,6 +246,10 @@ impl Shared {
                         Ok(Joined::Alone) => self.accept(frame, &mut progress),
                         Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
                         Ok(Joined::Piece) => Ok(()),
+                        Ok(Joined::Lost) => {
+                            self.answer(header.and_then(awaited), Fate::Refused(OVERTAKEN));
+                            Ok(())
+                        }
                         Err(deed) => Err(Error::misbehaved(&self.connection, deed)),
                     };
                     inlet.release();
@@ -252,6 +274,10 @@ impl Shared {
                 Err(error) => break Err(error),
             }
         };
+        // Relaxed: whoever ends the thread by its bell has stored it before.
+        if self.leaves.load(Ordering::Relaxed) {
+            inlet.leave();
+        }
         // First the link, then the news: whoever hears it finds the link closed.
         drop(inlet);
         self.queue().end = Some(end);
@@ -332,7 +358,11 @@ impl Shared {
         drop(queue);
         self.bell.ring();
         self.answer(dropped, Fate::Refused(DROPPED));
-        self.answer(server, Fate::Accepted);
+        if server.is_some() {
+            fail_point!("queue");
+            self.answer(server, Fate::Accepted);
+            fail_point!("queue-accepted");
+        }
         Ok(())
     }
 

@@ -168,7 +168,10 @@ impl Outlet for Queued {
     fn confirms(&self, scope: Scope) -> Result<()> {
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
-            rule: format!("scope {scope} for a packet of a connection of scope {}", Scope::None),
+            rule: format!(
+                "scope {scope} for a packet of a connection of scope none (who takes packets off the socket was settled \
+                 when it was made)"
+            ),
             alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
         })
     }

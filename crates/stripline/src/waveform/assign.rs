@@ -57,6 +57,7 @@ pub(super) fn assignment(
         inputs: inputs.collect(),
         priority: plan.priority,
         cpus: plan.cpus.clone(),
+        dispatch: plan.dispatch,
         sampling,
     }
 }

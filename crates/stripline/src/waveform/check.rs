@@ -194,6 +194,7 @@ fn component_plans(components: Vec<Component>, types: &PortTypesFound) -> Vec<Co
             restart: component.restart,
             priority: component.priority,
             cpus: component.cpus,
+            dispatch: component.dispatch,
             port_types,
         })
     };

@@ -12,6 +12,7 @@ use super::listing::example_value;
 use super::overrides::{Options, SetOption};
 use super::{Placement, Restart};
 use crate::component::{ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number};
+use crate::node::Dispatch;
 
 /// A component after its own checks.
 pub(super) struct Component<'c> {
@@ -23,6 +24,7 @@ pub(super) struct Component<'c> {
     pub restart: Restart,
     pub priority: Option<u8>,
     pub cpus: Vec<usize>,
+    pub dispatch: Dispatch,
     /// `None` when one of them is wrong, which has been reported.
     pub properties: Option<Properties>,
     /// Where each property that was said was said.
@@ -59,6 +61,7 @@ pub(super) fn check<'c>(
         let placement = checker.placement(options);
         let restart = checker.restart(placement, options);
         let cpus = checker.cpus(cpus_here.as_deref());
+        let dispatch = checker.dispatch(spec.as_deref(), catalog);
         let mut property_places = BTreeMap::new();
         let properties = match &spec {
             Some(spec) => checker.properties(spec, options, folder, &mut property_places),
@@ -74,6 +77,7 @@ pub(super) fn check<'c>(
             restart,
             priority,
             cpus,
+            dispatch,
             properties,
             property_places,
         });
@@ -208,7 +212,8 @@ impl Checker<'_> {
     }
 
     fn unknown_keys(&mut self, spec: Option<&ComponentSpec>) {
-        const KEYS: [&str; 7] = ["type", "exec", "placement", "restart", "priority", "cpu", "properties"];
+        const KEYS: [&str; 8] =
+            ["type", "exec", "placement", "restart", "priority", "cpu", "dispatch", "properties"];
         let draft = self.draft;
         for key in &draft.unknown_keys {
             let is_property = spec.is_some_and(|spec| spec.find_property(&key.value).is_some());
@@ -273,6 +278,29 @@ impl Checker<'_> {
             }
         }
         draft.cpus.iter().map(|cpu| cpu.value).collect()
+    }
+
+    /// What runs the component's code; one that owns its loop does so itself.
+    fn dispatch(&mut self, spec: Option<&ComponentSpec>, catalog: &Catalog) -> Dispatch {
+        let draft = self.draft;
+        let Some(dispatch) = draft.dispatch.as_ref().filter(|at| at.value != Dispatch::Queue) else {
+            return Dispatch::Queue;
+        };
+        if let Some(spec) = spec.filter(|spec| !spec.any_dispatch) {
+            let (name, said) = (&draft.name.value, dispatch.value);
+            let message =
+                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{said}\"");
+            let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
+            let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
+            let mut remedy = "say dispatch = \"queue\", or leave it out".to_owned();
+            if !handlers.is_empty() {
+                remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
+            }
+            let error = Diagnostic::error(Code::DispatchUnfit, &dispatch.place, message)
+                .label(format!("`{}` owns its loop", spec.name));
+            self.found.push(error.help(remedy));
+        }
+        dispatch.value
     }
 
     fn properties(

@@ -170,6 +170,7 @@ impl<'c> Checker<'c> {
         (options.huge_pages, options.locked) = (huge_pages, locked);
         options.scope = draft.scope.unwrap_or(options.scope);
         options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
+        options.resequence = draft.resequence;
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)

@@ -240,6 +240,8 @@ codes! {
     PlacementUnfit => "placement-unfit",
     /// A thread that is to be started again when it fails.
     RestartUnfit => "restart-unfit",
+    /// A component that owns its loop and is to be run otherwise.
+    DispatchUnfit => "dispatch-unfit",
     /// An option of the command line that cannot be read.
     BadOption => "bad-option",
     /// A processor that this machine does not have (warning).

@@ -11,7 +11,8 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quote
 use super::tables::{Reader, in_order};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{Overflow, Scope, WaitStrategy};
+use crate::link::{Overflow, Resequence, Scope, WaitStrategy};
+use crate::node::Dispatch;
 
 /// The largest waveform file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
@@ -43,6 +44,7 @@ pub(super) struct ComponentDraft {
     pub restart: Option<At<Restart>>,
     pub priority: Option<u8>,
     pub cpus: Vec<At<usize>>,
+    pub dispatch: Option<At<Dispatch>>,
     pub properties: Vec<Property>,
     pub unknown_keys: Vec<At<String>>,
 }
@@ -63,6 +65,7 @@ pub(super) struct ConnectionDraft {
     pub depth: Option<u32>,
     pub scope: Option<Scope>,
     pub deadline_ms: Option<u32>,
+    pub resequence: Option<Resequence>,
     pub buffer: Option<u32>,
     pub wait: Option<WaitStrategy>,
     pub huge_pages: Option<At<bool>>,

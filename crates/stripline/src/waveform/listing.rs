@@ -29,6 +29,9 @@ pub fn render_component(spec: &ComponentSpec) -> String {
         text.push_str("  none\n");
     }
     text.push_str(&aligned(spec.properties.iter().map(property_row)));
+    if spec.any_dispatch {
+        text.push_str("\nDispatch\n  any: queue, direct, pool(N), pool(N, resequence)\n");
+    }
     text.push_str("\nIn a waveform file\n");
     for line in example(spec).lines() {
         // Writing to a `String` cannot fail.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::{ComponentSpec, Properties};
 use crate::link::LinkOptions;
+use crate::node::Dispatch;
 use crate::payload::TypeName;
 
 /// A waveform that passed every check and can be started.
@@ -66,6 +67,8 @@ pub struct ComponentPlan {
     pub priority: Option<u8>,
     /// The processors it may run on; empty: any.
     pub cpus: Vec<usize>,
+    /// What runs its code.
+    pub dispatch: Dispatch,
     /// The payload type of every connected port.
     pub port_types: BTreeMap<String, TypeName>,
 }

@@ -1,6 +1,7 @@
 //! The tables of a waveform file: which keys each has, and which kind of value each key takes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
@@ -11,7 +12,8 @@ use super::diagnostics::{
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{LinkOptions, Overflow, Scope, WaitStrategy};
+use crate::link::{LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use crate::node::Dispatch;
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
@@ -84,6 +86,7 @@ impl Reader<'_> {
             restart: None,
             priority: None,
             cpus: Vec::new(),
+            dispatch: None,
             properties: Vec::new(),
             unknown_keys: Vec::new(),
         };
@@ -98,6 +101,7 @@ impl Reader<'_> {
                     draft.priority = number.and_then(|at| u8::try_from(at.value).ok());
                 }
                 "cpu" => draft.cpus = self.cpus(value),
+                "dispatch" => draft.dispatch = self.dispatch(value),
                 "properties" => draft.properties = self.properties(value),
                 _ => draft
                     .unknown_keys
@@ -178,7 +182,7 @@ impl Reader<'_> {
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 11] = [
+        const KEYS: [&str; 12] = [
             "from",
             "to",
             "transport",
@@ -186,6 +190,7 @@ impl Reader<'_> {
             "depth",
             "scope",
             "deadline-ms",
+            "resequence",
             "buffer",
             "wait",
             "huge-pages",
@@ -201,6 +206,7 @@ impl Reader<'_> {
             depth: None,
             scope: None,
             deadline_ms: None,
+            resequence: None,
             buffer: None,
             wait: None,
             huge_pages: None,
@@ -228,6 +234,7 @@ impl Reader<'_> {
                     let deadline = self.integer(value, "deadline-ms", 1, max);
                     draft.deadline_ms = deadline.and_then(|at| u32::try_from(at.value).ok());
                 }
+                "resequence" => draft.resequence = self.resequence(value),
                 "buffer" => draft.buffer = self.buffer(value),
                 "wait" => {
                     let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));
@@ -257,6 +264,45 @@ impl Reader<'_> {
             }
         }
         Some(draft)
+    }
+
+    fn dispatch(&mut self, item: &Item) -> Option<At<Dispatch>> {
+        let text = self.text(item, "dispatch")?;
+        match text.value.parse() {
+            Ok(value) => Some(At { value, place: text.place }),
+            Err(error) => {
+                let (what, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+                self.error(Code::BadValue, item, format!("`dispatch`: {what}"), remedy);
+                None
+            }
+        }
+    }
+
+    fn resequence(&mut self, item: &Item) -> Option<Resequence> {
+        const EXAMPLE: &str = "write resequence = { window = 64, skip-after-ms = 100 }";
+        let table = self.table(item, "resequence")?;
+        let (mut window, mut skip_after_ms) = (None, None);
+        for (key, value) in in_order(table) {
+            let (name, place, min, max) = match key.get_ref().as_ref() {
+                "window" => ("window", &mut window, 1, Resequence::WINDOW_MAX),
+                "skip-after-ms" => ("skip-after-ms", &mut skip_after_ms, 0, Resequence::SKIP_AFTER_MS_MAX),
+                _ => {
+                    self.unknown_key(key, &["window", "skip-after-ms"]);
+                    continue;
+                }
+            };
+            let number = self.integer(value, name, min, i64::from(max));
+            *place = number.and_then(|at| u32::try_from(at.value).ok());
+        }
+        for key in ["window", "skip-after-ms"] {
+            if !table.contains_key(key) {
+                self.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
+            }
+        }
+        let (window, skip_after_ms) = (window?, skip_after_ms?);
+        let skip_after = Duration::from_millis(skip_after_ms.into());
+        // Both are in range here.
+        Resequence::new(window as usize, skip_after).ok()
     }
 
     fn buffer(&mut self, item: &Item) -> Option<u32> {

@@ -7,6 +7,7 @@
 
 mod dispatch;
 mod large;
+mod matrix;
 mod model;
 mod order;
 mod overflow;
@@ -15,6 +16,7 @@ mod peers;
 mod peers_restart;
 mod puppet;
 mod resequence;
+mod resequence_ports;
 mod scope;
 mod scope_answered;
 mod statistics;
@@ -79,6 +81,9 @@ macro_rules! rules_of {
                 a_deadline_names_the_connection_and_the_packet_arrives,
                 a_component_may_refuse_a_packet,
                 a_failing_handler_is_told_to_the_sender,
+                a_large_packet_that_overtakes_its_receiver_is_refused,
+                a_message_may_have_terms_of_its_own,
+                a_handler_may_refuse_a_packet_and_go_on,
                 a_packet_dropped_by_policy_is_told_to_the_sender,
                 a_late_packet_dropped_by_policy_is_not_taken_for_the_newest,
                 a_receiver_that_leaves_ends_the_wait,
@@ -122,6 +127,12 @@ macro_rules! rules_of {
                 resequenced_packets_are_served,
                 whoever_serves_wakes_to_skip,
                 what_a_killed_stage_forwarded_comes_before_its_successor,
+            ]
+            resequence_ports here: [
+                wait_any_waits_for_whose_turn_it_is,
+                wait_any_wakes_to_skip,
+                windows_are_cut_from_packets_in_sequence,
+                a_topics_file_asks_for_it,
             ]
             overflow here: [
                 block_loses_nothing,
@@ -169,6 +180,7 @@ macro_rules! rules_of {
                 a_receiver_restarted_before_anybody_noticed_is_told_too,
                 a_restarted_receiver_that_was_up_to_date_is_told_too,
                 what_a_receiver_was_told_and_did_not_hear_its_successor_is_told,
+                one_that_left_has_no_successor,
             ]
             peers_restart apart: [
                 no_descriptor_or_thread_is_left_behind,
@@ -198,11 +210,16 @@ macro_rules! rules_of {
                 packets_and_bytes_are_exact,
                 losses_add_up,
                 every_connection_is_counted_by_itself,
+                connections_that_have_ended_are_summed_up,
             ]
             windows here: [
                 any_windows_match_the_model,
                 windows_begin_anew_behind_a_gap,
                 windows_keep_what_has_come,
+            ]
+            matrix here: [
+                every_combination_keeps_the_contract,
+                what_cannot_be_kept_is_refused_with_reasons,
             ]
             model here: [
                 any_sequence_of_operations_matches_the_model,

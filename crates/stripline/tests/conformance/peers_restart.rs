@@ -216,3 +216,28 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
     let ours = abstract_names().into_iter().find(|name| name.contains(&prefix));
     assert_eq!(ours, None);
 }
+
+pub fn one_that_left_has_no_successor(transport: &'static str) {
+    for rules in ["", "overflow = 'drop-oldest'", "scope = 'server'", "scope = 'none'"] {
+        let node = node(transport, rules);
+        let (mut publisher, mut first) = pair::<u64>(&node, "visited");
+        publisher.send(&[0]).unwrap();
+        take_number(&mut first, 0);
+        // What it does not take is its own affair; nobody else misses it.
+        publisher.send(&[1]).unwrap();
+        drop(first);
+        if rules.is_empty() {
+            await_that("it is gone", || publisher.receivers() == 0);
+        }
+        (2..5).for_each(|number| drop(publisher.send(&[number])));
+        let mut second = node.subscriber::<u64>("visited").unwrap();
+        await_receivers(&mut publisher, 1);
+        await_that("only the second is there", || publisher.receivers() == 1);
+        publisher.send(&[5]).unwrap();
+        take_number(&mut second, 5);
+        publisher.finish().unwrap();
+        expect_end(&mut second);
+        let lost: u64 = node.connections().iter().map(|report| report.lost + report.gaps).sum();
+        assert_eq!(lost, 0, "{rules}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use stripline::node::{Dispatch, Node, PacketView, Publisher, Resequenced, SingleThread, Subscriber};
+use stripline::node::{Dispatch, Node, PacketView, Publisher, SingleThread, Subscriber};
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use crate::dispatch::Gate;
@@ -11,17 +11,17 @@ use crate::puppet::{Puppet, beside_another};
 use crate::support::{DEADLINE, Dice, await_receivers, await_senders, await_that, node, pair};
 
 /// Longer than any rule takes: nothing is skipped for it.
-const NEVER: Duration = Duration::from_secs(3600);
+pub const NEVER: Duration = Duration::from_secs(3600);
 
 /// A source, a stage's input and output, and so many receivers of what the stage forwards.
-struct Pipeline<const N: usize> {
-    source: Publisher<u64>,
-    input: Subscriber<u64>,
-    output: Publisher<u64>,
-    sinks: [Subscriber<u64>; N],
+pub struct Pipeline<const N: usize> {
+    pub source: Publisher<u64>,
+    pub input: Subscriber<u64>,
+    pub output: Publisher<u64>,
+    pub sinks: [Subscriber<u64>; N],
 }
 
-fn pipeline<const N: usize>(node: &Node) -> Pipeline<N> {
+pub fn pipeline<const N: usize>(node: &Node) -> Pipeline<N> {
     let (source, input) = pair(node, "first");
     let mut output = node.publisher("second").unwrap();
     let sinks = std::array::from_fn(|_| node.subscriber("second").unwrap());
@@ -29,7 +29,7 @@ fn pipeline<const N: usize>(node: &Node) -> Pipeline<N> {
     Pipeline { source, input, output, sinks }
 }
 
-fn forward(output: &mut Publisher<u64>, packet: PacketView<'_, u64>) -> Result<()> {
+pub fn forward(output: &mut Publisher<u64>, packet: PacketView<'_, u64>) -> Result<()> {
     let mut loan = output.loan(packet.len())?;
     loan.copy_from_slice(&packet);
     loan.send_like(&packet)
@@ -37,7 +37,7 @@ fn forward(output: &mut Publisher<u64>, packet: PacketView<'_, u64>) -> Result<(
 
 /// Takes `count` packets that the source has sent, and forwards them in the order of `turns` (a permutation of what
 /// is taken), as the threads of a pool would.
-fn shuffle(input: &mut Subscriber<u64>, output: &mut Publisher<u64>, turns: &[u64]) {
+pub fn shuffle(input: &mut Subscriber<u64>, output: &mut Publisher<u64>, turns: &[u64]) {
     let gate = Gate::default();
     let output = Mutex::new(output);
     let place = |number: u64| turns.iter().position(|turn| *turn == number);
@@ -55,12 +55,12 @@ fn shuffle(input: &mut Subscriber<u64>, output: &mut Publisher<u64>, turns: &[u6
     outcome.unwrap();
 }
 
-fn send(source: &mut Publisher<u64>, numbers: std::ops::Range<u64>) {
+pub fn send(source: &mut Publisher<u64>, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| source.send(&[number; 3]).unwrap());
 }
 
 /// The next packets: their numbers, and what is missing before each.
-fn numbers(packets: &mut Resequenced<u64>, count: usize) -> Vec<(u64, Option<Gap>)> {
+pub fn numbers(packets: &mut Subscriber<u64>, count: usize) -> Vec<(u64, Option<Gap>)> {
     let next = |_| match packets.receive_timeout(DEADLINE).unwrap() {
         Received::Packet(packet) => {
             assert_eq!((packet.len(), packet[0]), (3, packet.order().number()));
@@ -71,11 +71,11 @@ fn numbers(packets: &mut Resequenced<u64>, count: usize) -> Vec<(u64, Option<Gap
     (0..count).map(next).collect()
 }
 
-fn whole(numbers: std::ops::Range<u64>) -> Vec<(u64, Option<Gap>)> {
+pub fn whole(numbers: std::ops::Range<u64>) -> Vec<(u64, Option<Gap>)> {
     numbers.map(|number| (number, None)).collect()
 }
 
-fn expect_end(packets: &mut Resequenced<u64>) {
+pub fn expect_end(packets: &mut Subscriber<u64>) {
     assert!(matches!(packets.receive_timeout(DEADLINE).unwrap(), Received::Ended));
 }
 
@@ -515,16 +515,16 @@ pub fn resequenced_packets_are_served(transport: &'static str) {
     queue.serve_then(Dispatch::Queue, |_| Ok(()), |packet, ()| note(packet)).unwrap();
     let in_order = Dispatch::pool(3).unwrap().in_order();
     pool.serve_then(in_order, |_| Ok(()), |packet, ()| note(packet)).unwrap();
-    SingleThread::new().resequenced(&mut single, note).run().unwrap();
+    SingleThread::new().packets(&mut single, note).run().unwrap();
     assert_eq!(seen, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
 }
 
 pub fn whoever_serves_wakes_to_skip(transport: &'static str) {
-    type Serve = fn(&mut Resequenced<u64>, &Gate) -> Result<()>;
+    type Serve = fn(&mut Subscriber<u64>, &Gate) -> Result<()>;
     let ways: [Serve; 3] = [
         |packets, seen| packets.serve(Dispatch::Queue, |packet| note_of(packet, seen)),
         |packets, seen| packets.serve(Dispatch::pool(2)?, |packet| note_of(packet, seen)),
-        |packets, seen| SingleThread::new().resequenced(packets, |packet| note_of(packet, seen)).run(),
+        |packets, seen| SingleThread::new().packets(packets, |packet| note_of(packet, seen)).run(),
     ];
     for serve in ways {
         let node = node(transport, "");

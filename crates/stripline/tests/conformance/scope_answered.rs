@@ -304,6 +304,101 @@ pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
     }
 }
 
+pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static str) {
+    const PACKETS: u64 = 150;
+    for (scope, policy) in [("server", "drop-newest"), ("target", "drop-oldest"), ("target", "drop-newest")] {
+        // The rings are smaller than the packets. A send that came to its deadline would fail the rule.
+        let rules = format!(
+            "scope = '{scope}'\ndeadline-ms = 3600000\noverflow = '{policy}'\ndepth = 3\nbuffer = 4096"
+        );
+        let node = node(transport, &rules);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "large");
+        let component = std::thread::spawn(move || {
+            let (mut received, mut next) = (0, 0);
+            while let Some(packet) = subscriber.receive().unwrap() {
+                next += packet.gap().map_or(0, |gap| gap.packets);
+                assert_eq!((packet.sequence(), packet.len()), (next, 4000));
+                assert!(packet.iter().all(|sample| *sample == next));
+                (received, next) = (received + 1, next + 1);
+            }
+            (received, next + subscriber.gap_at_end().map_or(0, |gap| gap.packets))
+        });
+        let mut refused = 0;
+        for number in 0..PACKETS {
+            match publisher.send(&[number; 4000]) {
+                Ok(()) => {}
+                Err(Error::PacketRefused { reason, .. }) => {
+                    assert!(reason.contains("policy") || reason.contains("its stream was lost"), "{reason}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        publisher.finish().unwrap();
+        assert_eq!(
+            component.join().unwrap(),
+            (PACKETS - refused, PACKETS),
+            "{scope}, {policy}: {refused} refused"
+        );
+        if matches!(transport, "inproc" | "shm") {
+            assert!(refused > 0, "{scope}, {policy}: nobody was ever overtaken");
+        }
+    }
+}
+
+pub fn a_message_may_have_terms_of_its_own(transport: &'static str) {
+    let node = node(transport, TARGET);
+    let mut publisher = node.message_publisher::<u64>("commands").unwrap();
+    let mut subscriber = node.message_subscriber::<u64>("commands").unwrap();
+    assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+    // Nobody takes it.
+    publisher.prepare(&0).unwrap().scope(Scope::Transport).send().unwrap();
+    let loan = publisher.prepare(&1).unwrap().deadline(Duration::from_millis(1));
+    assert!(matches!(loan.send(), Err(Error::Unanswered { .. })));
+    let taken = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(message) = subscriber.receive().unwrap() {
+                taken.store(message.value, Ordering::SeqCst);
+            }
+        });
+        for number in 2..20 {
+            publisher.prepare(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
+            // A message counts as finished when it has been decoded; it is handed to the component just then.
+            assert!(taken.load(Ordering::SeqCst) + 1 >= number);
+        }
+        publisher.finish().unwrap();
+    });
+    assert_eq!(taken.into_inner(), 19);
+}
+
+pub fn a_handler_may_refuse_a_packet_and_go_on(transport: &'static str) {
+    for dispatch in [Dispatch::Queue, Dispatch::Direct, Dispatch::pool(2).unwrap()] {
+        let node = node(transport, TARGET);
+        let (mut publisher, mut subscriber) = pair::<u64>(&node, "disputed");
+        let component = std::thread::spawn(move || {
+            subscriber.serve(dispatch, |packet| {
+                if packet[0].is_multiple_of(3) {
+                    packet.refuse("a multiple of three");
+                    packet.refuse("and that is that");
+                }
+                Ok(())
+            })
+        });
+        for number in 0..12 {
+            match publisher.send(&[number]) {
+                Ok(()) => assert_ne!(number % 3, 0),
+                Err(Error::PacketRefused { reason, .. }) => {
+                    assert_eq!((number % 3, &*reason), (0, "a multiple of three"));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        publisher.finish().unwrap();
+        component.join().unwrap().unwrap();
+    }
+}
+
 pub fn a_packet_dropped_by_policy_is_told_to_the_sender(transport: &'static str) {
     let rules = "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-newest\"\ndepth = 1";
     let node = node(transport, rules);

@@ -1,6 +1,7 @@
 //! Section 7: every connection counts.
 
 use stripline::Received;
+use stripline::node::Node;
 
 use crate::support::{
     DEADLINE, Dice, await_receivers, await_senders, expect_end, node, pair, take, take_number,
@@ -78,4 +79,25 @@ pub fn every_connection_is_counted_by_itself(transport: &'static str) {
         assert_eq!((report.packets, report.bytes), expected, "{}", report.connection);
     }
     assert_eq!(node.connections().len(), 2);
+}
+
+pub fn connections_that_have_ended_are_summed_up(transport: &'static str) {
+    const SENDERS: usize = Node::ENDED_MAX + 20;
+    let node = node(transport, "buffer = 4096");
+    let mut subscriber = node.subscriber::<u64>("visited").unwrap();
+    for number in 0..SENDERS as u64 {
+        let mut publisher = node.publisher::<u64>("visited").unwrap();
+        await_receivers(&mut publisher, 1);
+        publisher.send(&[number]).unwrap();
+        assert_eq!(take_number(&mut subscriber, 0).samples, [number]);
+        publisher.finish().unwrap();
+        expect_end(&mut subscriber);
+    }
+    let (unlisted, sums) = node.connections_unlisted();
+    let listed = node.connections();
+    // The last one, and the one whose place it took, were still held when the books were last looked through.
+    assert!(unlisted > 0 && listed.len() <= Node::ENDED_MAX + 2, "{unlisted}, {}", listed.len());
+    assert_eq!(unlisted as usize + listed.len(), SENDERS);
+    let packets: u64 = listed.iter().map(|report| report.packets).sum();
+    assert_eq!((packets + sums.packets, sums.bytes), (SENDERS as u64, 8 * unlisted));
 }

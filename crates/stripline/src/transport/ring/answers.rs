@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{CursorPage, WORDS_OFFSET, Words};
+use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
@@ -26,6 +27,8 @@ struct AnswerWords {
     sleeps: AtomicU32,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; REASON_MAX / 8],
+    /// The receiver leaves, and nobody comes in its place.
+    left: AtomicU32,
 }
 
 impl CursorPage {
@@ -38,6 +41,22 @@ impl CursorPage {
     pub(super) fn set_sleeps(&self, sleeps: bool) {
         // Relaxed: the fence in `announced` orders it; taken back late it costs a wake-up too many.
         self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+    }
+
+    /// Says that the receiver leaves for good.
+    pub(super) fn leave(&self) {
+        // Release: pairs with the look behind the news that it is gone, which comes over another way.
+        self.answers().left.store(1, Ordering::Release);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.answers().left.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the sender sleeps for an answer, for those who look from outside.
+    pub(super) fn is_slept_for(&self) -> bool {
+        // Relaxed: a moment that may be over.
+        self.answers().sleeps.load(Ordering::Relaxed) != 0
     }
 
     /// What the receiver has answered: that it is done, or the reason why it will not be. `None`: nothing yet.
@@ -123,6 +142,7 @@ impl Answers for RingAnswers {
                 }
             }
         }
+        fail_point!("answer-stored");
         // See `announced`.
         fence(Ordering::SeqCst);
         if words.sleeps.load(Ordering::Relaxed) != 0 {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::answers::announced;
 use super::outlet::{LOOK_AGAIN, RingOutlet};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Sleep;
 use crate::transport::answer::Awaited;
@@ -43,8 +44,10 @@ impl RingOutlet {
                 // Announce first, look once more, then sleep: an answer in between rings the bell.
                 self.spinner.slept();
                 sleeps = true;
-                self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(true));
+                let awaited = self.readers.iter().filter(|reader| reader.awaited.is_some());
+                awaited.for_each(|reader| reader.cursor.set_sleeps(true));
                 announced();
+                fail_point!("await-sleep");
             }
         };
         if sleeps {
@@ -69,6 +72,8 @@ impl RingOutlet {
                 Err(deed) => liar = Some((reader.id, reader.connection.clone(), deed)),
             }
             reader.awaited = None;
+            // For those who look: it is not this one that is waited for any more.
+            reader.cursor.set_sleeps(false);
         }
         // Of several, the others are met at the next packet.
         if let Some((id, connection, deed)) = liar {
@@ -83,6 +88,7 @@ impl RingOutlet {
         sleep.readable(self.stop.bell().as_fd());
         // The same bell rings for space, and the same readers may silence it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
+        fail_point!("await-woken");
         self.lobby.space.quiet();
         Ok(())
     }

@@ -189,6 +189,10 @@ impl Inlet for RingInlet {
         self.reader.linger(looks);
     }
 
+    fn leave(&mut self) {
+        self.cursor.leave();
+    }
+
     fn release(&mut self) {
         if let Some(lossy) = &mut self.lossy {
             lossy.taken = false;

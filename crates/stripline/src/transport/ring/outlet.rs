@@ -144,7 +144,10 @@ impl RingOutlet {
         // One that took nothing has not passed on what it was told: whoever comes next is still owed that.
         let owed = if has_taken { next } else { reader.resumed.or(next) };
         self.writer.detach(reader.id);
-        self.remember(reader.connection, owed);
+        // Whoever comes next under that name is another one, if this one has not died.
+        if !reader.cursor.has_left() {
+            self.remember(reader.connection, owed);
+        }
     }
 
     fn remember(&mut self, connection: String, owed: Option<u64>) {

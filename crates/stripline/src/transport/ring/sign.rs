@@ -144,6 +144,7 @@ impl Sign {
             lag_packets,
             lag_bytes: lag.map(|lag| lag.bytes),
             sleeps: Some(cursor.sleeping),
+            answer_awaited: page.is_slept_for(),
             ..Reader::default()
         };
         Some((reader, lag))
@@ -186,6 +187,7 @@ impl Sending for Sign {
             }
         }
         port.readers = readers.into_iter().map(|(reader, ..)| reader).collect();
+        port.waits |= port.readers.iter().any(|reader| reader.answer_awaited);
         port
     }
 }

@@ -3,15 +3,16 @@
 //! ```text
 //! offset bytes
 //! 0      8     sequence number of the packet
-//! 8      1     1: accepted, 2: finished, 3: refused
+//! 8      1     1: accepted, 2: finished, 3: refused; 4: see below
 //! 9      1     zero
 //! 10     2     bytes of the reason, at most 256; 0 unless refused
 //! 12     4     zero
 //! 16     ...   the reason, UTF-8
 //! ```
 //!
-//! One for each packet that asks for it, in any order, and nothing else: a receiver whose sender's welcome did not
-//! announce that it listens says nothing.
+//! One for each packet that asks for it, in any order. A receiver whose sender's welcome did not announce that it listens
+//! gives none. The last that any receiver says, if it has not died, is a record of kind 4 and otherwise zeros: it leaves,
+//! and nobody comes in its place.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -28,9 +29,32 @@ const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;
 const FINISHED: u8 = 2;
 const REFUSED: u8 = 3;
+const LEAVES: u8 = 4;
 /// The most bytes of answers that wait for a sender to take them: of more than a thousand packets that it no longer
 /// waits for.
 const UNSENT_MAX: usize = 64 * 1024;
+
+/// Says that the receiver leaves for good. If the socket does not take it, its successor is told of a gap.
+pub(super) fn say_goodbye(socket: &Socket) {
+    let mut goodbye = [0; RECORD_BYTES];
+    goodbye[8] = LEAVES;
+    let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+/// Whether the other end has said goodbye; what it said stays there to be read.
+pub(super) fn has_goodbye(socket: &Socket) -> bool {
+    let mut buffer = [0; RECORD_BYTES * 64];
+    let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
+    let read = peeked.map_or(0, |(read, _)| read);
+    let mut rest = &buffer[..read];
+    while let Ok(Some((_, kind, _, behind))) = parse(rest) {
+        if kind == LEAVES {
+            return true;
+        }
+        rest = behind;
+    }
+    false
+}
 
 /// The receiver's end.
 pub(super) struct StreamAnswers {
@@ -97,6 +121,8 @@ pub(crate) struct Ear {
     /// What is waited for; the newest packet.
     awaited: Option<(u64, Scope)>,
     answer: Option<Result<(), String>>,
+    /// Whether it has said goodbye.
+    left: bool,
 }
 
 impl Ear {
@@ -109,6 +135,11 @@ impl Ear {
     /// Whether answers are still to come.
     pub(super) fn is_open(&self) -> bool {
         self.heard < self.asked
+    }
+
+    /// Whether the receiver has left for good.
+    pub(super) fn has_left(&self) -> bool {
+        self.left
     }
 
     /// The answer for the packet expected last, once: done, or the reason why not.
@@ -149,6 +180,10 @@ impl Ear {
     }
 
     fn note(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
+        if kind == LEAVES {
+            self.left = true;
+            return Ok(());
+        }
         let Some((newest, scope)) = self.awaited.filter(|(newest, _)| sequence <= *newest) else {
             return Err(format!("answered packet {sequence}, which was not sent"));
         };
@@ -173,7 +208,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Parsed<'_>>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
     let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
-    if !matches!(kind, ACCEPTED | FINISHED | REFUSED) || zero != 0 || rest != [0; 4] {
+    if !matches!(kind, ACCEPTED | FINISHED | REFUSED | LEAVES) || zero != 0 || rest != [0; 4] {
         return Err("sent an answer that is none".into());
     }
     if length > REASON_MAX || length > 0 && kind != REFUSED {
@@ -212,6 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn a_goodbye_is_no_answer() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let [ours, theirs] = [ours, theirs].map(Socket::Unix);
+        let mut ear = ear(5, Scope::Target);
+        assert!(!has_goodbye(&ours));
+        send(theirs.as_fd(), &record(5, Fate::Refused("why")), SendFlags::empty()).unwrap();
+        say_goodbye(&theirs);
+        assert!(has_goodbye(&ours) && has_goodbye(&ours));
+        drop(theirs);
+        assert_eq!(ear.listen(&ours), Ok(false));
+        assert!(ear.has_left() && !ear.is_open());
+        assert_eq!(ear.answer(), Some(Err("why".into())));
+    }
+
+    #[test]
     fn forged_answers_are_named() {
         let with = |at: usize, byte: u8| {
             let mut bytes = record(5, Fate::Refused("why"));
@@ -222,7 +272,7 @@ mod tests {
             (record(6, Fate::Finished), "answered packet 6, which was not sent"),
             (record(5, Fate::Accepted), "answered packet 5 before it was finished with"),
             ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without being asked"),
-            (with(8, 4), "an answer that is none"),
+            (with(8, 5), "an answer that is none"),
             (with(9, 1), "an answer that is none"),
             (with(15, 1), "an answer that is none"),
             (with(11, 2), "announced a reason of 515 bytes"),

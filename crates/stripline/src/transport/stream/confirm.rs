@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::outlet::{Receiver, StreamOutlet};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::Socket;
 use crate::transport::Wait;
@@ -44,9 +45,11 @@ impl StreamOutlet {
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
             sleep.readable(self.stop.bell().as_fd());
             // Relaxed: a hint for people.
-            open().for_each(|receiver| receiver.waited_for.store(true, Ordering::Relaxed));
+            open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
+            fail_point!("await-sleep");
             let slept = sleep.until(Some(awaited.until));
-            open().for_each(|receiver| receiver.waited_for.store(false, Ordering::Relaxed));
+            fail_point!("await-woken");
+            open().for_each(|receiver| receiver.waits.answer.store(false, Ordering::Relaxed));
             if let Err(error) = slept {
                 break Err(error);
             }

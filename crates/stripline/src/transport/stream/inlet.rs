@@ -192,6 +192,10 @@ impl Inlet for StreamInlet {
         self.gone || self.socket.has_hung_up()
     }
 
+    fn leave(&mut self) {
+        super::answers::say_goodbye(&self.socket);
+    }
+
     fn answers(&self) -> Option<Arc<dyn Answers>> {
         let answers: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
         Some(answers)

@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::answers::Ear;
+use super::answers::{Ear, has_goodbye};
 use super::flusher::{Flusher, Tail};
-use super::sign::Sign;
+use super::sign::{Sign, Waits};
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::{Overflow, Scope};
@@ -57,8 +57,10 @@ pub(super) struct Receiver {
     pub(super) ear: Ear,
     /// Its answer is waited for.
     pub(super) awaited: bool,
+    /// Said of its seat when it has left for good.
+    has_left: Arc<AtomicBool>,
     /// Set while the sender sleeps for its sake.
-    pub(super) waited_for: Arc<AtomicBool>,
+    pub(super) waits: Arc<Waits>,
 }
 
 pub(super) const NOTHING_YET: u64 = u64::MAX;
@@ -68,9 +70,15 @@ struct Seat {
     connection: String,
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
+    has_left: Arc<AtomicBool>,
 }
 
 impl Seat {
+    /// Of one that is free: whether nobody comes in the place of who had it.
+    fn is_given_up(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
+    }
+
     fn is_free(&self) -> bool {
         self.socket.upgrade().is_none_or(|socket| socket.has_hung_up())
     }
@@ -118,6 +126,10 @@ impl StreamOutlet {
     pub(super) fn bury(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
+                if receiver.ear.has_left() || has_goodbye(&receiver.socket) {
+                    // Relaxed: the lock of the seats orders what matters; seen late, a newcomer is told of a gap.
+                    receiver.has_left.store(true, Ordering::Relaxed);
+                }
                 receiver.socket.close();
             }
             !receiver.dead
@@ -267,9 +279,9 @@ impl Receiver {
     /// Sleeps for its sake, for all to see.
     fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: a hint for people. Beside it is a system call.
-        self.waited_for.store(true, Ordering::Relaxed);
+        self.waits.room.store(true, Ordering::Relaxed);
         let slept = sleep();
-        self.waited_for.store(false, Ordering::Relaxed);
+        self.waits.room.store(false, Ordering::Relaxed);
         slept
     }
 
@@ -384,7 +396,11 @@ impl Outlet for StreamOutlet {
         // Who reads the socket for the component was settled when the connection was made.
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
-            rule: format!("scope {scope} for a packet of a connection of scope {}", self.scope),
+            rule: format!(
+                "scope {scope} for a packet of a connection of scope {} (who takes packets off the socket was settled when \
+                 it was made)",
+                self.scope
+            ),
             alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
         })
     }
@@ -442,8 +458,14 @@ impl Greeter for StreamGreeter {
         self.lobby.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
-        lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
-        let waited_for = self.sign.enter(&hello, &kept, &next_sequence);
+        let has_left = Arc::new(AtomicBool::new(false));
+        lock(&self.lobby.seats).push(Seat {
+            connection,
+            socket: Arc::downgrade(&kept),
+            next_sequence: its,
+            has_left: Arc::clone(&has_left),
+        });
+        let waits = self.sign.enter(&hello, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,
@@ -455,7 +477,8 @@ impl Greeter for StreamGreeter {
             dead: false,
             ear: Ear::default(),
             awaited: false,
-            waited_for,
+            has_left,
+            waits,
         });
         drop(arrivals);
         self.lobby.bell.ring();
@@ -469,6 +492,7 @@ impl StreamGreeter {
     /// If a receiver of that connection is gone: where the one who comes in its place goes on.
     fn take_seat(&self, connection: &str) -> Option<u64> {
         let mut seats = lock(&self.lobby.seats);
+        seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
         let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
         let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
         if seats.len() >= SEATS_MAX

@@ -26,7 +26,14 @@ struct Guest {
     /// Gone with the reader.
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
-    waited_for: Arc<AtomicBool>,
+    waits: Arc<Waits>,
+}
+
+/// What the sender sleeps for until a reader does it.
+#[derive(Default)]
+pub(super) struct Waits {
+    pub room: AtomicBool,
+    pub answer: AtomicBool,
 }
 
 impl Sign {
@@ -36,14 +43,14 @@ impl Sign {
         sign
     }
 
-    /// Lists a reader; the flag returned is set while the sender sleeps for its sake.
+    /// Lists a reader; the flags returned are set while the sender sleeps for its sake.
     pub(super) fn enter(
         &self,
         hello: &Hello,
         socket: &Arc<Socket>,
         next_sequence: &Arc<AtomicU64>,
-    ) -> Arc<AtomicBool> {
-        let waited_for = Arc::new(AtomicBool::new(false));
+    ) -> Arc<Waits> {
+        let waits = Arc::<Waits>::default();
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests.retain(|guest| guest.socket.strong_count() > 0);
         guests.push(Guest {
@@ -56,9 +63,9 @@ impl Sign {
             depth: hello.depth,
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
-            waited_for: Arc::clone(&waited_for),
+            waits: Arc::clone(&waits),
         });
-        waited_for
+        waits
     }
 }
 
@@ -75,8 +82,9 @@ impl Sending for Sign {
             let next = Some(guest.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
-            let waited_for = guest.waited_for.load(Ordering::Relaxed);
-            port.waits |= waited_for;
+            let [waited_for, answer_awaited] =
+                [&guest.waits.room, &guest.waits.answer].map(|flag| flag.load(Ordering::Relaxed));
+            port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
                 connection: guest.connection.clone(),
                 pid: guest.pid,
@@ -85,6 +93,7 @@ impl Sending for Sign {
                 attached: next.is_some(),
                 kernel_bytes: socket::unsent_bytes(&socket),
                 waited_for,
+                answer_awaited,
                 ..Reader::default()
             });
         }

@@ -1,0 +1,43 @@
+//! `magnitude`: how large complex samples are.
+
+use num_complex::Complex;
+use stripline::Result;
+use stripline::component::{ComponentSpec, Handler, PortTypes, Properties, PropertySpec};
+use stripline::node::PacketView;
+
+/// `magnitude`. No sample needs any other, so a waveform may run it on several threads.
+pub struct Magnitude {
+    squared: bool,
+}
+
+impl Handler for Magnitude {
+    type In = Complex<f32>;
+    type Out = f32;
+
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new(
+            "magnitude",
+            "The magnitude of complex samples: the envelope of a signal, or its power.",
+        )
+        .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+        .output("out", PortTypes::of::<f32>(), "their magnitudes, at the same sample rate")
+        .property(PropertySpec::boolean(
+            "squared",
+            false,
+            "whether to give the square, which is the power",
+        ))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { squared: properties.boolean("squared") })
+    }
+
+    fn handle(&self, packet: PacketView<'_, Complex<f32>>, made: &mut Vec<f32>) -> Result<()> {
+        if self.squared {
+            made.extend(packet.iter().map(Complex::norm_sqr));
+        } else {
+            made.extend(packet.iter().map(|sample| sample.norm_sqr().sqrt()));
+        }
+        Ok(())
+    }
+}

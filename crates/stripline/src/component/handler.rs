@@ -1,0 +1,146 @@
+//! Components that are handlers: the waveform says what runs them.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{Component, ComponentSpec, Direction, Ports, Properties};
+use crate::error::{Error, Result};
+use crate::node::PacketView;
+use crate::payload::Sample;
+
+/// A component that makes one packet of each that comes, and of nothing else: which thread does so is not its business
+/// but the waveform's, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has one input and at most one output.
+///
+/// [`Handled`] makes a [`Component`] of it, for [`main`](super::main) or a [`Registry`](super::Registry). What is made is
+/// written to memory that is used again, and copied to where the transport wants it. A component for which that is one copy
+/// too many, or that has more ports, owns its loop and calls [`Subscriber::serve_then`](crate::node::Subscriber::serve_then)
+/// with [`Subscriber::dispatch`](crate::node::Subscriber::dispatch); its specification says so with
+/// [`ComponentSpec::any_dispatch`].
+///
+/// ```no_run
+/// use stripline::Result;
+/// use stripline::component::{ComponentSpec, Handled, Handler, PortTypes, Properties};
+/// use stripline::node::PacketView;
+///
+/// struct Square;
+///
+/// impl Handler for Square {
+///     type In = f32;
+///     type Out = f32;
+///
+///     fn describe() -> ComponentSpec {
+///         ComponentSpec::new("square", "Squares every sample.")
+///             .input("in", PortTypes::of::<f32>(), "samples")
+///             .output("out", PortTypes::of::<f32>(), "their squares")
+///     }
+///
+///     fn new(_: &Properties) -> Result<Self> {
+///         Ok(Self)
+///     }
+///
+///     fn handle(&self, packet: PacketView<'_, f32>, made: &mut Vec<f32>) -> Result<()> {
+///         made.extend(packet.iter().map(|x| x * x));
+///         Ok(())
+///     }
+/// }
+///
+/// fn main() -> std::process::ExitCode {
+///     stripline::component::main::<Handled<Square>>()
+/// }
+/// ```
+pub trait Handler: Sized + Send + Sync + 'static {
+    /// What its input takes.
+    type In: Sample;
+    /// What its output gives; of no importance without one.
+    type Out: Sample;
+
+    /// As [`Component::describe`].
+    fn describe() -> ComponentSpec;
+
+    /// As [`Component::new`].
+    ///
+    /// # Errors
+    /// As there.
+    fn new(properties: &Properties) -> Result<Self>;
+
+    /// Makes a packet of another. With a pool it runs on several threads at once. What is left in `made`, which is empty at
+    /// first, is sent with the stream, sample index, time and turn of `packet`; also when it is empty, so that nobody waits
+    /// for it. A packet that is of no use can be [refused](PacketView::refuse).
+    ///
+    /// # Errors
+    /// What makes the component fail.
+    fn handle(&self, packet: PacketView<'_, Self::In>, made: &mut Vec<Self::Out>) -> Result<()>;
+}
+
+/// The [`Component`] that runs a [`Handler`] as its waveform says.
+///
+/// ```
+/// # struct Square;
+/// # impl stripline::component::Handler for Square {
+/// #     type In = f32;
+/// #     type Out = f32;
+/// #     fn describe() -> stripline::component::ComponentSpec {
+/// #         stripline::component::ComponentSpec::new("square", "Squares every sample.")
+/// #     }
+/// #     fn new(_: &stripline::component::Properties) -> stripline::Result<Self> { Ok(Self) }
+/// #     fn handle(&self, _: stripline::node::PacketView<'_, f32>, _: &mut Vec<f32>) -> stripline::Result<()> { Ok(()) }
+/// # }
+/// use stripline::component::{Handled, Registry};
+///
+/// let registry = Registry::new().with::<Handled<Square>>();
+/// assert!(registry.specs()["square"].any_dispatch);
+/// ```
+pub struct Handled<H> {
+    handler: H,
+    input: String,
+    output: Option<String>,
+}
+
+impl<H: Handler> Component for Handled<H> {
+    fn describe() -> ComponentSpec {
+        H::describe().any_dispatch()
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let spec = H::describe();
+        let ports = |direction| {
+            let ports = spec.ports.iter().filter(move |port| port.direction == direction);
+            ports.map(|port| port.name.clone()).collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (ports(Direction::Input), ports(Direction::Output));
+        let ([input], [] | [_]) = (&inputs[..], &outputs[..]) else {
+            let (inputs, outputs) = (inputs.len(), outputs.len());
+            return Err(Error::failed(format!(
+                "`{}` has {inputs} inputs and {outputs} outputs; a handler has one input and at most one output",
+                spec.name
+            )));
+        };
+        let (input, output) = (input.clone(), outputs.into_iter().next());
+        Ok(Self { handler: H::new(properties)?, input, output })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let Self { handler, input, output } = self;
+        let mut input = ports.input::<H::In>(&input)?;
+        let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
+        let spare = Mutex::new(Vec::new());
+        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+        input.serve_then(
+            input.dispatch(),
+            |packet| {
+                let mut made: Vec<H::Out> = spare().pop().unwrap_or_default();
+                handler.handle(packet, &mut made)?;
+                Ok(made)
+            },
+            |packet, mut made| {
+                if let Some(output) = &mut output {
+                    let mut loan = output.loan(made.len())?;
+                    loan.copy_from_slice(&made);
+                    loan.send_like(&packet)?;
+                }
+                made.clear();
+                spare().push(made);
+                Ok(())
+            },
+        )
+    }
+}

@@ -1,0 +1,376 @@
+//! A receiving port that puts packets back in sequence, after a stage that forwarded them as it finished them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::packet::{Gap, GapReason, Order};
+use crate::sys::clock::now_ns;
+use crate::transport::Wait;
+
+use super::incoming::{Incoming, Outcome};
+use super::{ConnectionStats, Copied, LinkOptions, Place, Resequence, Resequencer};
+
+/// Numberings whose packets are kept apart; before one more, the one that was silent for longest is given up.
+const NUMBERINGS_MAX: usize = 64;
+
+/// What a port needs to put packets back in sequence. A packet whose turn it is stays where it lies; one that comes
+/// before its turn is copied.
+pub(super) struct Resequencing {
+    /// How, for connections whose terms do not say.
+    otherwise: Option<Resequence>,
+    numberings: Vec<Numbering>,
+    /// Payload bytes held, of all numberings.
+    bytes: usize,
+    /// The packet lent, if it is one that was held.
+    current: Option<Copied>,
+    /// Whose turn it is, found while only looking.
+    next_up: Option<Copied>,
+    /// Reported and without a packet to come with.
+    gap_at_end: Option<Gap>,
+    /// To be told by the next receive.
+    problem: Option<Error>,
+    spare: Vec<Copied>,
+    /// Counts what comes.
+    clock: u64,
+}
+
+/// What has one numbering.
+struct Numbering {
+    id: u16,
+    /// The connection that it comes over.
+    came_over: (usize, u16),
+    packets: Resequencer<Copied>,
+    stats: Arc<ConnectionStats>,
+    /// What is missing before the next packet, whatever its number.
+    gap: Option<Gap>,
+    /// What the link has reported lost, which will be missing, and how many of those that were are taken for it.
+    known: Option<Gap>,
+    explained: u64,
+    expected_sample: Option<u64>,
+    /// When its last packet came.
+    used: u64,
+}
+
+impl Incoming {
+    /// From now on, packets of connections whose terms say so are put back in sequence, and those of all others as
+    /// `otherwise` says.
+    pub(crate) fn put_in_sequence(&mut self, otherwise: Option<Resequence>) {
+        self.resequencing = Some(Box::new(Resequencing {
+            otherwise,
+            numberings: Vec::new(),
+            bytes: 0,
+            current: None,
+            next_up: None,
+            gap_at_end: None,
+            problem: None,
+            spare: Vec::new(),
+            clock: 0,
+        }));
+    }
+
+    /// When a packet may be there to be received though nothing has come.
+    pub(crate) fn look_again_at(&mut self) -> Option<Instant> {
+        self.resequencing.as_mut()?.skip_at()
+    }
+
+    /// As [`Incoming::receive`], in sequence.
+    #[cold]
+    pub(super) fn receive_in_sequence(&mut self, wait: Wait) -> Result<Outcome> {
+        self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Outcome::Nothing))
+    }
+
+    /// As [`Incoming::is_ready`], in sequence. A packet that is found is kept for who receives next.
+    #[cold]
+    pub(super) fn is_next_there(&mut self) -> bool {
+        self.with(Resequencing::look).unwrap_or(false)
+    }
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Resequencing, &mut Self) -> R) -> Option<R> {
+        // Taken out, because it takes packets from this port itself.
+        let mut state = self.resequencing.take()?;
+        let result = act(&mut state, self);
+        self.resequencing = Some(state);
+        Some(result)
+    }
+}
+
+impl Resequencing {
+    /// What the packet lent says, if it is one that was held.
+    pub(super) fn lent(&self) -> Option<&Copied> {
+        self.current.as_ref()
+    }
+
+    /// The packet lent is done with; false: it was not held.
+    pub(super) fn let_go(&mut self) -> bool {
+        let held = self.current.take();
+        let was_held = held.is_some();
+        self.spare.extend(held);
+        was_held
+    }
+
+    /// What was missing at the very end, with what the link itself knows of.
+    pub(super) fn gap_at_end(&mut self, link: Option<Gap>) -> Option<Gap> {
+        merge(self.gap_at_end.take(), link)
+    }
+
+    fn next(&mut self, link: &mut Incoming, wait: Wait) -> Result<Outcome> {
+        if let Some(packet) = self.next_up.take() {
+            self.lend(link, packet);
+            return Ok(Outcome::Packet);
+        }
+        loop {
+            if let Some(problem) = self.problem.take() {
+                return Err(problem);
+            }
+            if self.lend_held(link) {
+                return Ok(Outcome::Packet);
+            }
+            self.forget();
+            let patience = match (wait, self.skip_at()) {
+                (Wait::Until(deadline), Some(skip)) => {
+                    Wait::Until(Some(deadline.map_or(skip, |deadline| deadline.min(skip))))
+                }
+                _ => wait,
+            };
+            match link.receive_as_it_comes(patience)? {
+                Outcome::Packet if self.sort(link) => return Ok(Outcome::Packet),
+                Outcome::Packet => {}
+                Outcome::Ended => {
+                    self.numberings.iter_mut().for_each(|numbering| numbering.packets.close());
+                    if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
+                        self.forget();
+                        return Ok(Outcome::Ended);
+                    }
+                }
+                Outcome::Nothing if matches!(wait, Wait::Never) => return Ok(Outcome::Nothing),
+                Outcome::Nothing if wait.has_passed() => {
+                    let found = self.lend_held(link);
+                    return Ok(if found { Outcome::Packet } else { Outcome::Nothing });
+                }
+                Outcome::Nothing => {}
+            }
+        }
+    }
+
+    /// Whether `next` would answer at once.
+    fn look(&mut self, link: &mut Incoming) -> bool {
+        if self.next_up.is_some() || self.problem.is_some() {
+            return true;
+        }
+        match self.next(link, Wait::Never) {
+            Ok(Outcome::Nothing) => false,
+            Ok(Outcome::Ended) => true,
+            Ok(Outcome::Packet) => {
+                // Until somebody receives, the transport is asked for more: nothing may lie there.
+                self.next_up = Some(self.current.take().unwrap_or_else(|| {
+                    let mut copy = self.spare.pop().unwrap_or_default();
+                    copy.fill(link);
+                    link.hand_over();
+                    copy
+                }));
+                link.forget_lent();
+                true
+            }
+            Err(problem) => {
+                self.problem = Some(problem);
+                true
+            }
+        }
+    }
+
+    /// Says where the packet that the link has lent belongs; true: it is lent on.
+    fn sort(&mut self, link: &mut Incoming) -> bool {
+        let (gap, stamp) = (link.taken().gap, link.taken().header.order());
+        let how = link.terms().resequence.or(self.otherwise);
+        let (Some(_), Some(how)) = (stamp, how) else { return true };
+        let order = link.order();
+        let index = self.numbering(link, order, how);
+        self.numberings[index].heed(gap);
+        let place = self.numberings[index].packets.place(order.number());
+        let is_alone = self.numberings.iter().all(|numbering| !numbering.packets.is_closed());
+        match place {
+            Place::Due if is_alone => {
+                let gap = self.numberings[index].hand_on(order.number(), link.samples_lent());
+                link.set_gap(gap);
+                return true;
+            }
+            // Those that come before it have not been handed on yet.
+            Place::Due | Place::Ahead => self.hold(link, index, order),
+            Place::Late { reported } => self.numberings[index].miss(order.number(), reported),
+            Place::Twice => {
+                let connection = link.connection().into();
+                self.problem = Some(Error::Twice { connection, number: order.number() });
+            }
+        }
+        link.hand_over();
+        false
+    }
+
+    /// Where the packets of a numbering are put in sequence.
+    fn numbering(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
+        self.clock += 1;
+        let came_over = link.came_over();
+        for numbering in &mut self.numberings {
+            // Its sender was started again: nothing more comes of what it had begun.
+            if numbering.came_over.0 == came_over.0 && numbering.came_over.1 != came_over.1 {
+                numbering.packets.close();
+            }
+        }
+        let used = self.clock;
+        // Over different connections, the same only if somebody means it to be.
+        let is_it =
+            |o: &Numbering| (o.id, o.came_over) == (order.origin(), came_over) && !o.packets.is_closed();
+        let known = self.numberings.iter().position(is_it);
+        if let Some(index) = known {
+            self.numberings[index].used = used;
+            return index;
+        }
+        self.forget();
+        let open = || self.numberings.iter().enumerate().filter(|(_, n)| !n.packets.is_closed());
+        if open().count() >= NUMBERINGS_MAX
+            && let Some((index, _)) = open().min_by_key(|(_, numbering)| numbering.used)
+        {
+            self.numberings[index].packets.close();
+        }
+        self.numberings.push(Numbering {
+            id: order.origin(),
+            came_over,
+            packets: Resequencer::new(how.window(), how.skip_after_ns()),
+            stats: Arc::clone(link.stats()),
+            gap: None,
+            known: None,
+            explained: 0,
+            expected_sample: None,
+            used,
+        });
+        self.numberings.len() - 1
+    }
+
+    /// Copies the packet lent.
+    fn hold(&mut self, link: &Incoming, index: usize, order: Order) {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.fill(link);
+        copy.gap = None;
+        let bytes = copy.bytes().len();
+        let packets = &mut self.numberings[index].packets;
+        if packets.is_full() || self.bytes.saturating_add(bytes) > LinkOptions::PACKET_MAX {
+            let connection = link.connection().into();
+            let (first, window) = (packets.next(), packets.held());
+            self.problem = Some(Error::WindowOverflow { connection, first, window });
+            packets.skip();
+        }
+        self.bytes += bytes;
+        packets.hold(order.number(), copy, now_ns());
+    }
+
+    /// Lends a packet held whose turn has come.
+    fn lend_held(&mut self, link: &mut Incoming) -> bool {
+        if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
+            return false;
+        }
+        let now = now_ns();
+        let mut numberings = self.numberings.iter_mut();
+        let Some((numbering, turn)) = numberings.find_map(|n| n.packets.take(now).map(|turn| (n, turn)))
+        else {
+            return false;
+        };
+        let mut packet = turn.packet;
+        self.bytes = self.bytes.saturating_sub(packet.bytes().len());
+        if let Some((header, _)) = packet.about() {
+            let first_sample = header.sample_index;
+            let samples = link.samples_in(packet.bytes().len());
+            packet.gap = numbering.lose(turn.first, turn.missing, first_sample);
+            numbering.expected_sample = Some(first_sample.wrapping_add(samples));
+        }
+        self.lend(link, packet);
+        true
+    }
+
+    fn lend(&mut self, link: &mut Incoming, packet: Copied) {
+        if let Some((header, _)) = packet.about() {
+            link.lend(*header, packet.lend(), packet.gap, packet.origin);
+        }
+        self.current = Some(packet);
+    }
+
+    /// Drops numberings of which nothing more comes.
+    fn forget(&mut self) {
+        let mut rest = None;
+        self.numberings.retain_mut(|numbering| {
+            let is_over = numbering.packets.is_closed() && numbering.packets.held() == 0;
+            if is_over {
+                rest = merge(rest, merge(numbering.gap.take(), numbering.known.take()));
+            }
+            !is_over
+        });
+        self.gap_at_end = merge(self.gap_at_end.take(), rest);
+    }
+
+    /// When what is missing is waited for no longer.
+    fn skip_at(&mut self) -> Option<Instant> {
+        let deadline =
+            self.numberings.iter_mut().filter_map(|numbering| numbering.packets.deadline()).min()?;
+        Instant::now().checked_add(Duration::from_nanos(deadline.saturating_sub(now_ns())))
+    }
+}
+
+impl Numbering {
+    /// Takes in what the link has said of packets lost.
+    fn heed(&mut self, gap: Option<Gap>) {
+        let Some(gap) = gap else { return };
+        let place = if gap.reason == GapReason::PeerRestart { &mut self.gap } else { &mut self.known };
+        *place = merge(place.take(), Some(gap));
+    }
+
+    /// The packet of that number is handed on at once: what is missing before it.
+    fn hand_on(&mut self, number: u64, (sample_index, samples): (u64, u64)) -> Option<Gap> {
+        self.packets.advance(number);
+        self.expected_sample = Some(sample_index.wrapping_add(samples));
+        self.gap.take()
+    }
+
+    /// A packet came so late that it was skipped, or before what was taken for the first.
+    fn miss(&mut self, number: u64, reported: bool) {
+        let gap = Gap { first: number, packets: 1, samples: 0, reason: GapReason::Late };
+        if !reported {
+            self.stats.gap(1, 0);
+            self.gap = merge(self.gap.take(), Some(gap));
+        } else if self.explained > 0 {
+            // Then it was not one of those that the link had lost, which is still to be found missing.
+            self.stats.gap(1, 0);
+            self.explained -= 1;
+            self.known = merge(Some(gap), self.known.take());
+        }
+    }
+
+    /// So many packets from `first` on never came: what is to be said of it with the next, which starts with that
+    /// sample.
+    fn lose(&mut self, first: u64, packets: u64, sample_index: u64) -> Option<Gap> {
+        let before = self.gap.take();
+        if packets == 0 {
+            return before;
+        }
+        let samples = self.expected_sample.map_or(0, |next| sample_index.saturating_sub(next));
+        // What the link has reported is counted already, and not late but lost.
+        let known = self.known.map_or(0, |known| known.packets.min(packets));
+        let reason = self.known.filter(|_| known == packets).map_or(GapReason::Late, |known| known.reason);
+        if packets > known {
+            self.stats.gap(packets - known, if known == 0 { samples } else { 0 });
+        }
+        self.explained = self.explained.saturating_add(known);
+        self.known = self.known.and_then(|rest| {
+            let packets = rest.packets - known;
+            let samples = rest.samples.saturating_sub(samples);
+            (packets > 0).then_some(Gap { packets, samples, ..rest })
+        });
+        merge(before, Some(Gap { first, packets, samples, reason }))
+    }
+}
+
+fn merge(before: Option<Gap>, after: Option<Gap>) -> Option<Gap> {
+    match (before, after) {
+        (Some(before), Some(after)) => Some(before.and(after)),
+        (before, after) => before.or(after),
+    }
+}
