@@ -42,6 +42,8 @@ pub(crate) struct Incoming {
     connections: Arc<AtomicU16>,
     /// For those who look from outside.
     sign: Arc<Sign>,
+    /// Whether nobody comes in its place when it is dropped.
+    leaves_for_good: bool,
     /// Of a port that puts packets back in sequence.
     pub(super) resequencing: Option<Box<Resequencing>>,
 }
@@ -105,6 +107,7 @@ impl Incoming {
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
             sample_bytes: sample_bytes.and_then(samples_of),
+            leaves_for_good: false,
             resequencing: None,
         }
     }
@@ -116,6 +119,12 @@ impl Incoming {
     /// Says how many bytes a sample has, which the samples of a gap are counted by.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_bytes = bytes.and_then(samples_of);
+    }
+
+    /// When it is dropped, its senders are told that nobody comes in its place: so it is where anybody may receive. A
+    /// component that fails is started again.
+    pub(crate) fn leave_for_good(&mut self) {
+        self.leaves_for_good = true;
     }
 
     /// Senders connected now.
@@ -559,9 +568,8 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // Where anybody may receive, one that leaves has no successor. A component that fails is started again, and so may be
-        // a program that panics.
-        if self.open && !std::thread::panicking() && !crate::fail_point::is_silent() {
+        // A program that panics may be started again.
+        if self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
         }
     }
