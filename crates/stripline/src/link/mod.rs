@@ -3,6 +3,7 @@
 
 mod borrowed;
 mod discard;
+pub(crate) mod flow;
 mod histogram;
 mod incoming;
 mod joiner;
@@ -19,6 +20,8 @@ mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
+pub use flow::Flow;
+pub(crate) use flow::Watermarks;
 pub(crate) use incoming::{Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::link::Scope;
+use crate::link::{Scope, flow};
 
 /// The most bytes of the reason for a refusal.
 pub(crate) const REASON_MAX: usize = 256;
@@ -23,6 +23,9 @@ pub(crate) enum Fate<'a> {
 pub(crate) trait Answers: Send + Sync {
     /// Says it. Whoever is not there any more is not told.
     fn say(&self, sequence: u64, fate: Fate<'_>);
+
+    /// Tells the sender what holds it up or lets it go on, where the link sees to that.
+    fn tell(&self, _message: flow::Message) {}
 }
 
 /// What a send waits for.

@@ -7,7 +7,7 @@ use super::handshake::Hello;
 use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::payload::TypeName;
 
 /// The transport.
@@ -31,6 +31,7 @@ impl Transport for Inproc {
             reach: Reach::Process,
             copies: "none",
             depth: "packets in the ring",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,

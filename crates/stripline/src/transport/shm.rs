@@ -11,7 +11,7 @@ use super::watch::Watched;
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{PAGE, SharedMemory};
@@ -28,6 +28,7 @@ impl Transport for Shm {
             reach: Reach::Host,
             copies: "none",
             depth: "packets in the ring",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{Listener, Socket};
 
 /// The transport.
@@ -22,6 +22,7 @@ impl Transport for Tcp {
             reach: Reach::Host,
             copies: "two",
             depth: "the kernel's socket buffers",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,

@@ -3,7 +3,7 @@
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
 use crate::error::Result;
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{self, Listener, Socket};
 
 /// The transport.
@@ -17,6 +17,7 @@ impl Transport for Uds {
             reach: Reach::Host,
             copies: "two",
             depth: "the kernel's socket buffers",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,

@@ -11,7 +11,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quote
 use super::tables::{Reader, in_order};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{Overflow, Scope, WaitStrategy};
+use crate::link::{Flow, Overflow, Scope, WaitStrategy};
 
 /// The largest waveform file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
@@ -61,6 +61,10 @@ pub(super) struct ConnectionDraft {
     pub transport: Option<At<String>>,
     pub overflow: Option<Overflow>,
     pub depth: Option<u32>,
+    pub high_watermark: Option<At<u32>>,
+    pub low_watermark: Option<At<u32>>,
+    pub flow: Option<Flow>,
+    pub send_timeout_ms: Option<u32>,
     pub scope: Option<Scope>,
     pub deadline_ms: Option<u32>,
     pub buffer: Option<u32>,

@@ -173,6 +173,7 @@ pub(super) struct Arrival {
     sleepers: SleepersPage,
     bell: Doorbell,
     mode: Mode,
+    low: u32,
     barriers: bool,
     /// What is closed when it breaks the rules, if it is in another process.
     pub tie: Option<Socket>,
@@ -241,7 +242,7 @@ impl Lobby {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
             // One frame more than packets: the description of the stream may lie unread before them.
-            Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
+            Overflow::Block => Mode::Blocking { depth: hello.marks().high() + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
@@ -254,6 +255,7 @@ impl Lobby {
             sleepers: page,
             bell: bell.clone(),
             mode,
+            low: hello.marks().low(),
             barriers: hello.barriers,
             tie: None,
         };

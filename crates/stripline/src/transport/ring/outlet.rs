@@ -367,6 +367,8 @@ impl Outlet for RingOutlet {
             let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
             // SAFETY: the pages are of their sizes, the cursor's is fresh, and both stay mapped until it is detached.
             let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
+            // The cursors count packets exactly, whoever is asked to see to it. One that is held is worth no wake-up before.
+            self.writer.set_low_watermark(id, arrival.low);
             fail_point!("admit-attached");
             self.readers.push(Attached {
                 id,

@@ -4,7 +4,7 @@
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
 //! ```
 //!
-//! The receiver says nothing, or answers for packets whose sender asks for it (`answers.rs`).
+//! The receiver says nothing, or answers for packets whose sender asks for it, or sees to flow control (`answers.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
@@ -13,6 +13,7 @@ mod buffer;
 mod confirm;
 mod flusher;
 mod inlet;
+mod leave;
 mod outlet;
 mod sign;
 

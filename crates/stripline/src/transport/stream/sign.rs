@@ -53,7 +53,7 @@ impl Sign {
                 Socket::Tcp(_) => None,
             },
             overflow: hello.overflow,
-            depth: hello.depth,
+            depth: hello.marks().high(),
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
             waited_for: Arc::clone(&waited_for),
