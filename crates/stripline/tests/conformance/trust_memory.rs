@@ -345,7 +345,7 @@ pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str
 /// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
 fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
-    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 2].into_iter().enumerate() {
+    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 3].into_iter().enumerate() {
         ring[index].store(word, Ordering::Relaxed);
     }
     // Attached, to block.
