@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use super::{Answers, Connect, Depot, Fate, Inlet, Next};
 use crate::error::{Error, Result};
-use crate::link::{Joined, Joiner, Overflow, flow};
+use crate::link::{Flow, Joined, Joiner, Overflow, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -91,8 +91,13 @@ impl Pump {
     fn start(mut inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
         let (marks, flow) = (request.options.watermarks(), inlet.flow());
-        // Who says stop at the high watermark has the rest of the depth for what is under way.
-        let limit = if flow.is_some() { request.options.depth } else { marks.high() };
+        let limit = match request.options.flow {
+            Flow::Transport => marks.high(),
+            // No sender that keeps to its credits comes to it, and one that does not is found out.
+            Flow::Credit => u32::MAX,
+            // The rest of the depth is for what is under way when it says stop.
+            Flow::StopResume => request.options.depth,
+        };
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue { flow, ..Queue::default() }),
             limit: limit as usize,

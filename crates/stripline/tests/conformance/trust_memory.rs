@@ -119,7 +119,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
 }
 
 /// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
-fn offered(domain: &str) -> (String, u64) {
+pub fn offered(domain: &str) -> (String, u64) {
     let mut guest = connect(&meeting_point(domain));
     let mut length = [0; 4];
     guest.read_exact(&mut length).unwrap();

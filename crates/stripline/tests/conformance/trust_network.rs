@@ -49,14 +49,7 @@ impl Scene {
     }
 
     pub fn stranger(&self) -> Box<dyn Stream> {
-        match self.endpoint.parse::<SocketAddr>() {
-            Ok(address) => {
-                let stream = TcpStream::connect(address).unwrap();
-                stream.set_read_timeout(Some(DEADLINE)).unwrap();
-                Box::new(stream)
-            }
-            Err(_) => Box::new(connect(&self.endpoint)),
-        }
+        stranger_at(&self.endpoint)
     }
 
     /// The connection there is goes on, and others can still be made.
@@ -79,6 +72,18 @@ impl Scene {
         let word: Value = serde_json::from_slice(&text).unwrap();
         let keys = word["Offer"]["endpoint"]["keys"].as_array().unwrap();
         keys.iter().map(|key| key.as_u64().unwrap()).collect()
+    }
+}
+
+/// Somebody who connects to an endpoint.
+pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
+    match endpoint.parse::<SocketAddr>() {
+        Ok(address) => {
+            let stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            Box::new(stream)
+        }
+        Err(_) => Box::new(connect(endpoint)),
     }
 }
 
@@ -194,7 +199,7 @@ impl Fake {
     }
 
     /// The receiver that comes, once it has said hello.
-    fn accept(&self) -> Box<dyn Stream> {
+    pub fn accept(&self) -> Box<dyn Stream> {
         let mut stream: Box<dyn Stream> = match self {
             Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),
             Self::Tcp(listener) => Box::new(listener.accept().unwrap().0),
