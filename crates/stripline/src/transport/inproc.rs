@@ -9,6 +9,7 @@ use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transpo
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope};
 use crate::payload::TypeName;
+use crate::sys::doorbell::Doorbell;
 
 /// The transport.
 pub(super) struct Inproc;
@@ -44,7 +45,7 @@ impl Transport for Inproc {
     fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
-        let outlet = RingOutlet::new(request, endpoint, |lobby| {
+        let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |lobby| {
             doors().get_or_insert_default().insert(address.clone(), Door { lobby, payload, keys });
             Ok(Entry(address))
         })?;
@@ -68,7 +69,7 @@ impl Transport for Inproc {
             cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
             sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
         };
-        let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
+        let bells = Bells { data: ticket.bell, space: door.lobby.space_rope.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
         let inlet = RingInlet::new(pages, bells, tie, door.lobby.barriers, request)?;
         door.lobby.enter(arrival, || Ok::<(), Error>(()))?;

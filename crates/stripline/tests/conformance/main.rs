@@ -204,6 +204,7 @@ macro_rules! rules_of {
                 a_scribbling_receiver_is_cut_off_and_named,
                 forged_answers_in_the_page_are_named,
                 a_receiver_that_silences_the_bell_holds_nobody_up,
+                a_receiver_that_fills_the_bells_holds_nobody_up,
                 a_sender_that_scribbles_is_cut_off_and_named,
                 silence_by_the_thousand_disturbs_nobody,
             ]

@@ -77,13 +77,15 @@ impl RingOutlet {
         }
     }
 
-    fn sleep_for_answers(&self, awaited: &Awaited) -> Result<()> {
+    fn sleep_for_answers(&mut self, awaited: &Awaited) -> Result<()> {
         let mut sleep = Sleep::default();
-        sleep.readable(self.lobby.space.as_fd());
+        if !self.is_deaf {
+            sleep.readable(self.lobby.space.as_fd());
+        }
         sleep.readable(self.stop.bell().as_fd());
         // The same bell rings for space, and the same readers may silence it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
-        self.lobby.space.quiet();
+        self.quiet();
         Ok(())
     }
 }
