@@ -117,7 +117,11 @@ fn a_deadlock_is_found_and_a_fault_is() {
         }
 
         fn check(&self) -> Result<(), String> {
-            if self.in_order && self.done == [false, true] { Err("the second is first".into()) } else { Ok(()) }
+            if self.in_order && self.done == [false, true] {
+                Err("the second is first".into())
+            } else {
+                Ok(())
+            }
         }
 
         fn is_done(&self) -> bool {
@@ -126,6 +130,9 @@ fn a_deadlock_is_found_and_a_fault_is() {
     }
     let two = |in_order| Two { forks: [None; 2], done: [false; 2], in_order };
     let found = explore(two(false)).unwrap_err();
-    assert!(found.contains("nothing leads on") && found.contains("the first goes on\nthe second goes on"), "{found}");
+    assert!(
+        found.contains("nothing leads on") && found.contains("the first goes on\nthe second goes on"),
+        "{found}"
+    );
     assert!(explore(two(true)).unwrap_err().contains("the second is first"));
 }

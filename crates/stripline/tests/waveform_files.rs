@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec, Value};
-use stripline::link::{LinkOptions, Overflow, Scope, WaitStrategy};
+use stripline::link::{Flow, LinkOptions, Overflow, Scope, WaitStrategy};
 use stripline::payload::TypeName;
 use stripline::waveform::{
     Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
@@ -293,6 +293,10 @@ fn a_plan_holds_what_the_file_says() {
     let options = LinkOptions {
         overflow: Overflow::Block,
         depth: 65_536,
+        high_watermark: Some(1000),
+        low_watermark: Some(0),
+        flow: Flow::StopResume,
+        send_timeout_ms: Some(3_600_000),
         scope: Scope::None,
         buffer: 4096,
         wait: WaitStrategy::Spin,

@@ -13,7 +13,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
-use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy, Watermarks};
+use crate::link::{
+    ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy, Watermarks,
+};
 use crate::payload::TypeName;
 use crate::transport::Endpoint;
 

@@ -88,7 +88,10 @@ impl LinkOptions {
         }
         Watermarks::new(self.depth, self.high_watermark, self.low_watermark)?;
         if let Some(timeout) = self.send_timeout_ms.filter(|ms| *ms == 0 || *ms > Self::DEADLINE_MS_MAX) {
-            return Err(format!("send-timeout-ms is {timeout}; it must be from 1 to {}", Self::DEADLINE_MS_MAX));
+            return Err(format!(
+                "send-timeout-ms is {timeout}; it must be from 1 to {}",
+                Self::DEADLINE_MS_MAX
+            ));
         }
         if self.deadline_ms == 0 || self.deadline_ms > Self::DEADLINE_MS_MAX {
             let max = Self::DEADLINE_MS_MAX;
@@ -184,7 +187,7 @@ impl Overflow {
 /// assert_eq!(Scope::ALL.map(Scope::as_str), ["none", "transport", "server", "target"]);
 /// assert!(Scope::None < Scope::Target);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// The packet is queued in the sender's own process.

@@ -196,8 +196,14 @@ mod tests {
             ("[topic.a]\ntransprot = 'shm'", "transprot"),
             ("[topic.a]\ntransport = 'carrier-pigeon'", "carrier-pigeon"),
             ("[topic.a]\ndepth = 0", "depth"),
-            ("[topic.a]\nhigh-watermark = 0", "topic `a`: high-watermark is 0; it must be from 1 to the depth"),
-            ("[topic.a]\nhigh-watermark = 65", "high-watermark is 65; it must be from 1 to the depth, which is 64"),
+            (
+                "[topic.a]\nhigh-watermark = 0",
+                "topic `a`: high-watermark is 0; it must be from 1 to the depth",
+            ),
+            (
+                "[topic.a]\nhigh-watermark = 65",
+                "high-watermark is 65; it must be from 1 to the depth, which is 64",
+            ),
             ("[topic.a]\nlow-watermark = 64", "low-watermark is 64; it must be less than the high watermark"),
             ("[topic.a]\nhigh-watermark = 9\nlow-watermark = 9", "(or the depth), which is 9"),
             ("[topic.a]\nlow-watermark = -1", "low-watermark"),

@@ -97,7 +97,11 @@ impl Hello {
             return Err(format!("depth {} is out of range", self.depth));
         }
         if self.marks().high() > self.depth {
-            return Err(format!("a high watermark of {} is above the depth, {}", self.marks().high(), self.depth));
+            return Err(format!(
+                "a high watermark of {} is above the depth, {}",
+                self.marks().high(),
+                self.depth
+            ));
         }
         Ok(())
     }

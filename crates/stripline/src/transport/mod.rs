@@ -4,6 +4,8 @@
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod answer;
+#[cfg(test)]
+mod answer_model;
 pub(crate) mod handshake;
 mod inproc;
 pub(crate) mod pump;

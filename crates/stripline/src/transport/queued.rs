@@ -87,7 +87,11 @@ impl Queued {
     }
 
     /// Waits until `done`, in the wait's own way.
-    fn wait_for(&self, wait: Wait, mut done: impl FnMut(&mut Queue) -> bool) -> Result<MutexGuard<'_, Queue>> {
+    fn wait_for(
+        &self,
+        wait: Wait,
+        mut done: impl FnMut(&mut Queue) -> bool,
+    ) -> Result<MutexGuard<'_, Queue>> {
         let mut queue = self.shared.queue();
         loop {
             if let Some(error) = queue.failed.take() {

@@ -21,7 +21,7 @@ impl Transport for Tcp {
             summary: "TCP over the loopback interface",
             reach: Reach::Host,
             copies: "two",
-            depth: "the kernel's socket buffers",
+            depth: "the kernel's socket buffers; with flow credit or stop-resume, packets",
             flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,

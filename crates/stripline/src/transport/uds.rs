@@ -16,7 +16,7 @@ impl Transport for Uds {
             summary: "a Unix stream socket",
             reach: Reach::Host,
             copies: "two",
-            depth: "the kernel's socket buffers",
+            depth: "the kernel's socket buffers; with flow credit or stop-resume, packets",
             flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,

@@ -368,14 +368,22 @@ impl<'c> Checker<'c> {
         let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
         let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
         if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
-            let message = format!("`high-watermark` is {}, but only {} packets may wait", at.value, options.depth);
-            self.error(Code::BadValue, &at.place, message, "make it at most the connection's `depth`, or raise that");
+            let message =
+                format!("`high-watermark` is {}, but only {} packets may wait", at.value, options.depth);
+            self.error(
+                Code::BadValue,
+                &at.place,
+                message,
+                "make it at most the connection's `depth`, or raise that",
+            );
             return;
         }
         let most = high.unwrap_or(options.depth);
         if let Some(at) = draft.low_watermark.as_ref().filter(|at| at.value >= most) {
-            let message = format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
-            let remedy = "make it less than the high watermark (the `depth`, unless `high-watermark` is said)";
+            let message =
+                format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
+            let remedy =
+                "make it less than the high watermark (the `depth`, unless `high-watermark` is said)";
             self.error(Code::BadValue, &at.place, message, remedy);
             return;
         }

@@ -56,7 +56,10 @@ pub fn told_full_a_sender_goes_on_at_the_low_watermark(transport: &'static str) 
             while waiting > LOW {
                 if is_exact(transport, flow) {
                     let error = publisher.try_send(&[1]).unwrap_err();
-                    assert!(matches!(&error, Error::Full { connection: named } if *named == connection), "{error}");
+                    assert!(
+                        matches!(&error, Error::Full { connection: named } if *named == connection),
+                        "{error}"
+                    );
                 }
                 take_number(&mut subscriber, next);
                 (next, waiting) = (next + 1, waiting - 1);
@@ -92,7 +95,12 @@ pub fn a_sender_asleep_goes_on_at_the_low_watermark(transport: &'static str) {
                 if is_exact(transport, flow) && sent - next > LOW {
                     // However often it is woken, it does not go on.
                     await_asleep(std::process::id(), thread);
-                    assert_eq!(is_done.try_recv(), Err(mpsc::TryRecvError::Empty), "{flow} at {}", sent - next);
+                    assert_eq!(
+                        is_done.try_recv(),
+                        Err(mpsc::TryRecvError::Empty),
+                        "{flow} at {}",
+                        sent - next
+                    );
                 }
                 take_number(&mut subscriber, next);
                 if is_exact(transport, flow) && sent - next - 1 == LOW {
@@ -114,8 +122,9 @@ pub fn every_flow_delivers_everything_in_order(transport: &'static str) {
             .map(|marks| (flow, marks))
     }) {
         for scope in ["none", "transport", "server", "target"] {
-            let rules =
-                format!("flow = \"{flow}\"\n{marks}\nscope = \"{scope}\"\nbuffer = 4096\ndeadline-ms = 3600000");
+            let rules = format!(
+                "flow = \"{flow}\"\n{marks}\nscope = \"{scope}\"\nbuffer = 4096\ndeadline-ms = 3600000"
+            );
             let node = node(transport, &rules);
             let (mut publisher, mut subscriber) = pair::<u64>(&node, "flows");
             let sender = std::thread::spawn(move || {
@@ -215,7 +224,8 @@ pub fn a_request_to_stop_ends_the_wait_under_every_flow(transport: &'static str)
 
 pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
     for flow in Flow::ALL {
-        let Some((domain, node)) = beside_another(transport, "a receiver that is killed", &rules(flow)) else {
+        let Some((domain, node)) = beside_another(transport, "a receiver that is killed", &rules(flow))
+        else {
             return;
         };
         // Whoever is killed is not the host of the domain.
@@ -263,7 +273,11 @@ pub fn messages_of_flow_control_that_lie_are_cut_off_and_named(transport: &'stat
     let (grant, stop, resume, ask, over) = (16, 17, 18, 19, 20);
     for (flow, lie, deed) in [
         ("credit", record(u64::MAX, grant, 1, 1), "granted packets up to 18446744073709551615"),
-        ("credit", [record(5, grant, 1, 1), record(4, grant, 1, 1)].concat(), "granted packets up to 4 after 5"),
+        (
+            "credit",
+            [record(5, grant, 1, 1), record(4, grant, 1, 1)].concat(),
+            "granted packets up to 4 after 5",
+        ),
         ("credit", record(1, stop, 1, 1), "said stop or resume where credits were agreed on"),
         ("credit", record(5, grant, 2, 1), "spoke to another sender"),
         ("credit", record(5, grant, 1, 2), "spoke for another receiver"),
@@ -321,7 +335,11 @@ fn frames(packets: u64) -> Vec<u8> {
 
 pub fn a_sender_that_overruns_its_credit_is_cut_off_and_named(transport: &'static str) {
     if matches!(transport, "inproc" | "shm") {
-        refused(transport, "a sender that overruns its credit", "a ring has no room for more than its cursors say");
+        refused(
+            transport,
+            "a sender that overruns its credit",
+            "a ring has no room for more than its cursors say",
+        );
         return;
     }
     let domain = domain();

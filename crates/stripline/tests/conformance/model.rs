@@ -180,7 +180,13 @@ impl Model {
             Operation::Join if self.seats.len() < 4 => {
                 let subscriber = node.subscriber(TOPIC).unwrap();
                 let may_resume = self.somebody_left;
-                self.seats.push(Seat { subscriber, queue: VecDeque::new(), descriptions: 0, held: false, may_resume });
+                self.seats.push(Seat {
+                    subscriber,
+                    queue: VecDeque::new(),
+                    descriptions: 0,
+                    held: false,
+                    may_resume,
+                });
                 self.described = false;
                 self.await_seats();
             }

@@ -115,7 +115,9 @@ impl Message {
             STOP if number == 0 => return Err("sent a stop without its number".into()),
             STOP => Body::Stop { epoch: number },
             RESUME => Body::Resume { epoch: number },
-            ASK if u64::from(yours) > number => return Err("asked after more packets than it has sent".into()),
+            ASK if u64::from(yours) > number => {
+                return Err("asked after more packets than it has sent".into());
+            }
             ASK => Body::Ask { sent: number, yours },
             OVER => Body::Over { arrived: number },
             kind => return Err(format!("sent flow control of kind {kind}")),
@@ -179,11 +181,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        let sound = Message {
-            sender: Incarnation(1),
-            receiver: Incarnation(2),
-            body: Body::Stop { epoch: 3 },
-        };
+        let sound =
+            Message { sender: Incarnation(1), receiver: Incarnation(2), body: Body::Stop { epoch: 3 } };
         let with = |at: usize, byte: u8| {
             let mut bytes = sound.encode();
             bytes[at] = byte;

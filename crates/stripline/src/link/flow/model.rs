@@ -123,11 +123,8 @@ impl World {
     /// The receiver says something, which may be lost.
     fn say(&mut self, message: Option<Message>) {
         let Some(message) = message else { return };
-        let forgotten = match (self.rules.fault, message.body) {
-            (Fault::ResumeForgotten, Body::Resume { .. }) => true,
-            (Fault::ResumeForgotten, Body::Grant { .. }) => true,
-            _ => false,
-        };
+        let goes_on = matches!(message.body, Body::Resume { .. } | Body::Grant { .. });
+        let forgotten = self.rules.fault == Fault::ResumeForgotten && goes_on;
         if !forgotten {
             self.grants.push(message);
         }
@@ -311,7 +308,9 @@ impl System for World {
         }
         if messages {
             self.meddle(&mut steps, ["a word is lost", "a word comes twice"], |world| &mut world.grants);
-            self.meddle(&mut steps, ["a question is lost", "a question comes twice"], |world| &mut world.asks);
+            self.meddle(&mut steps, ["a question is lost", "a question comes twice"], |world| {
+                &mut world.asks
+            });
         }
         if packets {
             self.meddle(&mut steps, ["a packet is lost", "a packet comes twice"], |world| &mut world.packets);
@@ -417,7 +416,8 @@ fn faults_are_found() {
         (Fault::CreditForNothing, Rules { headroom: 1, ..SOUND }, "where packets up to"),
         (Fault::StopsHaveNoNumbers, Rules { flow: Flow::StopResume, loses_packets: true, ..lossy }, ""),
     ] {
-        let found = explore(World::new(Rules { fault, ..rules })).expect_err(&format!("{fault:?}: {rules:?}"));
+        let found =
+            explore(World::new(Rules { fault, ..rules })).expect_err(&format!("{fault:?}: {rules:?}"));
         assert!(found.contains(finds), "{fault:?}: {found}");
     }
 }

@@ -155,7 +155,9 @@ impl Receiver {
     /// What it did wrong.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn hear(&mut self, message: &Message) -> Result<Option<Message>, String> {
-        let Body::Ask { sent, yours } = message.body else { return Err("said what only a receiver says".into()) };
+        let Body::Ask { sent, yours } = message.body else {
+            return Err("said what only a receiver says".into());
+        };
         if message.sender < self.sender {
             return Ok(None);
         }
@@ -296,7 +298,11 @@ mod tests {
     fn a_sender_that_restarts_gets_what_room_there_is() {
         let mut receiver = receiver(Flow::Credit);
         (0..3).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
-        let ask = |sender, receiver, sent| Message { sender, receiver, body: Body::Ask { sent, yours: sent as u32 } };
+        let ask = |sender, receiver, sent| Message {
+            sender,
+            receiver,
+            body: Body::Ask { sent, yours: sent as u32 },
+        };
         let answer = receiver.hear(&ask(Incarnation(8), Incarnation(0), 0)).unwrap();
         assert_eq!(bodies([answer]), [Some(Body::Grant { until: 1 })]);
         assert_eq!(receiver.hear(&ask(THEM, ME, 4)), Ok(None), "the dead are not heard");

@@ -61,7 +61,18 @@ impl Sender {
             Flow::StopResume => Leave::Running { epoch: 0, is_stopped: false },
         };
         let receiver = receiver.unwrap_or_default();
-        Some(Self { high, channel, own, receiver, sent: 0, others: 0, leave, held_ns: None, asked_ns: None, is_over: false })
+        Some(Self {
+            high,
+            channel,
+            own,
+            receiver,
+            sent: 0,
+            others: 0,
+            leave,
+            held_ns: None,
+            asked_ns: None,
+            is_over: false,
+        })
     }
 
     /// Which of the two it is.
@@ -92,7 +103,10 @@ impl Sender {
     }
 
     /// Packets sent in all: the number of the next.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for transports that number what they send; walked by the model"))]
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "for transports that number what they send; walked by the model")
+    )]
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
@@ -130,7 +144,11 @@ impl Sender {
         }
         self.asked_ns = Some(now_ns);
         let yours = u32::try_from(self.sent - self.others).unwrap_or(u32::MAX);
-        Some(Message { sender: self.own, receiver: self.receiver, body: Body::Ask { sent: self.sent, yours } })
+        Some(Message {
+            sender: self.own,
+            receiver: self.receiver,
+            body: Body::Ask { sent: self.sent, yours },
+        })
     }
 
     /// Takes in what was said. What is old is passed over where that can be.
@@ -173,12 +191,16 @@ impl Sender {
                 }
                 *granted = until.max(*granted);
             }
-            (Body::Stop { epoch: number } | Body::Resume { epoch: number }, Leave::Running { epoch, is_stopped }) => {
+            (
+                Body::Stop { epoch: number } | Body::Resume { epoch: number },
+                Leave::Running { epoch, is_stopped },
+            ) => {
                 // It takes a packet at least to be stopped once more.
                 if number > sent {
                     return Err(format!("said stop for time {number}, where {sent} packets were sent"));
                 }
-                let before = if *is_stopped { Body::Stop { epoch: *epoch } } else { Body::Resume { epoch: *epoch } };
+                let before =
+                    if *is_stopped { Body::Stop { epoch: *epoch } } else { Body::Resume { epoch: *epoch } };
                 if message.body.rank() > before.rank() {
                     (*epoch, *is_stopped) = (number, matches!(message.body, Body::Stop { .. }));
                 }
@@ -282,17 +304,47 @@ mod tests {
         use Channel::{Lossy, Ordered};
         use Flow::{Credit, StopResume};
         for (flow, channel, message, deed) in [
-            (Credit, Lossy, says(Body::Grant { until: 6 }), "granted packets up to 6, where 1 were sent and 4 may wait"),
-            (Credit, Ordered, says(Body::Grant { until: u64::MAX }), "granted packets up to 18446744073709551615"),
+            (
+                Credit,
+                Lossy,
+                says(Body::Grant { until: 6 }),
+                "granted packets up to 6, where 1 were sent and 4 may wait",
+            ),
+            (
+                Credit,
+                Ordered,
+                says(Body::Grant { until: u64::MAX }),
+                "granted packets up to 18446744073709551615",
+            ),
             (Credit, Ordered, says(Body::Grant { until: 3 }), "granted packets up to 3 after 4"),
-            (Credit, Ordered, says(Body::Stop { epoch: 1 }), "said stop or resume where credits were agreed on"),
+            (
+                Credit,
+                Ordered,
+                says(Body::Stop { epoch: 1 }),
+                "said stop or resume where credits were agreed on",
+            ),
             (Credit, Ordered, says(Body::Ask { sent: 1, yours: 1 }), "asked what only a sender asks"),
             (Credit, Ordered, says(Body::Over { arrived: 2 }), "has got 2 packets, where 1 were sent"),
-            (StopResume, Lossy, says(Body::Stop { epoch: 2 }), "said stop for time 2, where 1 packets were sent"),
+            (
+                StopResume,
+                Lossy,
+                says(Body::Stop { epoch: 2 }),
+                "said stop for time 2, where 1 packets were sent",
+            ),
             (StopResume, Lossy, says(Body::Resume { epoch: 2 }), "said stop for time 2"),
             (StopResume, Ordered, says(Body::Grant { until: 1 }), "granted credits where stop and resume"),
-            (Credit, Ordered, Message { sender: THEM, ..says(Body::Grant { until: 4 }) }, "to another sender"),
-            (Credit, Ordered, Message { receiver: ME, ..says(Body::Grant { until: 4 }) }, "for another receiver"),
+            (
+                Credit,
+                Ordered,
+                Message { sender: THEM, ..says(Body::Grant { until: 4 }) },
+                "to another sender",
+            ),
+            (
+                Credit,
+                Ordered,
+                Message { receiver: ME, ..says(Body::Grant { until: 4 }) },
+                "for another receiver",
+            ),
         ] {
             let mut sender = sender(flow, channel);
             sender.send();

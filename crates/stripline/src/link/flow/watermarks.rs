@@ -57,7 +57,9 @@ impl Watermarks {
     pub(crate) fn new(depth: u32, high: Option<u32>, low: Option<u32>) -> Result<Self, String> {
         let high = match high {
             Some(high) if high == 0 || high > depth => {
-                return Err(format!("high-watermark is {high}; it must be from 1 to the depth, which is {depth}"));
+                return Err(format!(
+                    "high-watermark is {high}; it must be from 1 to the depth, which is {depth}"
+                ));
             }
             high => high.unwrap_or(depth).max(1),
         };
@@ -122,7 +124,11 @@ mod tests {
         for (high, low, says) in [
             (Some(0), None, "high-watermark is 0; it must be from 1 to the depth, which is 8"),
             (Some(9), None, "high-watermark is 9"),
-            (Some(4), Some(4), "low-watermark is 4; it must be less than the high watermark (or the depth), which is 4"),
+            (
+                Some(4),
+                Some(4),
+                "low-watermark is 4; it must be less than the high watermark (or the depth), which is 4",
+            ),
             (None, Some(8), "low-watermark is 8"),
             (None, Some(u32::MAX), "low-watermark is 4294967295"),
         ] {

@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
+#[cfg(test)]
+pub(super) use answers::judge;
 pub(super) use inlet::{Bells, Pages, RingInlet, Tie};
 pub(super) use outlet::RingOutlet;
 

@@ -19,7 +19,7 @@ use crate::sys::doorbell::{Doorbell, Foundry, Sleep};
 use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
-use crate::transport::answer::Awaited;
+use crate::transport::answer::{Awaited, Heard};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
 /// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
@@ -84,13 +84,11 @@ impl Attached {
     /// What is missing of its answer now that it has left, if one is waited for.
     fn last_word(&self) -> Option<Error> {
         let awaited = self.awaited?;
-        let connection = &self.connection;
-        match self.cursor.answer(&awaited) {
-            Ok(Some(Ok(()))) => None,
-            Ok(Some(Err(reason))) => Some(Error::PacketRefused { connection: connection.clone(), reason }),
-            Ok(None) => Some(awaited.deserted(connection)),
-            Err(deed) => Some(Error::misbehaved(connection, deed)),
-        }
+        let heard = match self.cursor.answer(&awaited) {
+            Heard::Nothing => Heard::Gone,
+            heard => heard,
+        };
+        awaited.outcome(&self.connection, heard)?.err()
     }
 }
 

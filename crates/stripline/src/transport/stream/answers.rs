@@ -26,7 +26,7 @@ use crate::link::Scope;
 use crate::link::flow::{self, MESSAGE_BYTES, Message};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
-use crate::transport::answer::{Answers, Awaited, Fate, REASON_MAX, bounded, printable};
+use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
 
 const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;
@@ -131,7 +131,7 @@ impl Answers for StreamAnswers {
     }
 }
 
-fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
+pub(crate) fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
     let (kind, reason) = match fate {
         Fate::Accepted => (ACCEPTED, ""),
         Fate::Finished => (FINISHED, ""),
@@ -148,7 +148,7 @@ fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
 }
 
 /// The sender's end: what one receiver has answered. It believes nothing.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ear {
     bytes: Vec<u8>,
     /// Answers asked for, and those that came.
@@ -186,6 +186,17 @@ impl Ear {
     /// Whether answers, or flow control, are still to come, once everything has been sent.
     pub(super) fn is_open(&self) -> bool {
         self.heard < self.asked || self.throttle.as_ref().is_some_and(|throttle| !throttle.is_over())
+    }
+
+    /// What has become of the packet expected last, after listening, with what came of that: whether the receiver is there.
+    pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> Heard {
+        match (self.answer(), listened) {
+            (_, Err(deed)) => Heard::Lied(deed.clone()),
+            (Some(Ok(())), Ok(_)) => Heard::Done,
+            (Some(Err(reason)), Ok(_)) => Heard::Refused(reason),
+            (None, Ok(false)) => Heard::Gone,
+            (None, Ok(true)) => Heard::Nothing,
+        }
     }
 
     /// The answer for the packet expected last, once: done, or the reason why not.

@@ -17,8 +17,10 @@ mod leave;
 mod outlet;
 mod sign;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub(crate) use answers::Ear;
+#[cfg(test)]
+pub(crate) use answers::record;
 pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;
