@@ -209,7 +209,8 @@ fn a_writer_asleep_on_a_depth_of_two_is_woken() {
 
 #[test]
 fn a_writer_that_waits_for_the_low_watermark_is_woken() {
-    sleeping_writer(2, Some(0), 2, 2);
+    // One more only: with two, the reader might take the first two and leave the third, which is more than none.
+    sleeping_writer(2, Some(0), 2, 1);
 }
 
 #[test]
