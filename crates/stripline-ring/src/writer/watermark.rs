@@ -33,7 +33,7 @@ impl Writer {
         entry.look(self.head, self.count).is_err() || entry.is_low(self.head, self.count, self.capacity())
     }
 
-    /// Gives a blocking reader a low watermark: once it has had no room for a frame ([`ReserveError::Full`]), it has none
+    /// Gives a blocking reader a low watermark: once it has had no room for a frame ([`ReserveError::Full`](crate::ReserveError::Full)), it has none
     /// until no more than `frames` lie unread, and a quarter of the ring is free. Without one, the writer goes on with
     /// whatever room there is. Nothing happens if it is not attached.
     ///

@@ -272,7 +272,8 @@ pub fn messages_of_flow_control_that_lie_are_cut_off_and_named(transport: &'stat
     };
     let (grant, stop, resume, ask, over) = (16, 17, 18, 19, 20);
     for (flow, lie, deed) in [
-        ("credit", record(u64::MAX, grant, 1, 1), "granted packets up to 18446744073709551615"),
+        ("credit", record(u64::MAX, grant, 1, 1), "flow control with the number 18446744073709551615"),
+        ("credit", record(1 << 40, grant, 1, 1), "granted packets up to 1099511627776"),
         (
             "credit",
             [record(5, grant, 1, 1), record(4, grant, 1, 1)].concat(),

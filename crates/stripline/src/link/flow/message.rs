@@ -23,6 +23,9 @@
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 32;
 
+/// No connection has more packets than this, so that no sum of numbers overflows.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
 const GRANT: u8 = 16;
 const STOP: u8 = 17;
 const RESUME: u8 = 18;
@@ -109,6 +112,9 @@ impl Message {
             u64::from_le_bytes(word)
         };
         let number = word(0);
+        if number > NUMBER_MAX {
+            return Err(format!("sent flow control with the number {number}"));
+        }
         let yours = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
         let body = match bytes[8] {
             GRANT => Body::Grant { until: number },
@@ -143,7 +149,7 @@ mod tests {
     use super::*;
 
     fn message() -> impl Strategy<Value = Message> {
-        (0..5, 1..u64::MAX, 1..u64::MAX, 1..u64::MAX).prop_map(|(kind, number, sender, receiver)| {
+        (0..5, 1..=NUMBER_MAX, 1..u64::MAX, 1..u64::MAX).prop_map(|(kind, number, sender, receiver)| {
             let body = match kind {
                 0 => Body::Grant { until: number },
                 1 => Body::Stop { epoch: number },
@@ -189,6 +195,7 @@ mod tests {
             Message::parse(&bytes)
         };
         for (at, byte, says) in [
+            (7, 0x80, "the number 9223372036854775811"),
             (8, 15, "kind 15"),
             (8, 21, "kind 21"),
             (0, 0, "without its number"),

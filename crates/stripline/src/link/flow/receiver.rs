@@ -1,5 +1,6 @@
 //! The side that holds up.
 
+use super::message::NUMBER_MAX;
 use super::{Body, Flow, Incarnation, Message, Watermarks};
 
 /// What a receiver keeps of its sender.
@@ -87,16 +88,19 @@ impl Receiver {
         receiver: Incarnation,
         number: u64,
     ) -> Result<Arrival, String> {
+        if number >= NUMBER_MAX {
+            return Err(format!("sent packet {number}, of which no connection has so many"));
+        }
         let is_for_us = receiver == self.own || receiver == Incarnation::default();
         if sender < self.sender {
             return Ok(Arrival { is_taken: false, lost: 0, say: None });
         }
         if sender > self.sender {
-            self.meet(sender, if is_for_us { 0 } else { number.saturating_add(1) });
+            self.meet(sender, if is_for_us { 0 } else { number + 1 });
         }
         if !is_for_us {
             // It does not know us yet: all it has sent so far was for our predecessor.
-            let (lost, _) = self.give_up(number.saturating_add(1));
+            let (lost, _) = self.give_up(number + 1);
             return Ok(Arrival { is_taken: false, lost, say: Some(self.position()) });
         }
         if let Said::Granted(until) = self.said
@@ -290,6 +294,7 @@ mod tests {
         (0..4).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
         let error = receiver.arrive_next().unwrap_err();
         assert_eq!(error, "sent packet 4, where packets up to 4 were granted");
+        assert!(receiver.arrive(THEM, ME, u64::MAX).unwrap_err().contains("no connection has so many"));
         let grant = Message { sender: THEM, receiver: ME, body: Body::Grant { until: 1 } };
         assert!(receiver.hear(&grant).unwrap_err().contains("only a receiver"));
     }
