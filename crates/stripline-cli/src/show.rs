@@ -27,9 +27,12 @@ pub(crate) fn transports() -> Exit {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["NAME", "WHAT", "REACH", "COPIES", "SCOPES", "OVERFLOW", "DEPTH BOUNDS", "OPEN TO"]);
+    let titles =
+        ["NAME", "WHAT", "REACH", "COPIES", "SCOPES", "OVERFLOW", "FLOW CONTROL", "DEPTH BOUNDS", "OPEN TO"];
+    table.set_header(titles);
     for t in transport::all() {
         let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
+        let flows: Vec<&str> = t.flows.iter().map(|f| f.as_str()).collect();
         let overflows: Vec<&str> = t.overflows.iter().map(|o| o.as_str()).collect();
         table.add_row([
             t.name,
@@ -38,6 +41,7 @@ pub(crate) fn transports() -> Exit {
             t.copies,
             &scopes.join(", "),
             &overflows.join(", "),
+            &flows.join(", "),
             t.depth,
             t.trust,
         ]);

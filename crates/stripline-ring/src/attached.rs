@@ -33,6 +33,10 @@ pub(crate) struct Entry {
     pub cursor: NonNull<Cursor>,
     pub sleepers: NonNull<Sleepers>,
     pub mode: Mode,
+    /// The low watermark, if it has one.
+    pub low: Option<u32>,
+    /// Whether the writer has found no room and waits until the reader has come down to the low watermark.
+    pub is_held: bool,
     /// The last position and count that it was seen to have released: the only ones believed.
     pub seen: Cell<(u64, u64)>,
     pub misdeed: Cell<Option<Misdeed>>,
@@ -76,11 +80,27 @@ impl Entry {
         verdict
     }
 
+    /// Whether, as far as seen, it has come down to where a writer that found no room goes on: to its low watermark, or
+    /// a quarter of its depth free if it has none; and a quarter of the ring.
+    pub(crate) fn is_low(&self, head: u64, published: u64, capacity: usize) -> bool {
+        let Mode::Blocking { depth } = self.mode else { return true };
+        let most = |whole: u64| whole - whole.div_ceil(4);
+        let (position, count) = self.seen.get();
+        let low = match (self.low, depth) {
+            (Some(low), _) => u64::from(low),
+            (None, 0) => u64::MAX,
+            (None, depth) => most(u64::from(depth)),
+        };
+        head - position <= most(capacity as u64) && published - count <= low
+    }
+
     /// Up to which position and count the writer can go for this reader's sake.
     pub(crate) fn limits(&self, capacity: usize) -> (u64, u64) {
         let (position, count) = self.seen.get();
         match self.mode {
             Mode::Lossy => (u64::MAX, u64::MAX),
+            // Nowhere.
+            Mode::Blocking { .. } if self.is_held => (position, count),
             Mode::Blocking { depth: 0 } => (position + capacity as u64, u64::MAX),
             Mode::Blocking { depth } => (position + capacity as u64, count + u64::from(depth)),
         }

@@ -49,7 +49,7 @@ pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 /// `"STRPRING"`, as the bytes lie in memory on a little-endian machine.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"STRPRING");
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// `Cursor::state`: the writer has set `start` and respects the cursor. (Zeroed, it has not seen the cursor yet.)
 pub(crate) const ATTACHED: u32 = 1;
@@ -60,6 +60,9 @@ pub(crate) const DETACHED: u32 = 2;
 pub(crate) const BLOCKING: u32 = 1;
 /// `Cursor::mode`: the writer overtakes this reader.
 pub(crate) const LOSSY: u32 = 2;
+
+/// `Terms::low_frames`: the writer goes on with any room.
+pub(crate) const ANY: u32 = u32::MAX;
 
 /// `Cursor::sleeping`: on whatever the layer above sleeps on.
 pub(crate) const ASLEEP: u32 = 1;
@@ -189,6 +192,8 @@ pub(crate) struct Terms {
     pub(crate) mode: AtomicU32,
     /// After this many frames released, a writer that waits is worth waking.
     pub(crate) wake_frames: AtomicU32,
+    /// A writer that waits is not worth waking while more frames than this are unread. [`ANY`]: it always is.
+    pub(crate) low_frames: AtomicU32,
 }
 
 /// Keeps its content off its neighbours' cache lines.

@@ -46,7 +46,7 @@
 //! Cursor               0  released: position u64, count u64             by the reader, with every frame
 //!                    128  sleeping u32                                  by both, around a sleep
 //!                    256  start u64, start_count u64, state u32,        by the writer, on attaching
-//!                         mode u32, wake_frames u32                     and detaching
+//!                         mode u32, wake_frames u32, low_frames u32     and detaching
 //!                    384  Sleepers, unless it is shared
 //!
 //! Sleepers             0  any u32                                       by readers, around a sleep, and the writer

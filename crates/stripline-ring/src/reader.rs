@@ -233,7 +233,8 @@ impl Reader {
 
     /// Releases the frame that [`Reader::try_next`] returned last; nothing happens if there is none. True if the
     /// writer waits for space and should be woken now: when all there is has been released, or a quarter of the ring
-    /// (of the frames allowed unread) since the writer was first seen waiting, or was last to be woken.
+    /// (of the frames allowed unread) since the writer was first seen waiting, or was last to be woken; with a
+    /// [low watermark](crate::Writer::set_low_watermark), when no more are left unread than it says.
     ///
     /// No wake-up is lost. A writer that goes to sleep has seen, after setting its flag, a frame of this reader's
     /// unreleased, and publishes nothing while asleep; so this reader comes to a release with no frame behind it. Had
@@ -473,12 +474,19 @@ impl Reader {
     #[cold]
     fn is_waking_worthwhile(&mut self, position: u64, count: u64) -> bool {
         let (position, count) = *self.woken.get_or_insert((position, count));
+        // Acquire: with the flag that brought us here comes how far the writer is, which does not change while it waits.
+        fence(Ordering::Acquire);
+        let low = u64::from(self.cursor().terms.0.low_frames.load(Ordering::Relaxed));
+        // A writer may write anything here: then it is woken too often, or by the last release.
+        let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(self.count);
         // Relaxed: only when to wake hangs on it. A frame not seen yet means waking a little early; a frame seen
         // means another release to come.
         let drained = self.data.commit(self.position).load(Ordering::Relaxed) != commit_word(self.position);
         let worthwhile = drained
-            || self.position - position >= self.data.capacity() as u64 / WAKE_SHARE
-            || self.count - count >= self.wake_frames;
+            || unread == low
+            || unread < low
+                && (self.position - position >= self.data.capacity() as u64 / WAKE_SHARE
+                    || self.count - count >= self.wake_frames);
         if worthwhile {
             self.woken = Some((self.position, self.count));
         }

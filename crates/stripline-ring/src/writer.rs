@@ -1,6 +1,7 @@
 //! The writing side: reserve, fill in, publish.
 
 mod sleepers;
+mod watermark;
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::ptr::NonNull;
 use crate::attached::{Entry, Group, own_sleepers};
 use crate::heap::{CursorHold, RingHold};
 use crate::layout::{
-    ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
+    ANY, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
     commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
@@ -348,9 +349,9 @@ impl Writer {
 
     /// As [`Writer::wait_for_space_begin`], with the barrier that goes with readers' [`Fence::Compiler`].
     pub fn wait_for_space_begin_with(&mut self, barrier: impl FnOnce()) {
-        // Relaxed: the barrier orders it before the loads of the cursors that follow. The reader stores its cursor
-        // and, behind its own fence, loads this flag: one of the two sees the other.
-        self.control().writer_waiting.0.store(1, Ordering::Relaxed);
+        // The barrier orders it before the loads of the cursors that follow. The reader stores its cursor and, behind its
+        // own fence, loads this flag: one of the two sees the other. Release: who sees it sees how many frames there are.
+        self.control().writer_waiting.0.store(1, Ordering::Release);
         barrier();
     }
 
@@ -358,35 +359,6 @@ impl Writer {
     pub fn wait_for_space_end(&mut self) {
         // Relaxed: seen late it costs a wake-up too many.
         self.control().writer_waiting.0.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether a reader for which there was no room has since made enough of it to go on: all, or a quarter of the ring
-    /// and of its depth. For a writer that looks instead of sleeping: to take every line as it becomes free costs both
-    /// sides more than it gains. A reader that is not attached (any more), or misbehaved, is not waited for.
-    ///
-    /// ```
-    /// use stripline_ring::{HeapRing, Mode};
-    ///
-    /// let (ring, mut writer) = HeapRing::new(4096);
-    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 8 });
-    /// for _ in 0..8 {
-    ///     writer.try_reserve(1)?;
-    ///     writer.publish(1);
-    /// }
-    /// let mut released = 0;
-    /// while !writer.is_worth_resuming(id) {
-    ///     assert!(reader.try_next()?.is_some());
-    ///     reader.release();
-    ///     released += 1;
-    /// }
-    /// assert_eq!(released, 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn is_worth_resuming(&self, reader: ReaderId) -> bool {
-        let (Some(entry), Some(lag)) = (self.entry(reader), self.lag(reader)) else { return true };
-        let most = |whole: u64| whole - whole.div_ceil(4);
-        let Mode::Blocking { depth } = entry.mode else { return true };
-        lag.bytes <= most(self.capacity() as u64) && (depth == 0 || lag.frames <= most(u64::from(depth)))
     }
 
     /// Which fence [`Writer::for_each_sleeper`] runs.
@@ -454,7 +426,8 @@ impl Writer {
         let id = ReaderId(self.next_id);
         self.next_id += 1;
         let seen = Cell::new((self.head, self.count));
-        let entry = Entry { id, cursor, sleepers, mode, seen, misdeed: Cell::new(None), hold };
+        let misdeed = Cell::new(None);
+        let entry = Entry { id, cursor, sleepers, mode, low: None, is_held: false, seen, misdeed, hold };
         if mode == Mode::Lossy {
             if self.lossy == 0 {
                 self.restart_claim();
@@ -475,6 +448,7 @@ impl Writer {
         };
         terms.mode.store(mode_word, Ordering::Relaxed);
         terms.wake_frames.store(wake_frames, Ordering::Relaxed);
+        terms.low_frames.store(ANY, Ordering::Relaxed);
         // Release: the terms above, the cleared commit word at the start, and for lossy readers the claim.
         terms.state.store(ATTACHED, Ordering::Release);
         match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
@@ -501,20 +475,26 @@ impl Writer {
     /// Loads every blocking reader's cursor and finds out whether there is space up to `needed` for one frame more.
     #[cold]
     fn look_at_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
-        for entry in &self.readers {
-            if let (Mode::Blocking { .. }, Err(deed)) = (entry.mode, entry.look(self.head, self.count)) {
+        let (head, published, capacity) = (self.head, self.count, self.data.capacity());
+        for entry in &mut self.readers {
+            if let (Mode::Blocking { .. }, Err(deed)) = (entry.mode, entry.look(head, published)) {
                 return Err(ReserveError::Misbehaved { reader: entry.id, deed });
+            }
+            entry.is_held = entry.is_held && !entry.is_low(head, published, capacity);
+        }
+        let mut slowest: Option<(ReaderId, (u64, u64))> = None;
+        for entry in &mut self.readers {
+            let (space, count) = entry.limits(capacity);
+            if needed > space || published >= count {
+                entry.is_held = entry.low.is_some();
+                let seen = entry.seen.get();
+                if slowest.is_none_or(|(_, least)| seen < least) {
+                    slowest = Some((entry.id, seen));
+                }
             }
         }
         self.recompute_limits();
-        let hindering = |entry: &&Entry| {
-            let (space, count) = entry.limits(self.data.capacity());
-            needed > space || self.count >= count
-        };
-        match self.readers.iter().filter(hindering).min_by_key(|entry| entry.seen.get()) {
-            Some(slowest) => Err(ReserveError::Full { slowest: slowest.id }),
-            None => Ok(()),
-        }
+        slowest.map_or(Ok(()), |(slowest, _)| Err(ReserveError::Full { slowest }))
     }
 
     /// From what has been seen of the cursors, without loading them.

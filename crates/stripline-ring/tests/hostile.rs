@@ -190,7 +190,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
     assert!(open(CAPACITY).is_ok());
     for (offset, lie, error) in [
         (8, 8192, AttachError::Capacity { found: 8192, expected: CAPACITY }),
-        (16, 3, AttachError::Version { found: 3, known: 2 }),
+        (16, 4, AttachError::Version { found: 4, known: 3 }),
         (0, 0, AttachError::NotARing { magic: 0 }),
     ] {
         word(ring.writable.control(), offset).store(lie, Ordering::Relaxed);

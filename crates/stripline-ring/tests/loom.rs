@@ -156,10 +156,13 @@ fn a_sleeping_lossy_reader_is_woken() {
 
 /// The writer sleeps whenever there is no space: `before` frames fill the ring, and `more` are to follow. A lost
 /// wake-up is a deadlock.
-fn sleeping_writer(depth: u32, before: u64, more: u64) {
+fn sleeping_writer(depth: u32, low: Option<u32>, before: u64, more: u64) {
     model(3, move || {
         let (ring, mut writer) = ring();
-        let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
+        let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
+        if let Some(low) = low {
+            writer.set_low_watermark(id, low);
+        }
         for _ in 0..before {
             assert!(try_publish(&mut writer));
         }
@@ -191,17 +194,28 @@ fn sleeping_writer(depth: u32, before: u64, more: u64) {
 
 #[test]
 fn a_writer_asleep_on_a_full_ring_is_woken() {
-    sleeping_writer(0, 3, 2);
+    sleeping_writer(0, None, 3, 2);
 }
 
 #[test]
 fn a_writer_asleep_on_a_depth_of_one_is_woken() {
-    sleeping_writer(1, 1, 1);
+    sleeping_writer(1, None, 1, 1);
 }
 
 #[test]
 fn a_writer_asleep_on_a_depth_of_two_is_woken() {
-    sleeping_writer(2, 2, 2);
+    sleeping_writer(2, None, 2, 2);
+}
+
+#[test]
+fn a_writer_that_waits_for_the_low_watermark_is_woken() {
+    // One more only: with two, the reader might take the first two and leave the third, which is more than none.
+    sleeping_writer(2, Some(0), 2, 1);
+}
+
+#[test]
+fn a_writer_that_waits_for_a_low_watermark_in_between_is_woken() {
+    sleeping_writer(3, Some(1), 3, 1);
 }
 
 /// Two readers with one word in common: the look for one must not hide the other.

@@ -275,3 +275,66 @@ fn capacities_are_checked() {
         assert!(frame_stride(max_frame(capacity)) + 64 <= capacity / 2);
     }
 }
+
+/// The low watermark: no room until the reader has come down to it, and one wake-up, just there.
+#[test]
+fn a_writer_without_room_goes_on_at_the_low_watermark() {
+    for (depth, low) in [(1, 0), (2, 0), (8, 0), (8, 2), (8, 7), (64, 48)] {
+        let (ring, mut writer) = HeapRing::new(1 << 16);
+        let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
+        writer.set_low_watermark(id, low);
+        for _ in 0..3 {
+            while writer.try_reserve(8).is_ok() {
+                writer.publish(8);
+            }
+            assert_eq!(writer.lag(id).unwrap().frames, u64::from(depth));
+            writer.wait_for_space_begin();
+            for unread in (low..depth).rev() {
+                assert!(!writer.is_worth_resuming(id));
+                assert_eq!(writer.try_reserve(8), Err(ReserveError::Full { slowest: id }), "{depth} {low}");
+                assert!(reader.try_next().unwrap().is_some());
+                assert_eq!(reader.release(), unread == low, "{depth} {low} at {unread}");
+            }
+            writer.wait_for_space_end();
+            assert!(writer.is_worth_resuming(id));
+            publish(&mut writer, b"and");
+            // No longer held: whatever room there is will do.
+            while writer.lag(id).unwrap().frames < u64::from(depth) {
+                publish(&mut writer, b"on");
+            }
+            while reader.try_next().unwrap().is_some() {
+                reader.release();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_room_is_not_held_to_its_low_watermark() {
+    let (ring, mut writer) = HeapRing::new(1 << 16);
+    let (slow, mut behind) = ring.attach(&mut writer, Mode::Blocking { depth: 4 });
+    let (quick, mut ahead) = ring.attach(&mut writer, Mode::Blocking { depth: 8 });
+    writer.set_low_watermark(quick, 0);
+    for _ in 0..4 {
+        publish(&mut writer, b"x");
+    }
+    assert_eq!(writer.try_reserve(1), Err(ReserveError::Full { slowest: slow }));
+    behind.try_next().unwrap();
+    behind.release();
+    publish(&mut writer, b"x");
+    // Who has gone does not hold the writer any more.
+    for reader in [&mut ahead, &mut behind] {
+        while reader.try_next().unwrap().is_some() {
+            reader.release();
+        }
+    }
+    while writer.try_reserve(1).is_ok() {
+        writer.publish(1);
+        behind.try_next().unwrap();
+        behind.release();
+    }
+    assert_eq!(writer.try_reserve(1), Err(ReserveError::Full { slowest: quick }));
+    drop(ahead);
+    writer.detach(quick);
+    publish(&mut writer, b"x");
+}

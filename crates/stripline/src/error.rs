@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use std::time::Duration;
 
-use crate::link::{LinkOptions, Scope};
+use crate::link::{Flow, LinkOptions, Scope};
 
 /// Shorthand used throughout the crate.
 ///
@@ -36,6 +36,18 @@ pub enum Error {
     Full {
         /// The connection that has no room.
         connection: String,
+    },
+    /// A receiver has had no room for a packet for as long as its sender waits. Nothing of the packet was sent, unless it
+    /// went in pieces: then it is missing at the receivers.
+    Stalled {
+        /// The connection that has no room.
+        connection: String,
+        /// Who holds the sender up.
+        flow: Flow,
+        /// For how long it has been held up.
+        since: Duration,
+        /// How long the send has waited.
+        timeout: Duration,
     },
     /// The packet is larger than any may be, or than one that is sent without waiting.
     TooLarge {
@@ -183,6 +195,19 @@ impl fmt::Display for Error {
         match self {
             Self::Stopped => f.write_str("stopped on request"),
             Self::Full { connection } => write!(f, "connection {connection} is full"),
+            Self::Stalled { connection, flow, since, timeout } => {
+                let deed = match flow {
+                    Flow::Transport => "has had no room",
+                    Flow::Credit => "has granted no credit",
+                    Flow::StopResume => "has said stop and not resume",
+                };
+                write!(
+                    f,
+                    "connection {connection} {deed} for {since:.1?}, and the send has waited for {timeout:?}; find out why \
+                     its receiver takes nothing, raise the connection's `send-timeout-ms` or `depth`, or choose another \
+                     `overflow`"
+                )
+            }
             Self::TooLarge { bytes, bytes_max } if *bytes_max >= LinkOptions::PACKET_MAX => {
                 write!(f, "a packet of {bytes} bytes is too large: one has at most {bytes_max}")
             }

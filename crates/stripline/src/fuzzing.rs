@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::component::control::{Channel, Order, Report};
+use crate::link::flow;
 use crate::link::{
     ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
     Scope, Terms, WaitStrategy,
@@ -60,6 +61,42 @@ pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String
     ear.expect(&Awaited::new(sequence, Scope::Target, Duration::ZERO));
     parts.iter().try_for_each(|part| ear.hear(part))?;
     Ok(ear.answer())
+}
+
+/// What a sender that has sent so many packets makes of what its receiver says of flow control, from bytes as they come:
+/// how many more it may send, `most` at most, and the bytes of each message said again.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn flow(
+    credits: bool,
+    lossy: bool,
+    sent: u64,
+    most: u64,
+    bytes: &[u8],
+) -> Result<(u64, Vec<u8>), String> {
+    let kind = if credits { flow::Flow::Credit } else { flow::Flow::StopResume };
+    let channel = if lossy { flow::Channel::Lossy } else { flow::Channel::Ordered };
+    let (marks, own) = (flow::Watermarks::of_depth(8), flow::Incarnation::ONLY);
+    let mut sender = flow::Sender::new(kind, marks, channel, own, Some(own)).ok_or("no flow control")?;
+    (0..sent).for_each(|_| sender.send());
+    let mut receiver = flow::Receiver::new(kind, marks, own, Some(own)).ok_or("no flow control")?;
+    let mut again = Vec::new();
+    for bytes in bytes.as_chunks::<{ flow::MESSAGE_BYTES }>().0 {
+        let message = flow::Message::parse(bytes)?;
+        again.extend(message.encode());
+        // The same bytes may come to either side.
+        match receiver.hear(&message) {
+            Ok(_) => {}
+            Err(_) => sender.hear(&message)?,
+        }
+    }
+    let more = (0..most).take_while(|_| {
+        let may = sender.may_send();
+        sender.send();
+        may
+    });
+    Ok((more.count() as u64, again))
 }
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered

@@ -11,7 +11,7 @@
 //! | waveform | [`waveform`] | the description file, checking, launching, supervision |
 //! | component | [`component`] | what a component is, its ports and properties, and the `main` of one |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
-//! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
+//! | link | [`link`] | sequence, streams, gaps, flow control, overflow, end of stream, statistics |
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
 //! | sys | private | the edge to the operating system |
 //!
@@ -19,6 +19,8 @@
 
 pub mod component;
 mod error;
+#[cfg(test)]
+mod explorer;
 #[doc(hidden)]
 pub mod fail_point;
 #[cfg(fuzzing)]

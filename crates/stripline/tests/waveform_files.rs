@@ -11,7 +11,7 @@ use std::time::Duration;
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec, Value};
-use stripline::link::{LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use stripline::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
 use stripline::waveform::{
@@ -299,6 +299,10 @@ fn a_plan_holds_what_the_file_says() {
     let options = LinkOptions {
         overflow: Overflow::Block,
         depth: 65_536,
+        high_watermark: Some(1000),
+        low_watermark: Some(0),
+        flow: Flow::StopResume,
+        send_timeout_ms: Some(3_600_000),
         scope: Scope::None,
         buffer: 4096,
         wait: WaitStrategy::Spin,

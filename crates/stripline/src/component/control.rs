@@ -13,13 +13,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
-use crate::link::{ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy};
+use crate::link::{
+    ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy, Watermarks,
+};
 use crate::node::Dispatch;
 use crate::payload::TypeName;
 use crate::transport::Endpoint;
 
 /// The version of the words below.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Names the descriptor of the control socket to a component process.
 pub(crate) const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Names the launcher's process number to a component process.
@@ -69,7 +71,9 @@ pub(crate) struct OutputAssignment {
     pub scope: Scope,
     pub deadline_ms: u32,
     pub buffer: u32,
-    pub depth: u32,
+    /// Of the sender's own queue, under scope `none`.
+    pub watermarks: Watermarks,
+    pub send_timeout_ms: Option<u32>,
     pub wait: WaitStrategy,
     pub huge_pages: bool,
     pub locked: bool,

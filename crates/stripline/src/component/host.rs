@@ -320,6 +320,8 @@ fn open(
     let outputs = || assignment.outputs.iter().filter(|output| output.port == port);
     let scope = outputs().map(|output| output.scope).max().unwrap_or(Scope::Transport);
     let deadline_ms = outputs().map(|output| output.deadline_ms).max().unwrap_or_default();
+    let timeout = outputs().filter_map(|output| output.send_timeout_ms).min();
+    let timeout = timeout.map(|ms| Duration::from_millis(u64::from(ms)));
     for output in outputs() {
         let payload = assignment
             .port_types
@@ -331,7 +333,8 @@ fn open(
             buffer: output.buffer,
             // A send that waits for one receiver waits for all of them: then every transport has to say what became of it.
             scope: if scope > Scope::Transport { scope } else { output.scope },
-            depth: output.depth,
+            watermarks: output.watermarks,
+            send_timeout: timeout,
             wait: output.wait,
             huge_pages: output.huge_pages,
             locked: output.locked,
@@ -343,6 +346,7 @@ fn open(
     }
     let mut outgoing = Outgoing::new(full_name.into(), outlets, assignment.sampling, stop.clone());
     outgoing.set_scope(scope, deadline_ms);
+    outgoing.set_timeout(timeout);
     Ok(outgoing)
 }
 

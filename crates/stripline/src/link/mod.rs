@@ -4,6 +4,7 @@
 mod borrowed;
 mod copied;
 mod discard;
+pub(crate) mod flow;
 mod histogram;
 mod incoming;
 mod joiner;
@@ -22,6 +23,8 @@ mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
 pub(crate) use copied::Copied;
+pub use flow::Flow;
+pub(crate) use flow::Watermarks;
 pub(crate) use incoming::{Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};

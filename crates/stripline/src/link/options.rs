@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Group, WaitStrategy};
+use super::{Flow, Group, WaitStrategy, Watermarks};
 
 /// The rules of one connection, as the receiving port asks for them.
 ///
@@ -22,6 +22,17 @@ pub struct LinkOptions {
     pub overflow: Overflow,
     /// Packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
     pub depth: u32,
+    /// Under [`Overflow::Block`]: how many packets wait when the sender is held up, 1 to `depth`; `None`: `depth`.
+    pub high_watermark: Option<u32>,
+    /// Under [`Overflow::Block`]: how many are left when a sender that was held up, or told that there is no room, goes on:
+    /// 0 to one less than the high watermark; `None`: three quarters of it, rounded down.
+    pub low_watermark: Option<u32>,
+    /// Under [`Overflow::Block`]: who sees to that.
+    pub flow: Flow,
+    /// How long a send waits for room, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`], before it fails with
+    /// [`Error::Stalled`](crate::Error::Stalled); `None`: for as long as it takes. Of a port with several connections, the
+    /// shortest that one of them asks for.
+    pub send_timeout_ms: Option<u32>,
     /// When a send returns. A port with several connections keeps the strongest of theirs, for all of them.
     pub scope: Scope,
     /// How long a send of scope `server` or `target` waits for its receivers once the packet is sent, in milliseconds: 1
@@ -78,6 +89,13 @@ impl LinkOptions {
         if self.depth == 0 || self.depth > Self::DEPTH_MAX {
             return Err(format!("depth is {}; it must be from 1 to {}", self.depth, Self::DEPTH_MAX));
         }
+        Watermarks::new(self.depth, self.high_watermark, self.low_watermark)?;
+        if let Some(timeout) = self.send_timeout_ms.filter(|ms| *ms == 0 || *ms > Self::DEADLINE_MS_MAX) {
+            return Err(format!(
+                "send-timeout-ms is {timeout}; it must be from 1 to {}",
+                Self::DEADLINE_MS_MAX
+            ));
+        }
         if self.deadline_ms == 0 || self.deadline_ms > Self::DEADLINE_MS_MAX {
             let max = Self::DEADLINE_MS_MAX;
             return Err(format!("deadline-ms is {}; it must be from 1 to {max}", self.deadline_ms));
@@ -89,6 +107,17 @@ impl LinkOptions {
         }
         Ok(())
     }
+
+    /// How long a send waits for room.
+    pub(crate) fn send_timeout(&self) -> Option<Duration> {
+        self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
+    }
+
+    /// Where a sender is held up and goes on; of numbers that do not pass [`LinkOptions::check`], those of the depth.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        let marks = Watermarks::new(self.depth, self.high_watermark, self.low_watermark);
+        marks.unwrap_or_else(|_| Watermarks::of_depth(self.depth))
+    }
 }
 
 impl Default for LinkOptions {
@@ -96,6 +125,10 @@ impl Default for LinkOptions {
         Self {
             overflow: Overflow::Block,
             depth: 64,
+            high_watermark: None,
+            low_watermark: None,
+            flow: Flow::Transport,
+            send_timeout_ms: None,
             scope: Scope::Transport,
             deadline_ms: 10_000,
             resequence: None,
@@ -226,7 +259,7 @@ impl Overflow {
 /// assert_eq!(Scope::ALL.map(Scope::as_str), ["none", "transport", "server", "target"]);
 /// assert!(Scope::None < Scope::Target);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// The packet is queued in the sender's own process.
@@ -278,6 +311,7 @@ macro_rules! words {
     };
 }
 
+words!(Flow, "kind of flow control");
 words!(Overflow, "overflow policy");
 words!(Scope, "sync scope");
 words!(WaitStrategy, "wait strategy");

@@ -12,7 +12,7 @@ use crate::transport::{Awaited, Outlet, Stop, Wait};
 use super::LentMut;
 use super::sampler::{Sampler, Sampling};
 use super::splitter::{Piece, Splitter, pieces};
-use super::{LinkOptions, Scope};
+use super::{Flow, LinkOptions, Scope};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. It is also repeated after
 /// every quarter of a ring: whatever a receiver that was overtaken still finds there, a description is near.
@@ -69,6 +69,8 @@ pub(crate) struct Outgoing {
     /// What the port's sends wait for, and how long at most.
     scope: Scope,
     deadline: Duration,
+    /// How long a send waits for room.
+    timeout: Option<Duration>,
     /// Whether the packet being written is in pieces, or waited for: all that the shortest way has to ask.
     is_special: bool,
     stop: Stop,
@@ -107,6 +109,7 @@ impl Outgoing {
             splitter: Splitter::default(),
             scope: Scope::Transport,
             deadline: Duration::ZERO,
+            timeout: None,
             is_special: false,
             stop,
             finished: false,
@@ -118,6 +121,24 @@ impl Outgoing {
     pub(crate) fn set_scope(&mut self, scope: Scope, deadline_ms: u32) {
         (self.scope, self.deadline) = (scope, Duration::from_millis(u64::from(deadline_ms)));
         self.forget_packet();
+    }
+
+    /// Says how long its sends wait for room; `None`: for as long as it takes.
+    pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    /// Waits for room no longer than the port says, and says who had none.
+    fn patiently<T>(&mut self, wait: Wait, work: impl FnOnce(&mut Self, Wait) -> Result<T>) -> Result<T> {
+        let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) else { return work(self, wait) };
+        match work(self, Wait::within(timeout)) {
+            Err(Error::Full { connection }) => {
+                let held = self.outlets.iter().find_map(|outlet| outlet.held_by(&connection));
+                let (flow, since) = held.unwrap_or((Flow::Transport, timeout));
+                Err(Error::Stalled { connection, flow, since: since.max(timeout), timeout })
+            }
+            outcome => outcome,
+        }
     }
 
     /// Says what the packet being written waits for.
@@ -255,9 +276,11 @@ impl Outgoing {
         if payload > self.frame_payload_max {
             return self.reserve_large(payload, self.frame_payload_max, wait);
         }
-        self.prepare(wait)?;
-        let frame = self.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
-        Ok(LentMut::new(&mut frame[HEADER_BYTES..][..payload]))
+        self.patiently(wait, |this, wait| {
+            this.prepare(wait)?;
+            let frame = this.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
+            Ok(LentMut::new(&mut frame[HEADER_BYTES..][..payload]))
+        })
     }
 
     /// A place for a packet that goes in pieces. It is nobody's but the port's own: all waiting comes with `send`.
@@ -349,7 +372,7 @@ impl Outgoing {
     #[cold]
     fn send_to_all(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
         let header = self.header(payload, marks);
-        self.put(&header, payload, self.wait())?;
+        self.patiently(self.wait(), |this, wait| this.put(&header, payload, wait))?;
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
@@ -374,7 +397,7 @@ impl Outgoing {
         self.forget_packet();
         self.said.stamp = stamp;
         if is_large {
-            self.send_large(payload, samples, mark)?;
+            self.patiently(self.wait(), |this, wait| this.send_large(payload, samples, mark, wait))?;
         } else {
             self.send_whole(payload, samples, mark)?;
         }
@@ -396,8 +419,7 @@ impl Outgoing {
     /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
     /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
     #[cold]
-    fn send_large(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
-        let wait = self.wait();
+    fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
         self.prepare(wait)?;
         for piece in pieces(payload, self.frame_payload_max) {

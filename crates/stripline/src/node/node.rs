@@ -205,7 +205,8 @@ impl Node {
             payload: payload.clone(),
             buffer: options.link.buffer,
             scope: options.link.scope,
-            depth: options.link.depth,
+            watermarks: options.link.watermarks(),
+            send_timeout: options.link.send_timeout(),
             wait: options.link.wait,
             huge_pages: options.link.huge_pages,
             locked: options.link.locked,
@@ -222,6 +223,7 @@ impl Node {
         let mut outgoing =
             Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
         outgoing.set_scope(options.link.scope, options.link.deadline_ms);
+        outgoing.set_timeout(options.link.send_timeout());
         outgoing.hold(withdrawal);
         Ok(outgoing)
     }

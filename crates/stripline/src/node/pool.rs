@@ -167,10 +167,12 @@ where
             self.turned.notify_all();
         }
         if let Err(error) = outcome {
-            if let (Some(receipt), false) = (receipt, matches!(error, Error::Stopped)) {
-                receipt.refuse(error.to_string());
-            }
+            let (words, is_failure) = (error.to_string(), !matches!(error, Error::Stopped));
+            // First the pool ends, then the sender hears of it: what it sends next is not for this pool any more.
             self.fail(failure(&self.port, packet, error));
+            if let (Some(receipt), true) = (receipt, is_failure) {
+                receipt.refuse(words);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::link::{Group, LinkOptions, Overflow, Resequence, Sampling, Scope, WaitStrategy};
+use crate::link::{Flow, Group, LinkOptions, Overflow, Resequence, Sampling, Scope, WaitStrategy};
 use crate::transport;
 
 use super::Dispatch;
@@ -48,8 +48,9 @@ pub struct Topics {
     topics: BTreeMap<String, TopicOptions>,
 }
 
-/// The rules of one topic. The sending side uses `transport`, `scope`, `deadline-ms`, `buffer`, `wait`, `huge-pages`, `locked`,
-/// `group` and `sampling`, the receiving side `overflow`, `depth`, `wait`, `locked`, `group`, `dispatch` and `resequence`.
+/// The rules of one topic. The sending side uses `transport`, `scope`, `deadline-ms`, `send-timeout-ms`, `buffer`, `wait`,
+/// `huge-pages`, `locked`, `group` and `sampling`, and under scope `none` `depth` and the watermarks; the receiving side
+/// `overflow`, `depth`, `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch` and `resequence`.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Sampling};
@@ -101,6 +102,10 @@ struct Entry {
     transport: Option<String>,
     overflow: Option<Overflow>,
     depth: Option<u32>,
+    high_watermark: Option<u32>,
+    low_watermark: Option<u32>,
+    flow: Option<Flow>,
+    send_timeout_ms: Option<u32>,
     scope: Option<Scope>,
     deadline_ms: Option<u32>,
     dispatch: Option<Dispatch>,
@@ -183,6 +188,10 @@ impl Entry {
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),
+            high_watermark: self.high_watermark.or(base.link.high_watermark),
+            low_watermark: self.low_watermark.or(base.link.low_watermark),
+            flow: self.flow.unwrap_or(base.link.flow),
+            send_timeout_ms: self.send_timeout_ms.or(base.link.send_timeout_ms),
             scope: self.scope.unwrap_or(base.link.scope),
             deadline_ms: self.deadline_ms.unwrap_or(base.link.deadline_ms),
             resequence: resequence.or(base.link.resequence),
@@ -210,6 +219,19 @@ mod tests {
             ("[topic.a]\ntransprot = 'shm'", "transprot"),
             ("[topic.a]\ntransport = 'carrier-pigeon'", "carrier-pigeon"),
             ("[topic.a]\ndepth = 0", "depth"),
+            (
+                "[topic.a]\nhigh-watermark = 0",
+                "topic `a`: high-watermark is 0; it must be from 1 to the depth",
+            ),
+            (
+                "[topic.a]\nhigh-watermark = 65",
+                "high-watermark is 65; it must be from 1 to the depth, which is 64",
+            ),
+            ("[topic.a]\nlow-watermark = 64", "low-watermark is 64; it must be less than the high watermark"),
+            ("[topic.a]\nhigh-watermark = 9\nlow-watermark = 9", "(or the depth), which is 9"),
+            ("[topic.a]\nlow-watermark = -1", "low-watermark"),
+            ("[topic.a]\nflow = 'backwards'", "backwards"),
+            ("[topic.a]\nsend-timeout-ms = 0", "send-timeout-ms is 0; it must be from 1 to 3600000"),
             ("[topic.a]\nbuffer = 5000", "buffer"),
             ("[topic.a]\nscope = 'sometimes'", "sometimes"),
             ("[topic.a]\ndeadline-ms = 0", "deadline-ms"),

@@ -1,48 +1,100 @@
-//! Sleeping and waking: eventfds, which `poll` can watch together with sockets.
+//! Sleeping and waking: eventfds within a process, socket pairs between two, which `poll` can watch together with sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::net::sockopt::socket_domain;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
+};
 
 use crate::error::{Error, Result};
 
 /// A bell that one side rings and another sleeps on. Ringing never blocks; rings are not counted.
+///
+/// Within a process it is an eventfd. Whether writing to one waits is a flag of the open file that both sides share, and either
+/// can change it; so between processes it is a pair of sockets, of which each has one, and every call says that it must not
+/// wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Doorbell(Arc<OwnedFd>);
+pub(crate) struct Doorbell(Arc<End>);
+
+#[derive(Debug)]
+enum End {
+    Event(OwnedFd),
+    Socket(OwnedFd),
+}
+
+/// Makes a bell: the end to ring, and the end to sleep on.
+pub(crate) type Foundry = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
+    /// One for this process, which has only one end.
     pub(crate) fn new() -> Result<Self> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map(|fd| Self(Arc::new(fd)))
+            .map(|fd| Self(Arc::new(End::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
-    /// Takes over a descriptor that another process sent. Anything that can be written and polled serves; a
-    /// peer that sends something else harms only its own wake-ups.
+    /// The same, twice.
+    pub(crate) fn within() -> Result<[Self; 2]> {
+        Self::new().map(|bell| [bell.clone(), bell])
+    }
+
+    /// One between two processes: the end to ring, and the end to sleep on.
+    pub(crate) fn between() -> Result<[Self; 2]> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map(|(one, other)| [one, other].map(|fd| Self(Arc::new(End::Socket(fd)))))
+            .map_err(|e| Error::system("cannot make a pair of sockets", e))
+    }
+
+    /// Takes over an end that another process sent. A peer that sends another local socket harms only its own wake-ups;
+    /// anything else might wait for whatever it likes.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
-        let deed = |_| Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell");
-        let flags = rustix::fs::fcntl_getfl(&fd).map_err(deed)?;
-        rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK).map_err(deed)?;
-        Ok(Self(Arc::new(fd)))
+        match socket_domain(&fd) {
+            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(fd)))),
+            _ => Err(Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell")),
+        }
     }
 
+    /// Rings it.
     pub(crate) fn ring(&self) {
-        // The only failure is a counter at its maximum (the bell is ringing already) or a peer's broken
-        // descriptor, which is that peer's loss.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        // It fails when there is no room (the bell is ringing already), or when a peer broke it, which is that peer's loss.
+        let _ = match &*self.0 {
+            End::Event(fd) => rustix::io::write(fd, &1u64.to_ne_bytes()),
+            End::Socket(fd) => send(fd, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+        };
     }
 
-    /// Stops the ringing.
-    pub(crate) fn quiet(&self) {
-        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    /// Makes the end that is slept on ring for ever, for whoever has it.
+    pub(crate) fn ring_for_good(&self) {
+        match &*self.0 {
+            End::Event(_) => self.ring(),
+            // It cannot fail, or somebody has done so before.
+            End::Socket(fd) => drop(shutdown(fd, Shutdown::Both)),
+        }
+    }
+
+    /// Stops the ringing; false: it will not stop any more.
+    pub(crate) fn quiet(&self) -> bool {
+        match &*self.0 {
+            End::Event(fd) => {
+                let _ = rustix::io::read(fd, &mut [0u8; 8]);
+                true
+            }
+            // More rings than fit a socket's buffer of separate bytes; if a peer sent more, it rings once more.
+            End::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
+        }
     }
 }
 
 impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        match &*self.0 {
+            End::Event(fd) | End::Socket(fd) => fd.as_fd(),
+        }
     }
 }
 
@@ -84,5 +136,48 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rings(bell: &Doorbell) -> bool {
+        let mut sleep = Sleep::default();
+        sleep.readable(bell.as_fd());
+        sleep.until(Some(Instant::now())).unwrap()
+    }
+
+    #[test]
+    fn any_number_of_rings_is_one() {
+        for make in [Doorbell::within as Foundry, Doorbell::between] {
+            let [ringing, listening] = make().unwrap();
+            assert!(!rings(&listening));
+            // More than any buffer holds: no ring waits for room.
+            for rounds in [1, 2, 100_000, 1] {
+                (0..rounds).for_each(|_| ringing.ring());
+                assert!(rings(&listening));
+                assert!(listening.quiet());
+                assert!(!rings(&listening), "{rounds}");
+                assert!(listening.quiet());
+            }
+            listening.ring_for_good();
+            assert!(rings(&listening));
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_broken_says_so_and_blocks_nobody() {
+        let [ringing, listening] = Doorbell::between().unwrap();
+        drop(listening);
+        ringing.ring();
+        let [ringing, listening] = Doorbell::between().unwrap();
+        ringing.ring();
+        ringing.ring_for_good();
+        assert!(listening.quiet() && !listening.quiet());
+        assert!(rings(&listening));
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        assert!(Doorbell::from_peer("peer", eventfd).unwrap_err().to_string().contains("doorbell"));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::link::Scope;
+use crate::error::{Error, Result};
+use crate::link::{Scope, flow};
 
 /// The most bytes of the reason for a refusal.
 pub(crate) const REASON_MAX: usize = 256;
@@ -23,6 +23,23 @@ pub(crate) enum Fate<'a> {
 pub(crate) trait Answers: Send + Sync {
     /// Says it. Whoever is not there any more is not told.
     fn say(&self, sequence: u64, fate: Fate<'_>);
+
+    /// Tells the sender what holds it up or lets it go on, where the link sees to that.
+    fn tell(&self, _message: flow::Message) {}
+}
+
+/// What a look at one receiver that is waited for has found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Heard {
+    Nothing,
+    /// It has done what the scope promises,
+    Done,
+    /// or will not.
+    Refused(String),
+    /// It has left without a word.
+    Gone,
+    /// It broke the rules.
+    Lied(String),
 }
 
 /// What a send waits for.
@@ -46,15 +63,34 @@ impl Awaited {
         Instant::now() >= self.until
     }
 
-    /// What is said of those who have not answered in time.
-    pub(crate) fn unanswered<'a>(&self, connections: impl Iterator<Item = &'a str>) -> Error {
-        let connection = connections.collect::<Vec<_>>().join(", ");
-        Error::Unanswered { connection, scope: self.scope, deadline: self.deadline }
+    /// What was heard of one receiver means for the send; `None`: that it is still waited for.
+    pub(crate) fn outcome(&self, connection: &str, heard: Heard) -> Option<Result<()>> {
+        let connection = connection.into();
+        match heard {
+            Heard::Nothing => None,
+            Heard::Done => Some(Ok(())),
+            Heard::Refused(reason) => Some(Err(Error::PacketRefused { connection, reason })),
+            Heard::Gone => Some(Err(Error::ReceiverGone { connection, scope: self.scope })),
+            Heard::Lied(deed) => Some(Err(Error::PeerMisbehaved { peer: connection, deed })),
+        }
     }
 
-    /// What is said of one who left without an answer.
-    pub(crate) fn deserted(&self, connection: &str) -> Error {
-        Error::ReceiverGone { connection: connection.into(), scope: self.scope }
+    /// Whether the wait is over, with those that have not been heard of; `None`: look again, or sleep.
+    pub(crate) fn verdict<'a>(
+        &self,
+        open: impl Iterator<Item = &'a str>,
+        is_stopped: bool,
+        has_passed: bool,
+    ) -> Option<Result<()>> {
+        let open: Vec<&str> = open.collect();
+        if open.is_empty() {
+            return Some(Ok(()));
+        }
+        if is_stopped {
+            return Some(Err(Error::Stopped));
+        }
+        let (scope, deadline) = (self.scope, self.deadline);
+        has_passed.then(|| Err(Error::Unanswered { connection: open.join(", "), scope, deadline }))
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! offset bytes
 //! 0      4     "SLNK"
-//! 4      2     version, little-endian: 1
+//! 4      2     version, little-endian: 2
 //! 6      2     zero
 //! 8      4     length of the body, little-endian, at most 4096
 //! 12     ...   body, JSON: Hello from the receiving side, then Answer from the sending side
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::Overflow;
+use crate::link::{Flow, Overflow, Watermarks, flow};
 use crate::payload::TypeName;
 use crate::sys::barrier;
 use crate::sys::memory::PAGE;
@@ -25,7 +25,7 @@ use crate::sys::socket::{Socket, receive_with_fds};
 
 use super::{Connect, Endpoint};
 
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
 /// How long a connecting receiver waits for the sender's answer.
@@ -42,6 +42,12 @@ pub(crate) struct Hello {
     pub payload: TypeName,
     pub overflow: Overflow,
     pub depth: u32,
+    /// Packets at which the sender is held up and at which it goes on; `None`: those of the depth.
+    #[serde(default)]
+    pub watermarks: Option<Watermarks>,
+    /// Who sees to that.
+    #[serde(default)]
+    pub flow: Flow,
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub barriers: bool,
@@ -55,11 +61,26 @@ impl Hello {
             payload: request.payload.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth,
+            watermarks: Some(request.options.watermarks()),
+            flow: request.options.flow,
             barriers: barrier::is_run_by(request.options.wait),
         }
     }
 
     pub(crate) const CONNECTION_MAX: usize = 512;
+
+    /// Packets at which the sender is held up and at which it goes on.
+    pub(crate) fn marks(&self) -> Watermarks {
+        self.watermarks.unwrap_or(Watermarks::of_depth(self.depth))
+    }
+
+    /// What holds the sender up for this receiver's sake, if the link does, on a transport that is a stream of bytes.
+    pub(crate) fn throttle(&self) -> Option<flow::Sender> {
+        let own = flow::Incarnation::ONLY;
+        let blocks = self.overflow == Overflow::Block;
+        let make = || flow::Sender::new(self.flow, self.marks(), flow::Channel::Ordered, own, Some(own));
+        if blocks { make() } else { None }
+    }
 
     /// What is wrong with it for a port of this type and key, in words for the other side.
     pub(crate) fn check(&self, key: u64, payload: &TypeName) -> Result<(), String> {
@@ -74,6 +95,13 @@ impl Hello {
         }
         if self.depth == 0 || self.depth > crate::link::LinkOptions::DEPTH_MAX {
             return Err(format!("depth {} is out of range", self.depth));
+        }
+        if self.marks().high() > self.depth {
+            return Err(format!(
+                "a high watermark of {} is above the depth, {}",
+                self.marks().high(),
+                self.depth
+            ));
         }
         Ok(())
     }
@@ -272,7 +300,7 @@ mod tests {
 
     #[test]
     fn oversized_bodies_are_refused_before_they_are_allocated() {
-        let mut prefix = *b"SLNK\x01\0\0\0\0\0\0\0";
+        let mut prefix = *b"SLNK\x02\0\0\0\0\0\0\0";
         prefix[8..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(body_length(&prefix).unwrap_err().contains("4294967295"));
     }

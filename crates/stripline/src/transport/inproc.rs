@@ -7,8 +7,9 @@ use super::handshake::Hello;
 use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::payload::TypeName;
+use crate::sys::doorbell::Doorbell;
 
 /// The transport.
 pub(super) struct Inproc;
@@ -31,6 +32,7 @@ impl Transport for Inproc {
             reach: Reach::Process,
             copies: "none",
             depth: "packets in the ring",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,
@@ -43,7 +45,7 @@ impl Transport for Inproc {
     fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
-        let outlet = RingOutlet::new(request, endpoint, |lobby| {
+        let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |lobby| {
             doors().get_or_insert_default().insert(address.clone(), Door { lobby, payload, keys });
             Ok(Entry(address))
         })?;
@@ -67,7 +69,7 @@ impl Transport for Inproc {
             cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
             sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
         };
-        let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
+        let bells = Bells { data: ticket.bell, space: door.lobby.space_rope.clone() };
         let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
         let inlet = RingInlet::new(pages, bells, tie, door.lobby.barriers, request)?;
         door.lobby.enter(arrival, || Ok::<(), Error>(()))?;

@@ -4,6 +4,8 @@
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod answer;
+#[cfg(test)]
+mod answer_model;
 pub(crate) mod handshake;
 mod inproc;
 pub(crate) mod pump;
@@ -28,7 +30,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::introspect::SendingPort;
-use crate::link::{Group, LinkOptions, Overflow, Scope, WaitStrategy};
+use crate::link::flow;
+use crate::link::{Flow, Group, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{Alarm, Alarms};
@@ -52,8 +55,10 @@ pub struct Capabilities {
     pub reach: Reach,
     /// Copies of the payload between `send` and `receive`.
     pub copies: &'static str,
-    /// What `depth` bounds under `block`.
+    /// What `depth` and the watermarks bound under `block`, as long as the link does not see to it.
     pub depth: &'static str,
+    /// Who can see to it that they are kept.
+    pub flows: &'static [Flow],
     /// The scopes it keeps.
     pub scopes: &'static [Scope],
     /// The overflow policies it keeps.
@@ -143,6 +148,10 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
         let has = gives.overflows.iter().map(|o| o.as_str()).collect();
         return Err(unsupported(format!("overflow {}", options.overflow), has));
     }
+    if !gives.flows.contains(&options.flow) {
+        let has = gives.flows.iter().map(|f| f.as_str()).collect();
+        return Err(unsupported(format!("flow {}", options.flow), has));
+    }
     for (asked, key, why, gives) in [
         (
             options.huge_pages,
@@ -182,8 +191,10 @@ pub(crate) struct Bind {
     pub buffer: u32,
     /// The strongest scope of its connections.
     pub scope: Scope,
-    /// Packets that may wait in this process under scope `none`.
-    pub depth: u32,
+    /// Of the queue in this process under scope `none`.
+    pub watermarks: Watermarks,
+    /// How long a send waits for room.
+    pub send_timeout: Option<Duration>,
     pub wait: WaitStrategy,
     /// Whether the ring is of huge pages.
     pub huge_pages: bool,
@@ -373,6 +384,11 @@ pub(crate) trait Outlet: Send {
         Ok(())
     }
 
+    /// Which flow control of the link holds it up for the sake of that connection, and for how long it has.
+    fn held_by(&self, _connection: &str) -> Option<(Flow, Duration)> {
+        None
+    }
+
     /// Waits until everything published has left this process.
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
@@ -430,6 +446,11 @@ pub(crate) trait Inlet: Send {
 
     /// Where is said what becomes of packets that the sender waits for; `None` where it cannot wait.
     fn answers(&self) -> Option<Arc<dyn Answers>> {
+        None
+    }
+
+    /// What holds the sender up for this receiver's sake, if the link does.
+    fn flow(&mut self) -> Option<flow::Receiver> {
         None
     }
 

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::{Answers, Connect, Depot, Fate, Inlet, Next};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Joined, Joiner, Overflow};
+use crate::link::{Flow, Joined, Joiner, Overflow, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -66,6 +66,9 @@ struct Shared {
     connection: String,
     overflow: Overflow,
     depth: usize,
+    /// Under `block`, packets at which no more is taken off the transport, and at which it goes on.
+    limit: usize,
+    low: usize,
 }
 
 /// What the inlet knows once it has a frame.
@@ -90,14 +93,26 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     /// Whether the thread waits for room.
     is_full: bool,
+    /// What holds the sender up.
+    flow: Option<flow::Receiver>,
     end: Option<Result<()>>,
 }
 
 impl Pump {
-    fn start(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
+    fn start(mut inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
+        let (marks, flow) = (request.options.watermarks(), inlet.flow());
+        let limit = match request.options.flow {
+            Flow::Transport => marks.high(),
+            // No sender that keeps to its credits comes to it, and one that does not is found out.
+            Flow::Credit => u32::MAX,
+            // The rest of the depth is for what is under way when it says stop.
+            Flow::StopResume => request.options.depth,
+        };
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { flow, ..Queue::default() }),
+            limit: limit as usize,
+            low: marks.low() as usize,
             beginning: OnceLock::new(),
             bell: Doorbell::new()?,
             room: if blocks { Some(Doorbell::new()?) } else { None },
@@ -124,10 +139,16 @@ impl Inlet for Pump {
             let mut queue = self.shared.queue();
             match queue.frames.pop_front() {
                 Some(frame) => {
-                    queue.packets -= usize::from(frame.kind == Some(Kind::Data));
-                    if std::mem::take(&mut queue.is_full)
+                    if frame.kind == Some(Kind::Data) {
+                        queue.packets -= 1;
+                        let say = queue.flow.as_mut().and_then(flow::Receiver::take);
+                        self.shared.tell(say);
+                    }
+                    if queue.is_full
+                        && queue.packets <= self.shared.low
                         && let Some(room) = &self.shared.room
                     {
+                        queue.is_full = false;
                         room.ring();
                     }
                     self.current = Some(frame);
@@ -289,7 +310,8 @@ impl Shared {
         let Some(room) = &self.room else { return Ok(true) };
         loop {
             let mut queue = self.queue();
-            queue.is_full = queue.packets >= self.depth;
+            // Once full, it is until the low watermark.
+            queue.is_full |= queue.packets >= self.limit;
             if !queue.is_full {
                 return Ok(true);
             }
@@ -302,6 +324,13 @@ impl Shared {
                 return Ok(false);
             }
             room.quiet();
+        }
+    }
+
+    /// Tells the sender what holds it up or lets it go on. With the queue locked, so that nothing is said out of turn.
+    fn tell(&self, say: Option<flow::Message>) {
+        if let (Some(answers), Some(message)) = (&self.answers, say) {
+            answers.tell(message);
         }
     }
 
@@ -354,6 +383,14 @@ impl Shared {
         let mut bytes = queue.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(frame);
         queue.packets += usize::from(kind == Some(Kind::Data));
+        let say = match (kind, &mut queue.flow) {
+            (Some(Kind::Data), Some(flow)) => {
+                flow.arrive_next().map_err(|deed| Error::misbehaved(&self.connection, deed))?
+            }
+            (Some(Kind::End), Some(flow)) => Some(flow.end()),
+            _ => None,
+        };
+        self.tell(say);
         queue.frames.push_back(Waiting { bytes, received_ns, kind, awaited: target });
         drop(queue);
         self.bell.ring();

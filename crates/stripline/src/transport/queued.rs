@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::stream::AlignedBuffer;
 use super::{Bind, Endpoint, Outlet, Stop, Wait};
 use crate::error::{Error, Result};
-use crate::link::Scope;
+use crate::link::{Scope, Watermarks};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 
 /// How often a full queue looks whether its component is to stop.
@@ -24,11 +24,11 @@ pub(super) fn for_scope(
     if request.scope != Scope::None {
         return make(request);
     }
-    let (depth, stop) = (request.depth as usize, request.stop.clone());
+    let (marks, stop) = (request.watermarks, request.stop.clone());
     // The queue's thread goes on when the component is asked to stop: what was queued is still sent.
     let give_up = Stop::new()?;
     let inner = make(Bind { stop: give_up.clone(), ..request })?;
-    Ok(Box::new(Queued::start(inner, depth, stop, give_up)?))
+    Ok(Box::new(Queued::start(inner, marks, stop, give_up)?))
 }
 
 struct Queued {
@@ -45,7 +45,7 @@ struct Queued {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    depth: usize,
+    marks: Watermarks,
     port: String,
 }
 
@@ -56,6 +56,8 @@ struct Queue {
     sending: bool,
     /// Packets waiting: the pieces of one count once.
     packets: usize,
+    /// Whether there was no room, and nobody goes on before the low watermark.
+    is_held: bool,
     /// Whether another piece of the packet queued last is to come.
     open: bool,
     receivers: usize,
@@ -66,12 +68,12 @@ struct Queue {
 }
 
 impl Queued {
-    fn start(inner: Box<dyn Outlet>, depth: usize, stop: Stop, give_up: Stop) -> Result<Self> {
+    fn start(inner: Box<dyn Outlet>, marks: Watermarks, stop: Stop, give_up: Stop) -> Result<Self> {
         let endpoint = inner.endpoint();
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            depth: depth.max(1),
+            marks,
             port: endpoint.to_string(),
         });
         let its = Arc::clone(&shared);
@@ -85,13 +87,17 @@ impl Queued {
     }
 
     /// Waits until `done`, in the wait's own way.
-    fn wait_for(&self, wait: Wait, done: impl Fn(&Queue) -> bool) -> Result<MutexGuard<'_, Queue>> {
+    fn wait_for(
+        &self,
+        wait: Wait,
+        mut done: impl FnMut(&mut Queue) -> bool,
+    ) -> Result<MutexGuard<'_, Queue>> {
         let mut queue = self.shared.queue();
         loop {
             if let Some(error) = queue.failed.take() {
                 return Err(error);
             }
-            if done(&queue) {
+            if done(&mut queue) {
                 return Ok(queue);
             }
             if wait.heeds_stop() && self.stop.is_stopped() {
@@ -104,6 +110,16 @@ impl Queued {
             let look = self.shared.changed.wait_timeout(queue, STOP_LOOK);
             queue = look.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl Queue {
+    /// Whether another packet may be queued, or the rest of one.
+    fn has_room(&mut self, marks: Watermarks) -> bool {
+        // One more than packets: the description of the stream may wait before them.
+        let most = if self.is_held { marks.low() } else { marks.high() } as usize;
+        self.is_held = !self.open && self.packets > most;
+        !self.is_held
     }
 }
 
@@ -137,9 +153,8 @@ impl Outlet for Queued {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        let depth = self.shared.depth;
-        // One more than packets: the description of the stream may wait before them.
-        drop(self.wait_for(wait, |queue| queue.open || queue.packets <= depth)?);
+        let marks = self.shared.marks;
+        drop(self.wait_for(wait, |queue| queue.has_room(marks))?);
         self.frame.grow(bytes);
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }

@@ -11,7 +11,7 @@ use super::watch::Watched;
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{PAGE, SharedMemory};
@@ -28,6 +28,7 @@ impl Transport for Shm {
             reach: Reach::Host,
             copies: "none",
             depth: "packets in the ring",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,
@@ -40,7 +41,7 @@ impl Transport for Shm {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
-        let outlet = RingOutlet::new(request, endpoint, |lobby| {
+        let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |lobby| {
             Reception::open(listener, ShmGreeter { lobby, payload, keys })
         })?;
         Ok(Box::new(outlet))
@@ -102,7 +103,7 @@ impl Greeter for ShmGreeter {
         };
         let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];
         let [ring, cursor, sleepers] = memory;
-        let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space.as_fd()];
+        let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space_rope.as_fd()];
         let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
         self.lobby.enter(arrival, || {
             let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{Listener, Socket};
 
 /// The transport.
@@ -21,7 +21,8 @@ impl Transport for Tcp {
             summary: "TCP over the loopback interface",
             reach: Reach::Host,
             copies: "two",
-            depth: "the kernel's socket buffers",
+            depth: "the kernel's socket buffers; with flow credit or stop-resume, packets",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,

@@ -3,7 +3,7 @@
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
 use crate::error::Result;
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{self, Listener, Socket};
 
 /// The transport.
@@ -16,7 +16,8 @@ impl Transport for Uds {
             summary: "a Unix stream socket",
             reach: Reach::Host,
             copies: "two",
-            depth: "the kernel's socket buffers",
+            depth: "the kernel's socket buffers; with flow credit or stop-resume, packets",
+            flows: &Flow::ALL,
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: false,

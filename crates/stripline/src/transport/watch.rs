@@ -134,7 +134,7 @@ fn run(bell: &Doorbell) {
             for subject in over {
                 subject.gone.store(true, Ordering::Release);
                 subject.page.raise();
-                subject.bell.ring();
+                subject.bell.ring_for_good();
             }
         }
     }

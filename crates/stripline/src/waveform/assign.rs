@@ -29,7 +29,8 @@ pub(super) fn assignment(
                 scope: options.scope,
                 deadline_ms: options.deadline_ms,
                 buffer: options.buffer,
-                depth: options.depth,
+                watermarks: options.watermarks(),
+                send_timeout_ms: options.send_timeout_ms,
                 wait: options.wait,
                 huge_pages: options.huge_pages,
                 locked: options.locked,
@@ -39,7 +40,8 @@ pub(super) fn assignment(
         output.scope = output.scope.max(options.scope);
         output.deadline_ms = output.deadline_ms.max(options.deadline_ms);
         output.buffer = output.buffer.max(options.buffer);
-        output.depth = output.depth.max(options.depth);
+        output.watermarks = output.watermarks.max(options.watermarks());
+        output.send_timeout_ms = output.send_timeout_ms.into_iter().chain(options.send_timeout_ms).min();
         output.wait = output.wait.max(options.wait);
         output.huge_pages |= options.huge_pages;
         output.locked |= options.locked;

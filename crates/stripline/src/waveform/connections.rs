@@ -165,6 +165,9 @@ impl<'c> Checker<'c> {
         let mut options = LinkOptions::default();
         options.overflow = draft.overflow.unwrap_or(options.overflow);
         options.depth = draft.depth.unwrap_or(options.depth);
+        self.watermarks(draft, &mut options);
+        options.flow = draft.flow.unwrap_or(options.flow);
+        options.send_timeout_ms = draft.send_timeout_ms;
         options.buffer = draft.buffer.unwrap_or(options.buffer);
         options.wait = draft.wait.unwrap_or(options.wait);
         (options.huge_pages, options.locked) = (huge_pages, locked);
@@ -359,6 +362,33 @@ impl<'c> Checker<'c> {
             format!("add `--placement threads`, or choose another transport: {others}")
         };
         self.error(Code::TransportUnfit, &option.place, message, remedy);
+    }
+
+    /// Where the sender is held up and goes on; what does not fit together is left out.
+    fn watermarks(&mut self, draft: &ConnectionDraft, options: &mut LinkOptions) {
+        let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
+        let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
+        if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
+            let message =
+                format!("`high-watermark` is {}, but only {} packets may wait", at.value, options.depth);
+            self.error(
+                Code::BadValue,
+                &at.place,
+                message,
+                "make it at most the connection's `depth`, or raise that",
+            );
+            return;
+        }
+        let most = high.unwrap_or(options.depth);
+        if let Some(at) = draft.low_watermark.as_ref().filter(|at| at.value >= most) {
+            let message =
+                format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
+            let remedy =
+                "make it less than the high watermark (the `depth`, unless `high-watermark` is said)";
+            self.error(Code::BadValue, &at.place, message, remedy);
+            return;
+        }
+        (options.high_watermark, options.low_watermark) = (high, low);
     }
 
     /// What is asked of the ring's memory, and whether the transport has a ring.

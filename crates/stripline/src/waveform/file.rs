@@ -11,7 +11,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quote
 use super::tables::{Reader, in_order};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{Overflow, Resequence, Scope, WaitStrategy};
+use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
 /// The largest waveform file, in bytes.
@@ -63,6 +63,10 @@ pub(super) struct ConnectionDraft {
     pub transport: Option<At<String>>,
     pub overflow: Option<Overflow>,
     pub depth: Option<u32>,
+    pub high_watermark: Option<At<u32>>,
+    pub low_watermark: Option<At<u32>>,
+    pub flow: Option<Flow>,
+    pub send_timeout_ms: Option<u32>,
     pub scope: Option<Scope>,
     pub deadline_ms: Option<u32>,
     pub resequence: Option<Resequence>,

@@ -12,7 +12,7 @@ use super::diagnostics::{
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
 use super::{Placement, Restart};
 use crate::component::Value;
-use crate::link::{LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
 /// The longest description, in bytes.
@@ -182,12 +182,16 @@ impl Reader<'_> {
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 12] = [
+        const KEYS: [&str; 16] = [
             "from",
             "to",
             "transport",
             "overflow",
             "depth",
+            "high-watermark",
+            "low-watermark",
+            "flow",
+            "send-timeout-ms",
             "scope",
             "deadline-ms",
             "resequence",
@@ -204,6 +208,10 @@ impl Reader<'_> {
             transport: None,
             overflow: None,
             depth: None,
+            high_watermark: None,
+            low_watermark: None,
+            flow: None,
+            send_timeout_ms: None,
             scope: None,
             deadline_ms: None,
             resequence: None,
@@ -224,6 +232,17 @@ impl Reader<'_> {
                 "depth" => {
                     let depth = self.integer(value, "depth", 1, i64::from(LinkOptions::DEPTH_MAX));
                     draft.depth = depth.and_then(|at| u32::try_from(at.value).ok());
+                }
+                "high-watermark" => draft.high_watermark = self.packets(value, "high-watermark", 1),
+                "low-watermark" => draft.low_watermark = self.packets(value, "low-watermark", 0),
+                "flow" => {
+                    let words = Flow::ALL.map(|flow| (flow.as_str(), flow));
+                    draft.flow = self.word(value, "flow", &words).map(|at| at.value);
+                }
+                "send-timeout-ms" => {
+                    let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
+                    let timeout = self.integer(value, "send-timeout-ms", 1, max);
+                    draft.send_timeout_ms = timeout.and_then(|at| u32::try_from(at.value).ok());
                 }
                 "scope" => {
                     let words = Scope::ALL.map(|scope| (scope.as_str(), scope));
@@ -378,6 +397,12 @@ impl Reader<'_> {
             return None;
         }
         Some(At { value, place: self.place(item.span()) })
+    }
+
+    /// A number of packets, from `min` to the largest depth.
+    fn packets(&mut self, item: &Item, key: &str, min: i64) -> Option<At<u32>> {
+        let At { value, place } = self.integer(item, key, min, i64::from(LinkOptions::DEPTH_MAX))?;
+        u32::try_from(value).ok().map(|value| At { value, place })
     }
 
     fn whole(&mut self, item: &Item) -> Option<i64> {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 mod dispatch;
+mod flow;
 mod large;
 mod matrix;
 mod model;
@@ -142,6 +143,18 @@ macro_rules! rules_of {
                 depth_one_lets_one_packet_wait,
                 a_slow_lossy_receiver_does_not_slow_its_sibling,
             ]
+            flow here: [
+                told_full_a_sender_goes_on_at_the_low_watermark,
+                a_sender_asleep_goes_on_at_the_low_watermark,
+                every_flow_delivers_everything_in_order,
+                try_send_is_all_or_nothing_under_every_flow,
+                a_stop_that_never_resumes_ends_with_who_and_since_when,
+                a_request_to_stop_ends_the_wait_under_every_flow,
+                a_killed_receiver_ends_the_wait_at_once,
+                messages_of_flow_control_that_lie_are_cut_off_and_named,
+                a_sender_that_overruns_its_credit_is_cut_off_and_named,
+                a_low_watermark_of_one_receiver_does_not_hold_its_sibling,
+            ]
             overflow_lossy apart: [
                 drop_oldest_keeps_the_newest,
                 drop_newest_keeps_the_oldest,
@@ -203,6 +216,7 @@ macro_rules! rules_of {
                 a_scribbling_receiver_is_cut_off_and_named,
                 forged_answers_in_the_page_are_named,
                 a_receiver_that_silences_the_bell_holds_nobody_up,
+                a_receiver_that_fills_the_bells_holds_nobody_up,
                 a_sender_that_scribbles_is_cut_off_and_named,
                 silence_by_the_thousand_disturbs_nobody,
             ]

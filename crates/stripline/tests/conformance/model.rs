@@ -11,6 +11,8 @@ use crate::support::{await_that, expect_end, node, take};
 
 /// Packets that may wait on every transport; `send` is only called where it cannot block.
 const DEPTH: usize = 8;
+/// Packets that are left when a sender goes on that was told that there is no room.
+const LOW: usize = 6;
 const TOPIC: &str = "modelled";
 
 #[derive(Clone, Debug)]
@@ -72,6 +74,8 @@ struct Seat {
     queue: VecDeque<Expected>,
     /// Descriptions of streams that may lie unread among the packets, at most.
     descriptions: usize,
+    /// It may have had no room, and then has none before it has come down to the low watermark.
+    held: bool,
     /// It took the place of one that left, and is told what that one missed.
     may_resume: bool,
 }
@@ -96,7 +100,7 @@ impl Model {
     /// Whether every receiver takes another packet for certain: one description may wait besides the packets.
     fn has_room(&self) -> bool {
         let needed = usize::from(!self.described);
-        self.seats.iter().all(|seat| seat.queue.len() + seat.descriptions + needed <= DEPTH)
+        self.seats.iter().all(|seat| seat.has_room(needed))
     }
 
     /// A packet is tried to be sent: the description that is due goes first, and stays sent.
@@ -113,7 +117,10 @@ impl Model {
 
     fn accepted(&mut self, samples: Vec<u16>) {
         let expected = Expected { sequence: self.sequence, samples, stream: self.stream.clone() };
-        self.seats.iter_mut().for_each(|seat| seat.queue.push_back(expected.clone()));
+        for seat in &mut self.seats {
+            seat.queue.push_back(expected.clone());
+            seat.held = false;
+        }
         self.sequence += 1;
     }
 
@@ -136,6 +143,7 @@ impl Model {
                     Ok(()) => self.accepted(samples),
                     Err(Error::Full { .. }) => {
                         assert!(!had_room, "full with room for everybody");
+                        self.seats.iter_mut().for_each(|seat| seat.held |= !seat.has_room(1));
                         // The description may have been what had no room, and is then still due.
                         self.described = false;
                     }
@@ -172,7 +180,13 @@ impl Model {
             Operation::Join if self.seats.len() < 4 => {
                 let subscriber = node.subscriber(TOPIC).unwrap();
                 let may_resume = self.somebody_left;
-                self.seats.push(Seat { subscriber, queue: VecDeque::new(), descriptions: 0, may_resume });
+                self.seats.push(Seat {
+                    subscriber,
+                    queue: VecDeque::new(),
+                    descriptions: 0,
+                    held: false,
+                    may_resume,
+                });
                 self.described = false;
                 self.await_seats();
             }
@@ -200,6 +214,12 @@ impl Model {
 }
 
 impl Seat {
+    /// Whether it takes that many packets for certain.
+    fn has_room(&self, needed: usize) -> bool {
+        let waiting = self.queue.len() + self.descriptions;
+        waiting + needed <= DEPTH && !(self.held && waiting > LOW)
+    }
+
     fn receive(&mut self, waits: bool) {
         let Some(expected) = self.queue.pop_front() else {
             assert!(matches!(self.subscriber.try_receive().unwrap(), Received::Empty));

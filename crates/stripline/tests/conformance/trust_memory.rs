@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde_json::{Value, json};
 
@@ -58,8 +58,14 @@ fn seal_for_good(fd: &OwnedFd) {
     rustix::fs::fcntl_add_seals(fd, seals).unwrap();
 }
 
+/// The two ends of one: to ring, and to sleep on.
+fn bells() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+}
+
 fn bell() -> OwnedFd {
-    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+    bells().1
 }
 
 pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
@@ -87,6 +93,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
         (vec![ring(), memory(2 * PAGE, true), cursor(), bell(), bell()], "8192 bytes of shared memory"),
         (vec![ring(), cursor(), memory(2 * PAGE, true), bell(), bell()], "8192 bytes of shared memory"),
         (vec![ring(), cursor(), cursor(), path(), bell()], "doorbell"),
+        (vec![ring(), cursor(), cursor(), bell(), eventfd(0, EventfdFlags::CLOEXEC).unwrap()], "doorbell"),
         // Everything as it should be, but nothing in it.
         (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
     ];
@@ -119,7 +126,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
 }
 
 /// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
-fn offered(domain: &str) -> (String, u64) {
+pub fn offered(domain: &str) -> (String, u64) {
     let mut guest = connect(&meeting_point(domain));
     let mut length = [0; 4];
     guest.read_exact(&mut length).unwrap();
@@ -340,12 +347,55 @@ pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str
         over.store(true, Ordering::Relaxed);
     });
     assert_eq!(sender.answer(), PACKETS.to_string());
+    // Nor does one that breaks it for all of them.
+    rustix::net::shutdown(&liar.fds[4], rustix::net::Shutdown::Both).unwrap();
+    sender.begin(&format!("send {PACKETS}"));
+    (PACKETS..2 * PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+    assert_eq!(sender.answer(), (2 * PACKETS).to_string());
+}
+
+pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) {
+    if shares_no_memory(transport, "a receiver that fills the bells up and makes them wait for room") {
+        return;
+    }
+    const PACKETS: u64 = 2000;
+    let domain = domain();
+    let node = join(&domain, transport, "depth = 8\nwait = \"block\"");
+    let mut sender = Puppet::start(&domain, transport, "wait = \"block\"");
+    sender.order("publish numbers");
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    sender.order("receivers 1");
+    // One that the sender does not wait for by its policy.
+    let liar = Liar::enter(&domain, "drop-oldest");
+    sender.order("receivers 2");
+    for fd in &liar.fds[3..] {
+        while rustix::io::write(fd, &[1; 8]).is_ok() {}
+        // From now on, whoever writes by these descriptors waits for room.
+        let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+        assert!(flags.contains(OFlags::NONBLOCK), "or there was nothing to take back");
+        rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK).unwrap();
+    }
+    let (cursor, sleepers) = (map(&liar.fds[1], PAGE), map(&liar.fds[2], PAGE));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // It sleeps at every packet and is never awake: its own bell fills up, too.
+                cursor[128 / 8].store(1, Ordering::Relaxed);
+                sleepers[0].store(1, Ordering::Relaxed);
+            }
+        });
+        sender.begin(&format!("send {PACKETS}"));
+        (0..PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(sender.answer(), PACKETS.to_string());
 }
 
 /// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
 fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
-    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 2].into_iter().enumerate() {
+    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 3].into_iter().enumerate() {
         ring[index].store(word, Ordering::Relaxed);
     }
     // Attached, to block.
@@ -374,7 +424,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
     let noise = (0..20).map(|_| (&[][..], ""));
     for (number, (words, deed)) in lies.into_iter().chain(noise).enumerate() {
         let (ring, cursor, sleepers) = (memory(PAGE + RING, false), memory(PAGE, true), memory(PAGE, true));
-        let (data, space) = (bell(), bell());
+        let ((rope, data), space) = (bells(), bell());
         let (ring_words, cursor_words) = (map(&ring, PAGE + RING), map(&cursor, PAGE));
         seal_for_good(&ring);
         forge_ring(ring_words, cursor_words);
@@ -400,7 +450,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
                     cursor_words[dice.below(64)].store(lie, Ordering::Relaxed);
                 }
             }
-            let _ = rustix::io::write(&data, &1u64.to_ne_bytes());
+            let _ = rustix::net::send(&rope, &[1], SendFlags::DONTWAIT);
             match scene.subscriber.receive_timeout(std::time::Duration::from_millis(1)) {
                 Ok(_) => {}
                 Err(error) => break Some(error.to_string()),

@@ -49,14 +49,7 @@ impl Scene {
     }
 
     pub fn stranger(&self) -> Box<dyn Stream> {
-        match self.endpoint.parse::<SocketAddr>() {
-            Ok(address) => {
-                let stream = TcpStream::connect(address).unwrap();
-                stream.set_read_timeout(Some(DEADLINE)).unwrap();
-                Box::new(stream)
-            }
-            Err(_) => Box::new(connect(&self.endpoint)),
-        }
+        stranger_at(&self.endpoint)
     }
 
     /// The connection there is goes on, and others can still be made.
@@ -82,10 +75,22 @@ impl Scene {
     }
 }
 
+/// Somebody who connects to an endpoint.
+pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
+    match endpoint.parse::<SocketAddr>() {
+        Ok(address) => {
+            let stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            Box::new(stream)
+        }
+        Err(_) => Box::new(connect(endpoint)),
+    }
+}
+
 /// A message of the handshake.
 pub fn message(body: &Value) -> Vec<u8> {
     let body = body.to_string();
-    let mut bytes = b"SLNK\x01\0\0\0".to_vec();
+    let mut bytes = b"SLNK\x02\0\0\0".to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     bytes.extend_from_slice(body.as_bytes());
     bytes
@@ -126,7 +131,7 @@ pub fn an_oversized_handshake_disturbs_nobody(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     for length in [4097, u32::MAX] {
         let mut stranger = scene.stranger();
-        let mut bytes = b"SLNK\x01\0\0\0".to_vec();
+        let mut bytes = b"SLNK\x02\0\0\0".to_vec();
         bytes.extend_from_slice(&length.to_le_bytes());
         stranger.write_all(&bytes).unwrap();
         let words = last_words(stranger);
@@ -194,7 +199,7 @@ impl Fake {
     }
 
     /// The receiver that comes, once it has said hello.
-    fn accept(&self) -> Box<dyn Stream> {
+    pub fn accept(&self) -> Box<dyn Stream> {
         let mut stream: Box<dyn Stream> = match self {
             Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),
             Self::Tcp(listener) => Box::new(listener.accept().unwrap().0),
@@ -215,7 +220,7 @@ pub fn welcome(ring: u64, key: u64) -> Vec<u8> {
 
 pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str) {
     let Some(mut scene) = Scene::set(transport) else { return };
-    let mut oversized = b"SLNK\x01\0\0\0".to_vec();
+    let mut oversized = b"SLNK\x02\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
     let mut lies = vec![
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak this protocol"),

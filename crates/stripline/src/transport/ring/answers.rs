@@ -11,7 +11,7 @@ use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
-use crate::transport::answer::{Answers, Awaited, Fate, REASON_MAX, bounded, printable};
+use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
 
 /// Where they lie: on lines of their own.
 const OFFSET: usize = WORDS_OFFSET + 64;
@@ -59,13 +59,9 @@ impl CursorPage {
         self.answers().sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// What the receiver has answered: that it is done, or the reason why it will not be. `None`: nothing yet.
-    ///
-    /// # Errors
-    /// What it did wrong.
-    pub(super) fn answer(&self, awaited: &Awaited) -> Result<Option<Result<(), String>>, String> {
+    /// What the receiver has answered.
+    pub(super) fn answer(&self, awaited: &Awaited) -> Heard {
         let words = self.answers();
-        let wanted = awaited.sequence.saturating_add(1);
         // Acquire: with the number comes the reason.
         let refused = words.refused.load(Ordering::Acquire);
         // Acquire: what the component did with the packet is seen by who was told that it has finished.
@@ -73,14 +69,22 @@ impl CursorPage {
             Scope::Target => words.finished.load(Ordering::Acquire),
             _ => words.accepted.load(Ordering::Acquire),
         };
-        let latest = refused.max(done);
-        if latest > wanted {
-            return Err(format!("answered packet {}, which was not sent", latest - 1));
-        }
-        if refused == wanted {
-            return Ok(Some(Err(words.reason())));
-        }
-        Ok((done == wanted).then_some(Ok(())))
+        judge(awaited.sequence, refused, done, || words.reason())
+    }
+}
+
+/// What the words of a receiver mean for the packet that is waited for, its sender's newest.
+pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce() -> String) -> Heard {
+    let wanted = sequence.saturating_add(1);
+    let latest = refused.max(done);
+    if latest > wanted {
+        Heard::Lied(format!("answered packet {}, which was not sent", latest - 1))
+    } else if refused == wanted {
+        Heard::Refused(reason())
+    } else if done == wanted {
+        Heard::Done
+    } else {
+        Heard::Nothing
     }
 }
 
@@ -175,15 +179,15 @@ mod tests {
         let newest = awaited(6, Scope::Target);
         answers.say(5, Fate::Finished);
         answers.say(6, Fate::Accepted);
-        assert_eq!(page.answer(&newest), Ok(None));
-        assert_eq!(page.answer(&awaited(6, Scope::Server)), Ok(Some(Ok(()))));
+        assert_eq!(page.answer(&newest), Heard::Nothing);
+        assert_eq!(page.answer(&awaited(6, Scope::Server)), Heard::Done);
         answers.say(6, Fate::Finished);
         answers.say(4, Fate::Refused("too late to matter"));
         answers.say(3, Fate::Finished);
-        assert_eq!(page.answer(&newest), Ok(Some(Ok(()))));
+        assert_eq!(page.answer(&newest), Heard::Done);
         answers.say(7, Fate::Refused("seven bytes or more"));
         answers.say(5, Fate::Refused("not this"));
-        assert_eq!(page.answer(&awaited(7, Scope::Target)), Ok(Some(Err("seven bytes or more".into()))));
+        assert_eq!(page.answer(&awaited(7, Scope::Target)), Heard::Refused("seven bytes or more".into()));
     }
 
     #[test]
@@ -212,14 +216,16 @@ mod tests {
         answers.say(8, Fate::Finished);
         assert_eq!(
             page.answer(&awaited(7, Scope::Target)),
-            Err("answered packet 8, which was not sent".into())
+            Heard::Lied("answered packet 8, which was not sent".into())
         );
         // Any length, and bytes that are no text.
         let words = page.answers();
         words.reason_bytes.store(u32::MAX, Ordering::Relaxed);
         words.reason.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         words.refused.store(10, Ordering::Relaxed);
-        let Ok(Some(Err(reason))) = page.answer(&awaited(9, Scope::Target)) else { panic!("it was refused") };
+        let Heard::Refused(reason) = page.answer(&awaited(9, Scope::Target)) else {
+            panic!("it was refused")
+        };
         assert_eq!(reason.chars().count(), REASON_MAX);
     }
 }

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::answers::announced;
 use super::outlet::{LOOK_AGAIN, RingOutlet};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Sleep;
-use crate::transport::answer::Awaited;
+use crate::transport::answer::{Awaited, Heard};
 
 impl RingOutlet {
     /// Waits until the readers there are have answered for the packet published last. What lies in the ring is in the
@@ -26,15 +26,10 @@ impl RingOutlet {
             if self.lobby.changed.load(Ordering::Relaxed) {
                 self.see_out();
             }
-            if self.readers.iter().all(|reader| reader.awaited.is_none()) {
-                break Ok(());
-            }
-            if self.stop.is_stopped() {
-                break Err(Error::Stopped);
-            }
-            if awaited.has_passed() {
-                let silent = self.readers.iter().filter(|reader| reader.awaited.is_some());
-                break Err(awaited.unanswered(silent.map(|reader| &*reader.connection)));
+            let open = self.readers.iter().filter(|reader| reader.awaited.is_some());
+            let names = open.map(|reader| &*reader.connection);
+            if let Some(verdict) = awaited.verdict(names, self.stop.is_stopped(), awaited.has_passed()) {
+                break verdict;
             }
             if sleeps {
                 if let Err(error) = self.sleep_for_answers(awaited) {
@@ -62,34 +57,33 @@ impl RingOutlet {
     fn look_for_answers(&mut self, awaited: &Awaited) {
         let mut liar = None;
         for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
-            match reader.cursor.answer(awaited) {
-                Ok(None) => continue,
-                Ok(Some(Ok(()))) => {}
-                Ok(Some(Err(reason))) => {
-                    let connection = reader.connection.clone();
-                    self.problem.get_or_insert(Error::PacketRefused { connection, reason });
-                }
-                Err(deed) => liar = Some((reader.id, reader.connection.clone(), deed)),
-            }
+            let heard = reader.cursor.answer(awaited);
+            let deed = if let Heard::Lied(deed) = &heard { Some(deed.clone()) } else { None };
+            let Some(outcome) = awaited.outcome(&reader.connection, heard) else { continue };
             reader.awaited = None;
             // For those who look: it is not this one that is waited for any more.
             reader.cursor.set_sleeps(false);
+            if let Err(problem) = outcome {
+                self.problem.get_or_insert(problem);
+            }
+            liar = deed.map(|deed| (reader.id, deed)).or(liar);
         }
         // Of several, the others are met at the next packet.
-        if let Some((id, connection, deed)) = liar {
+        if let Some((id, deed)) = liar {
             self.expel(id, &deed);
-            self.problem.get_or_insert(Error::misbehaved(connection, deed));
         }
     }
 
-    fn sleep_for_answers(&self, awaited: &Awaited) -> Result<()> {
+    fn sleep_for_answers(&mut self, awaited: &Awaited) -> Result<()> {
         let mut sleep = Sleep::default();
-        sleep.readable(self.lobby.space.as_fd());
+        if !self.is_deaf {
+            sleep.readable(self.lobby.space.as_fd());
+        }
         sleep.readable(self.stop.bell().as_fd());
         // The same bell rings for space, and the same readers may silence it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
         fail_point!("await-woken");
-        self.lobby.space.quiet();
+        self.quiet();
         Ok(())
     }
 }

@@ -28,13 +28,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
+#[cfg(test)]
+pub(super) use answers::judge;
 pub(super) use inlet::{Bells, Pages, RingInlet, Tie};
 pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
 use crate::link::Overflow;
 use crate::packet::Header;
-use crate::sys::doorbell::Doorbell;
+use crate::sys::doorbell::{Doorbell, Foundry};
 use crate::sys::futex;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
@@ -173,6 +175,7 @@ pub(super) struct Arrival {
     sleepers: SleepersPage,
     bell: Doorbell,
     mode: Mode,
+    low: u32,
     barriers: bool,
     /// What is closed when it breaks the rules, if it is in another process.
     pub tie: Option<Socket>,
@@ -192,8 +195,11 @@ pub(super) struct Lobby {
     pub locked: bool,
     /// Whether the writer runs a barrier on all processors before it sleeps.
     pub barriers: bool,
-    /// Wakes the writer when it waits for space.
+    /// Wakes the writer when it waits for space: what it sleeps on, and what is rung.
     pub space: Doorbell,
+    pub space_rope: Doorbell,
+    /// How bells are made that reach its readers.
+    bells: Foundry,
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
@@ -217,13 +223,22 @@ pub(super) struct Ticket {
 }
 
 impl Lobby {
-    fn new(memory: SharedMemory, capacity: usize, locked: bool, barriers: bool) -> Result<Self> {
+    fn new(
+        memory: SharedMemory,
+        capacity: usize,
+        locked: bool,
+        barriers: bool,
+        bells: Foundry,
+    ) -> Result<Self> {
+        let [space_rope, space] = bells()?;
         Ok(Self {
             capacity,
             memory,
             locked,
             barriers,
-            space: Doorbell::new()?,
+            space,
+            space_rope,
+            bells,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
@@ -236,12 +251,12 @@ impl Lobby {
     pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<(Ticket, Arrival)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
-        let bell = Doorbell::new()?;
+        let [rope, bell] = (self.bells)()?;
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
             // One frame more than packets: the description of the stream may lie unread before them.
-            Overflow::Block => Mode::Blocking { depth: hello.depth + 1 },
+            Overflow::Block => Mode::Blocking { depth: hello.marks().high() + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
@@ -252,8 +267,9 @@ impl Lobby {
             connection: hello.connection.clone(),
             cursor: cursor_page,
             sleepers: page,
-            bell: bell.clone(),
+            bell: rope,
             mode,
+            low: hello.marks().low(),
             barriers: hello.barriers,
             tie: None,
         };
@@ -314,7 +330,7 @@ impl Lobby {
         // Release: the writer that sees the flag takes the lock, which orders the rest.
         self.changed.store(true, Ordering::Release);
         // A writer may be waiting for the space that a dead receiver holds.
-        self.space.ring();
+        self.space_rope.ring();
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {

@@ -15,11 +15,11 @@ use crate::fail_point::fail_point;
 use crate::link::Spinner;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, Foundry, Sleep};
 use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
-use crate::transport::answer::Awaited;
+use crate::transport::answer::{Awaited, Heard};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
 /// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
@@ -44,6 +44,8 @@ pub(in crate::transport) struct RingOutlet {
     pub(super) stop: Stop,
     pub(super) spinner: Spinner,
     port: String,
+    /// Whether the bell for space cannot be heard any more.
+    pub(super) is_deaf: bool,
     /// What went wrong first while answers were waited for.
     pub(super) problem: Option<Error>,
     /// Held for those who look from outside.
@@ -82,22 +84,21 @@ impl Attached {
     /// What is missing of its answer now that it has left, if one is waited for.
     fn last_word(&self) -> Option<Error> {
         let awaited = self.awaited?;
-        let connection = &self.connection;
-        match self.cursor.answer(&awaited) {
-            Ok(Some(Ok(()))) => None,
-            Ok(Some(Err(reason))) => Some(Error::PacketRefused { connection: connection.clone(), reason }),
-            Ok(None) => Some(awaited.deserted(connection)),
-            Err(deed) => Some(Error::misbehaved(connection, deed)),
-        }
+        let heard = match self.cursor.answer(&awaited) {
+            Heard::Nothing => Heard::Gone,
+            heard => heard,
+        };
+        awaited.outcome(&self.connection, heard)?.err()
     }
 }
 
 impl RingOutlet {
-    /// Allocates the ring. `open` makes the way in (a socket, or an entry in a table) that is closed when what
+    /// Allocates the ring. `bells` makes those that reach its readers, `open` the way in (a socket, or an entry in a table) that is closed when what
     /// it returns is dropped.
     pub(in crate::transport) fn new<D: Send + 'static>(
         request: Bind,
         endpoint: Endpoint,
+        bells: Foundry,
         open: impl FnOnce(Arc<Lobby>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.buffer as usize;
@@ -106,7 +107,8 @@ impl RingOutlet {
         fail_point!("create-memory");
         shared.seal_read_only()?;
         fail_point!("create-sealed");
-        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked, barrier::is_run_by(request.wait))?);
+        let barriers = barrier::is_run_by(request.wait);
+        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked, barriers, bells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
         // the writer, and this is the only writer: later writable mappings are sealed off.
@@ -128,6 +130,7 @@ impl RingOutlet {
             stop: request.stop,
             spinner: Spinner::new(request.wait),
             port: request.port,
+            is_deaf: false,
             problem: None,
             _sign: sign,
         })
@@ -247,7 +250,9 @@ impl RingOutlet {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         let mut sleep = Sleep::default();
-        sleep.readable(self.lobby.space.as_fd());
+        if !self.is_deaf {
+            sleep.readable(self.lobby.space.as_fd());
+        }
         if wait.heeds_stop() {
             sleep.readable(self.stop.bell().as_fd());
         }
@@ -255,11 +260,22 @@ impl RingOutlet {
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
         let fired = sleep.until(Some(deadline))?;
         fail_point!("writer-wake");
-        self.lobby.space.quiet();
+        self.quiet();
         if !fired && wait.has_passed() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         Ok(())
+    }
+
+    /// Stops the ringing of the bell for space.
+    pub(super) fn quiet(&mut self) {
+        if !self.is_deaf && !self.lobby.space.quiet() {
+            crate::sys::complain!(
+                "stripline: {}: a receiver has broken the bell that all of them ring; they are looked at now and then",
+                self.port
+            );
+            self.is_deaf = true;
+        }
     }
 
     /// Looks, for as long as the port's way of waiting has it, until a reader has made room worth going on for, or
@@ -370,6 +386,8 @@ impl Outlet for RingOutlet {
             let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
             // SAFETY: the pages are of their sizes, the cursor's is fresh, and both stay mapped until it is detached.
             let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
+            // The cursors count packets exactly, whoever is asked to see to it. One that is held is worth no wake-up before.
+            self.writer.set_low_watermark(id, arrival.low);
             fail_point!("admit-attached");
             self.readers.push(Attached {
                 id,

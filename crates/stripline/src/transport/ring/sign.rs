@@ -42,7 +42,7 @@ impl Roster {
             connection: hello.connection.clone(),
             pid,
             overflow: hello.overflow,
-            depth: hello.depth,
+            depth: hello.marks().high(),
             page: Arc::downgrade(page),
         });
     }

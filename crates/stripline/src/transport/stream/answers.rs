@@ -10,20 +10,24 @@
 //! 16     ...   the reason, UTF-8
 //! ```
 //!
-//! One for each packet that asks for it, in any order. A receiver whose sender's welcome did not announce that it listens
-//! gives none. The last that any receiver says, if it has not died, is a record of kind 4 and otherwise zeros: it leaves,
-//! and nobody comes in its place.
+//! One for each packet that asks for it, in any order: a receiver whose sender's welcome did not announce that it listens
+//! says none. Between them come the messages of flow control (`link/flow/message.rs`), which begin alike, if the receiver has
+//! asked for it in its hello. The last that any receiver says, if it has not died, is a record of kind 4 and otherwise zeros: it
+//! leaves, and nobody comes in its place.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::link::Scope;
+use crate::link::flow::{self, MESSAGE_BYTES, Message};
+use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
-use crate::transport::answer::{Answers, Awaited, Fate, REASON_MAX, bounded, printable};
+use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
 
 const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;
@@ -47,8 +51,8 @@ pub(super) fn has_goodbye(socket: &Socket) -> bool {
     let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
     let read = peeked.map_or(0, |(read, _)| read);
     let mut rest = &buffer[..read];
-    while let Ok(Some((_, kind, _, behind))) = parse(rest) {
-        if kind == LEAVES {
+    while let Ok(Some((record, behind))) = parse(rest) {
+        if matches!(record, Record::Answer(_, LEAVES, _)) {
             return true;
         }
         rest = behind;
@@ -60,42 +64,98 @@ pub(super) fn has_goodbye(socket: &Socket) -> bool {
 pub(super) struct StreamAnswers {
     /// The link's: it is closed with the link, whoever still has packets of it.
     socket: Weak<Socket>,
-    /// What the socket did not take.
-    unsent: Mutex<Vec<u8>>,
+    unsent: Mutex<Unsent>,
+    /// Whether the socket did not take something that cannot wait for the next answer: the sender may be waiting for it.
+    is_stuck: AtomicBool,
+    /// Rung then.
+    stuck: Option<Doorbell>,
+}
+
+/// What the socket did not take.
+#[derive(Default)]
+struct Unsent {
+    answers: Vec<u8>,
+    /// Only the latest of what flow control has to say: it holds for all before it.
+    flow: Option<Message>,
 }
 
 impl StreamAnswers {
-    pub(super) fn new(socket: &Arc<Socket>) -> Self {
-        Self { socket: Arc::downgrade(socket), unsent: Mutex::default() }
+    /// With flow control, somebody [tries again](StreamAnswers::retry) who is woken by the bell.
+    pub(super) fn new(socket: &Arc<Socket>, stuck: Option<Doorbell>) -> Self {
+        let (unsent, is_stuck) = (Mutex::default(), AtomicBool::new(false));
+        Self { socket: Arc::downgrade(socket), unsent, is_stuck, stuck }
+    }
+
+    /// What wakes who is to try again, and whether it is to wait for room in the socket.
+    pub(super) fn stuck(&self) -> (Option<&Doorbell>, bool) {
+        (self.stuck.as_ref(), self.is_stuck.load(Ordering::Acquire))
+    }
+
+    /// Tries again.
+    pub(super) fn retry(&self) {
+        if self.is_stuck.load(Ordering::Acquire)
+            && let Some(bell) = &self.stuck
+        {
+            bell.quiet();
+            self.send(&mut self.lock());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Unsent> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what the socket takes. A receiver never waits for its sender.
+    fn send(&self, unsent: &mut Unsent) {
+        let Some(socket) = self.socket.upgrade() else { return };
+        loop {
+            if unsent.answers.is_empty() {
+                match unsent.flow.take() {
+                    Some(message) => unsent.answers.extend_from_slice(&message.encode()),
+                    None => break,
+                }
+            }
+            match send(socket.as_fd(), &unsent.answers, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => drop(unsent.answers.drain(..sent)),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break,
+                // The link meets the same error and deals with it.
+                Err(_) => *unsent = Unsent::default(),
+            }
+        }
+        if unsent.answers.len() > UNSENT_MAX {
+            crate::sys::complain!(
+                "stripline: a sender does not take the answers that it asks for; it is cut off"
+            );
+            *unsent = Unsent::default();
+            socket.close();
+        }
+        let is_stuck = self.stuck.is_some() && !unsent.answers.is_empty();
+        // Under the lock. Release: who sees it finds what is left.
+        if self.is_stuck.swap(is_stuck, Ordering::AcqRel) != is_stuck
+            && is_stuck
+            && let Some(bell) = &self.stuck
+        {
+            bell.ring();
+        }
     }
 }
 
 impl Answers for StreamAnswers {
     fn say(&self, sequence: u64, fate: Fate<'_>) {
-        let Some(socket) = self.socket.upgrade() else { return };
-        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        unsent.extend_from_slice(&record(sequence, fate));
-        // A receiver never waits for its sender: what finds no room goes with the next answer.
-        while !unsent.is_empty() {
-            match send(socket.as_fd(), &unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) => drop(unsent.drain(..sent)),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => break,
-                // The link meets the same error and deals with it.
-                Err(_) => unsent.clear(),
-            }
-        }
-        if unsent.len() > UNSENT_MAX {
-            crate::sys::complain!(
-                "stripline: a sender does not take the answers that it asks for; it is cut off"
-            );
-            unsent.clear();
-            socket.close();
-        }
+        let mut unsent = self.lock();
+        unsent.answers.extend_from_slice(&record(sequence, fate));
+        self.send(&mut unsent);
+    }
+
+    fn tell(&self, message: Message) {
+        let mut unsent = self.lock();
+        unsent.flow = unsent.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
+        self.send(&mut unsent);
     }
 }
 
-fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
+pub(crate) fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
     let (kind, reason) = match fate {
         Fate::Accepted => (ACCEPTED, ""),
         Fate::Finished => (FINISHED, ""),
@@ -112,12 +172,14 @@ fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
 }
 
 /// The sender's end: what one receiver has answered. It believes nothing.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ear {
     bytes: Vec<u8>,
     /// Answers asked for, and those that came.
     asked: u64,
     heard: u64,
+    /// What holds the sender up for this receiver's sake, if the link does.
+    throttle: Option<flow::Sender>,
     /// What is waited for; the newest packet.
     awaited: Option<(u64, Scope)>,
     answer: Option<Result<(), String>>,
@@ -126,15 +188,41 @@ pub(crate) struct Ear {
 }
 
 impl Ear {
+    /// One that hears of flow control as well.
+    pub(crate) fn with(throttle: Option<flow::Sender>) -> Self {
+        Self { throttle, ..Self::default() }
+    }
+
+    /// What holds the sender up for this receiver's sake, if the link does.
+    pub(super) fn throttle(&mut self) -> Option<&mut flow::Sender> {
+        self.throttle.as_mut()
+    }
+
+    /// The same, to look at.
+    pub(super) fn throttled(&self) -> Option<&flow::Sender> {
+        self.throttle.as_ref()
+    }
+
     /// Expects an answer for a packet newer than those before.
     pub(crate) fn expect(&mut self, awaited: &Awaited) {
         self.asked += 1;
         (self.awaited, self.answer) = (Some((awaited.sequence, awaited.scope)), None);
     }
 
-    /// Whether answers are still to come.
+    /// Whether answers, or flow control, are still to come, once everything has been sent.
     pub(super) fn is_open(&self) -> bool {
-        self.heard < self.asked
+        self.heard < self.asked || self.throttle.as_ref().is_some_and(|throttle| !throttle.is_over())
+    }
+
+    /// What has become of the packet expected last, after listening, with what came of that: whether the receiver is there.
+    pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> Heard {
+        match (self.answer(), listened) {
+            (_, Err(deed)) => Heard::Lied(deed.clone()),
+            (Some(Ok(())), Ok(_)) => Heard::Done,
+            (Some(Err(reason)), Ok(_)) => Heard::Refused(reason),
+            (None, Ok(false)) => Heard::Gone,
+            (None, Ok(true)) => Heard::Nothing,
+        }
     }
 
     /// Whether the receiver has left for good.
@@ -170,10 +258,18 @@ impl Ear {
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.bytes.extend_from_slice(bytes);
         let mut behind = 0;
-        while let Some((sequence, kind, reason, rest)) = parse(&self.bytes[behind..])? {
+        while let Some((record, rest)) = parse(&self.bytes[behind..])? {
             behind = self.bytes.len() - rest.len();
-            let reason = reason.map(printable);
-            self.note(sequence, kind, reason)?;
+            match record {
+                Record::Flow(message) => match &mut self.throttle {
+                    Some(throttle) => throttle.hear(&message)?,
+                    None => return Err("sent flow control that it did not ask for".into()),
+                },
+                Record::Answer(sequence, kind, reason) => {
+                    let reason = reason.map(printable);
+                    self.note(sequence, kind, reason)?;
+                }
+            }
         }
         self.bytes.drain(..behind);
         Ok(())
@@ -201,11 +297,20 @@ impl Ear {
     }
 }
 
-type Parsed<'a> = (u64, u8, Option<&'a [u8]>, &'a [u8]);
+/// What a receiver says at a time.
+enum Record<'a> {
+    /// Of a packet, what became of it, and the reason if it was refused.
+    Answer(u64, u8, Option<&'a [u8]>),
+    Flow(Message),
+}
 
 /// The first record, and what is behind it; `None`: it is not all there.
-fn parse(bytes: &[u8]) -> Result<Option<Parsed<'_>>, String> {
+fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
+    if Message::is_one(record) {
+        let Some((message, behind)) = bytes.split_first_chunk::<MESSAGE_BYTES>() else { return Ok(None) };
+        return Ok(Some((Record::Flow(Message::parse(message)?), behind)));
+    }
     let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
     if !matches!(kind, ACCEPTED | FINISHED | REFUSED | LEAVES) || zero != 0 || rest != [0; 4] {
@@ -216,7 +321,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Parsed<'_>>, String> {
     }
     let Some((reason, behind)) = behind.split_at_checked(length) else { return Ok(None) };
     let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
-    Ok(Some((sequence, kind, (kind == REFUSED).then_some(reason), behind)))
+    Ok(Some((Record::Answer(sequence, kind, (kind == REFUSED).then_some(reason)), behind)))
 }
 
 #[cfg(test)]

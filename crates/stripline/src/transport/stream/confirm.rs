@@ -9,7 +9,7 @@ use crate::fail_point::fail_point;
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::Socket;
 use crate::transport::Wait;
-use crate::transport::answer::Awaited;
+use crate::transport::answer::{Awaited, Heard};
 
 impl StreamOutlet {
     /// Waits until the receivers there are have answered for the packet published last.
@@ -27,19 +27,14 @@ impl StreamOutlet {
         }
         let outcome = loop {
             for receiver in self.receivers.iter_mut().filter(|receiver| receiver.awaited) {
-                if let Some(error) = receiver.listen(awaited) {
+                if let Err(error) = receiver.listen(awaited) {
                     problem.get_or_insert(error);
                 }
             }
             let open = || self.receivers.iter().filter(|receiver| receiver.awaited);
-            if open().next().is_none() {
-                break Ok(());
-            }
-            if self.stop.is_stopped() {
-                break Err(Error::Stopped);
-            }
-            if awaited.has_passed() {
-                break Err(awaited.unanswered(open().map(|receiver| &*receiver.connection)));
+            let names = open().map(|receiver| &*receiver.connection);
+            if let Some(verdict) = awaited.verdict(names, self.stop.is_stopped(), awaited.has_passed()) {
+                break verdict;
             }
             let mut sleep = Sleep::default();
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
@@ -87,29 +82,16 @@ impl StreamOutlet {
 
 impl Receiver {
     /// Looks for its answer; what went wrong instead.
-    fn listen(&mut self, awaited: &Awaited) -> Option<Error> {
+    fn listen(&mut self, awaited: &Awaited) -> Result<()> {
         let listened = self.ear.listen(&self.socket);
-        let connection = &self.connection;
-        self.awaited = false;
-        match (self.ear.answer(), listened) {
-            (_, Err(deed)) => {
-                self.dead = true;
-                let error = Error::misbehaved(connection, &deed);
-                crate::sys::complain!("stripline: {error}");
-                Some(error)
-            }
-            (Some(answer), Ok(is_there)) => {
-                self.dead = !is_there;
-                answer.err().map(|reason| Error::PacketRefused { connection: connection.clone(), reason })
-            }
-            (None, Ok(false)) => {
-                self.dead = true;
-                Some(awaited.deserted(connection))
-            }
-            (None, Ok(true)) => {
-                self.awaited = true;
-                None
-            }
+        let heard = self.ear.heard(&listened);
+        self.dead = listened != Ok(true);
+        let is_a_lie = matches!(heard, Heard::Lied(_));
+        let outcome = awaited.outcome(&self.connection, heard);
+        self.awaited = outcome.is_none();
+        if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
+            crate::sys::complain!("stripline: {error}");
         }
+        outcome.unwrap_or(Ok(()))
     }
 }

@@ -10,9 +10,9 @@ use rustix::net::{RecvFlags, recv};
 use super::answers::StreamAnswers;
 use super::{AlignedBuffer, padded};
 use crate::error::{Error, Result};
-use crate::link::LinkOptions;
+use crate::link::{LinkOptions, Overflow, flow};
 use crate::packet::{HEADER_BYTES, Header};
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
 use crate::transport::handshake;
 use crate::transport::{Answers, Connect, Endpoint, Inlet, Next};
@@ -26,7 +26,9 @@ const READ_BYTES: usize = 256 * 1024;
 /// One connection's frames, read in large pieces and used in place.
 pub(crate) struct StreamInlet {
     socket: Arc<Socket>,
-    /// If the sender listens.
+    /// What holds the sender up, until somebody takes it to the port's queue.
+    flow: Option<flow::Receiver>,
+    /// If the sender listens, or is held up by the link.
     answers: Option<Arc<StreamAnswers>>,
     connection: String,
     buffer: AlignedBuffer,
@@ -52,8 +54,14 @@ impl StreamInlet {
             .set_timeout(NAP)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
-        if welcome.listens {
-            inlet.answers = Some(Arc::new(StreamAnswers::new(&inlet.socket)));
+        let options = &request.options;
+        let own = flow::Incarnation::ONLY;
+        if options.overflow == Overflow::Block {
+            inlet.flow = flow::Receiver::new(options.flow, options.watermarks(), own, Some(own));
+        }
+        if welcome.listens || inlet.flow.is_some() {
+            let stuck = inlet.flow.as_ref().map(|_| Doorbell::new()).transpose()?;
+            inlet.answers = Some(Arc::new(StreamAnswers::new(&inlet.socket, stuck)));
         }
         Ok(inlet)
     }
@@ -62,6 +70,7 @@ impl StreamInlet {
         let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
         Self {
             socket: Arc::new(socket),
+            flow: None,
             answers: None,
             connection,
             buffer: AlignedBuffer::default(),
@@ -123,6 +132,9 @@ impl StreamInlet {
 
 impl Inlet for StreamInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
+        if let Some(answers) = &self.answers {
+            answers.retry();
+        }
         loop {
             let wanted = match self.frame()? {
                 Some((whole, bytes)) if self.end - self.start >= whole => {
@@ -186,6 +198,13 @@ impl Inlet for StreamInlet {
 
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.socket.as_fd());
+        let (bell, is_stuck) = self.answers.as_ref().map_or((None, false), |answers| answers.stuck());
+        if let Some(bell) = bell {
+            sleep.readable(bell.as_fd());
+        }
+        if is_stuck {
+            sleep.writable(self.socket.as_fd());
+        }
     }
 
     fn is_orphaned(&mut self) -> bool {
@@ -199,6 +218,10 @@ impl Inlet for StreamInlet {
     fn answers(&self) -> Option<Arc<dyn Answers>> {
         let answers: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
         Some(answers)
+    }
+
+    fn flow(&mut self) -> Option<flow::Receiver> {
+        self.flow.take()
     }
 
     fn needs_queue(&self) -> bool {

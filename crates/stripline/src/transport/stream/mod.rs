@@ -4,7 +4,7 @@
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
 //! ```
 //!
-//! The receiver says nothing, or answers for packets whose sender asks for it (`answers.rs`).
+//! The receiver says nothing, or answers for packets whose sender asks for it, or sees to flow control (`answers.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
@@ -13,11 +13,14 @@ mod buffer;
 mod confirm;
 mod flusher;
 mod inlet;
+mod leave;
 mod outlet;
 mod sign;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub(crate) use answers::Ear;
+#[cfg(test)]
+pub(crate) use answers::record;
 pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;

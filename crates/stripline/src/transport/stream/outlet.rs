@@ -4,15 +4,17 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use super::answers::{Ear, has_goodbye};
 use super::flusher::{Flusher, Tail};
 use super::sign::{Sign, Waits};
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{Flow, Overflow, Scope, flow};
 use crate::packet::{Header, Kind};
 use crate::payload::TypeName;
+use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::answer::Awaited;
@@ -27,12 +29,16 @@ const SEATS_MAX: usize = 1024;
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
     pub(super) receivers: Vec<Receiver>,
-    lobby: Arc<Lobby>,
+    pub(super) lobby: Arc<Lobby>,
     frame: AlignedBuffer,
     frame_max: usize,
     flusher: Option<Flusher>,
     /// The number of the next packet.
     next_sequence: u64,
+    /// Whether more pieces of the packet published last are to come.
+    in_packet: bool,
+    /// How long a send waits for room.
+    timeout: Option<Duration>,
     /// Its scope, which says whether receivers answer.
     scope: Scope,
     pub(super) stop: Stop,
@@ -84,9 +90,9 @@ impl Seat {
     }
 }
 
-struct Lobby {
+pub(super) struct Lobby {
     changed: AtomicBool,
-    bell: Doorbell,
+    pub(super) bell: Doorbell,
     arrivals: Mutex<Vec<Receiver>>,
     seats: Mutex<Vec<Seat>>,
 }
@@ -116,6 +122,8 @@ impl StreamOutlet {
             frame_max: frame_max(request.buffer),
             flusher: None,
             next_sequence: 0,
+            in_packet: false,
+            timeout: request.send_timeout,
             scope: request.scope,
             stop: request.stop,
             reception: Some(Reception::open(listener, greeter)?),
@@ -221,7 +229,7 @@ impl StreamOutlet {
     }
 
     /// Writes the frame to one receiver as the wait allows.
-    fn send_to(&mut self, index: usize, bytes: usize, wait: Wait) -> Result<()> {
+    fn send_to(&mut self, index: usize, bytes: usize, mut wait: Wait) -> Result<()> {
         let mut sent = 0;
         while sent < bytes {
             let receiver = &mut self.receivers[index];
@@ -241,6 +249,9 @@ impl StreamOutlet {
                     let stopped = wait.heeds_stop() && self.stop.is_stopped();
                     if stopped || matches!(wait, Wait::Never) {
                         return self.hand_over_from(index, sent, bytes);
+                    }
+                    if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
+                        wait = Wait::within(timeout);
                     }
                     let mut sleep = Sleep::default();
                     sleep.writable(receiver.socket.as_fd());
@@ -277,7 +288,7 @@ impl Receiver {
     }
 
     /// Sleeps for its sake, for all to see.
-    fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
+    pub(super) fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: a hint for people. Beside it is a system call.
         self.waits.room.store(true, Ordering::Relaxed);
         let slept = sleep();
@@ -333,6 +344,9 @@ impl Outlet for StreamOutlet {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.ear.throttled().is_some()) {
+            self.await_leave(wait)?;
+        }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
             self.await_tails(wait, |receiver| receiver.blocks)?;
         }
@@ -341,7 +355,11 @@ impl Outlet for StreamOutlet {
     }
 
     fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        let is_free = |receiver: &Receiver| receiver.tail.is_none() && receiver.postponed.is_empty();
+        let is_free = |receiver: &Receiver| {
+            receiver.tail.is_none()
+                && receiver.postponed.is_empty()
+                && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
+        };
         // Relaxed: the lock that `admit` takes orders the rest.
         let is_at_hand = bytes <= self.frame_max
             && !self.lobby.changed.load(Ordering::Relaxed)
@@ -365,6 +383,8 @@ impl Outlet for StreamOutlet {
             self.next_sequence = header.next_sequence();
         }
         let continued = header.is_some_and(|header| header.is_continued());
+        self.in_packet = header.is_some_and(|header| header.flags & Header::MORE != 0);
+        let is_packet = !continued && header.is_some_and(|header| header.kind == Kind::Data as u8);
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
             if continued && !self.receivers[index].blocks {
@@ -377,6 +397,9 @@ impl Outlet for StreamOutlet {
                 continue;
             }
             self.receivers[index].next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if let Some(throttle) = self.receivers[index].ear.throttle().filter(|_| is_packet) {
+                throttle.send();
+            }
             if let Err(error) = self.send_to(index, whole, wait) {
                 outcome = Err(error);
             }
@@ -407,6 +430,13 @@ impl Outlet for StreamOutlet {
 
     fn confirm(&mut self, awaited: &Awaited) -> Result<()> {
         self.await_answers(awaited)
+    }
+
+    fn held_by(&self, connection: &str) -> Option<(Flow, Duration)> {
+        let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
+        let throttle = receiver.ear.throttled()?;
+        let since_ns = now_ns().saturating_sub(throttle.held_since()?);
+        Some((throttle.flow(), Duration::from_nanos(since_ns)))
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
@@ -457,6 +487,7 @@ impl Greeter for StreamGreeter {
         // Release: pairs with the writer's look, which then takes the lock.
         self.lobby.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
+        let throttle = hello.throttle();
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
         let has_left = Arc::new(AtomicBool::new(false));
         lock(&self.lobby.seats).push(Seat {
@@ -475,7 +506,7 @@ impl Greeter for StreamGreeter {
             follows: false,
             next_sequence,
             dead: false,
-            ear: Ear::default(),
+            ear: Ear::with(throttle),
             awaited: false,
             has_left,
             waits,

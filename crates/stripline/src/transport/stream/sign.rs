@@ -60,7 +60,7 @@ impl Sign {
                 Socket::Tcp(_) => None,
             },
             overflow: hello.overflow,
-            depth: hello.depth,
+            depth: hello.marks().high(),
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
             waits: Arc::clone(&waits),

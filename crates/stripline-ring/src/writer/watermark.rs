@@ -1,0 +1,66 @@
+//! Where a writer that found no room goes on.
+
+use super::{ReaderId, Writer};
+use crate::Mode;
+use crate::layout::ANY;
+use crate::mem::Ordering;
+
+impl Writer {
+    /// Whether a reader for which there was no room has since made enough of it to go on: all, or a quarter of the ring
+    /// and of its depth. For a writer that looks instead of sleeping: to take every line as it becomes free costs both
+    /// sides more than it gains. A reader that is not attached (any more), or misbehaved, is not waited for.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 8 });
+    /// for _ in 0..8 {
+    ///     writer.try_reserve(1)?;
+    ///     writer.publish(1);
+    /// }
+    /// let mut released = 0;
+    /// while !writer.is_worth_resuming(id) {
+    ///     assert!(reader.try_next()?.is_some());
+    ///     reader.release();
+    ///     released += 1;
+    /// }
+    /// assert_eq!(released, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_worth_resuming(&self, reader: ReaderId) -> bool {
+        let Some(entry) = self.entry(reader) else { return true };
+        entry.look(self.head, self.count).is_err() || entry.is_low(self.head, self.count, self.capacity())
+    }
+
+    /// Gives a blocking reader a low watermark: once it has had no room for a frame ([`ReserveError::Full`](crate::ReserveError::Full)), it has none
+    /// until no more than `frames` lie unread, and a quarter of the ring is free. Without one, the writer goes on with
+    /// whatever room there is. Nothing happens if it is not attached.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 4 });
+    /// writer.set_low_watermark(id, 1);
+    /// while writer.try_reserve(1).is_ok() {
+    ///     writer.publish(1);
+    /// }
+    /// for _ in 0..3 {
+    ///     assert!(writer.try_reserve(1).is_err());
+    ///     reader.try_next()?;
+    ///     reader.release();
+    /// }
+    /// assert_eq!(writer.lag(id).map(|lag| lag.frames), Some(1));
+    /// assert!(writer.try_reserve(1).is_ok());
+    /// # Ok::<(), stripline_ring::ReadError>(())
+    /// ```
+    pub fn set_low_watermark(&mut self, reader: ReaderId, frames: u32) {
+        let Some(entry) = self.readers.iter_mut().find(|entry| entry.id == reader) else { return };
+        if let Mode::Blocking { .. } = entry.mode {
+            entry.low = Some(frames);
+            // Relaxed: a reader that sees it late wakes the writer too often.
+            entry.cursor().terms.0.low_frames.store(frames.min(ANY - 1), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The side that holds up.
+
+use super::message::NUMBER_MAX;
+use super::{Body, Flow, Incarnation, Message, Watermarks};
+
+/// What a receiver keeps of its sender.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Receiver {
+    high: u64,
+    low: u64,
+    own: Incarnation,
+    /// Zero: none has been heard of.
+    sender: Incarnation,
+    /// All packets with smaller numbers have come, or been given up.
+    arrived: u64,
+    /// Those of them that are still to be taken.
+    waiting: u64,
+    said: Said,
+    is_over: bool,
+}
+
+/// What it has told its sender.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Said {
+    Granted(u64),
+    Running { epoch: u64, is_stopped: bool },
+}
+
+/// What to do with a packet that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// Whether it goes to the queue. Otherwise it came before, too late, or was meant for another.
+    pub is_taken: bool,
+    /// Packets before it that did not come, and will not be taken any more.
+    pub lost: u64,
+    /// What to tell the sender.
+    pub say: Option<Message>,
+}
+
+impl Receiver {
+    /// A receiver that keeps to these watermarks. `sender` is whom it shook hands with, who knows it; if nobody, the first
+    /// that it hears is its sender.
+    ///
+    /// `None`: there is no flow control to be kept by the link.
+    pub(crate) fn new(
+        flow: Flow,
+        marks: Watermarks,
+        own: Incarnation,
+        sender: Option<Incarnation>,
+    ) -> Option<Self> {
+        let (high, low) = (u64::from(marks.high()), u64::from(marks.low()));
+        let said = match flow {
+            Flow::Transport => return None,
+            Flow::Credit => Said::Granted(if sender.is_some() { high } else { 0 }),
+            Flow::StopResume => Said::Running { epoch: 0, is_stopped: false },
+        };
+        let sender = sender.unwrap_or_default();
+        Some(Self { high, low, own, sender, arrived: 0, waiting: 0, said, is_over: false })
+    }
+
+    /// Packets that wait to be taken.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// All packets with smaller numbers have come, or been given up.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// The next packet has come, on a transport that loses none.
+    ///
+    /// # Errors
+    /// What the sender did wrong.
+    pub(crate) fn arrive_next(&mut self) -> Result<Option<Message>, String> {
+        self.arrive(self.sender, self.own, self.arrived).map(|arrival| arrival.say)
+    }
+
+    /// A packet has come, of this sender, addressed to that receiver, of that number.
+    ///
+    /// # Errors
+    /// What the sender did wrong.
+    pub(crate) fn arrive(
+        &mut self,
+        sender: Incarnation,
+        receiver: Incarnation,
+        number: u64,
+    ) -> Result<Arrival, String> {
+        if number >= NUMBER_MAX {
+            return Err(format!("sent packet {number}, of which no connection has so many"));
+        }
+        let is_for_us = receiver == self.own || receiver == Incarnation::default();
+        if sender < self.sender {
+            return Ok(Arrival { is_taken: false, lost: 0, say: None });
+        }
+        if sender > self.sender {
+            self.meet(sender, if is_for_us { 0 } else { number + 1 });
+        }
+        if !is_for_us {
+            // It does not know us yet: all it has sent so far was for our predecessor.
+            let (lost, _) = self.give_up(number + 1);
+            return Ok(Arrival { is_taken: false, lost, say: Some(self.position()) });
+        }
+        if let Said::Granted(until) = self.said
+            && number >= until
+        {
+            return Err(format!("sent packet {number}, where packets up to {until} were granted"));
+        }
+        if number < self.arrived {
+            return Ok(Arrival { is_taken: false, lost: 0, say: None });
+        }
+        let lost = number - self.arrived;
+        self.arrived = number + 1;
+        self.waiting += 1;
+        let say = match &mut self.said {
+            // Those that are lost need no room.
+            Said::Granted(_) => self.grant(),
+            Said::Running { epoch, is_stopped } => {
+                let above = self.waiting.checked_sub(self.high);
+                let stops = above.is_some() && !*is_stopped;
+                if stops {
+                    (*epoch, *is_stopped) = (*epoch + 1, true);
+                }
+                // That packets come all the same may be because the stop was lost.
+                (stops || above.is_some_and(u64::is_power_of_two)).then(|| self.position())
+            }
+        };
+        Ok(Arrival { is_taken: true, lost, say })
+    }
+
+    /// A packet is taken out of the queue: what to tell the sender.
+    pub(crate) fn take(&mut self) -> Option<Message> {
+        self.waiting = self.waiting.saturating_sub(1);
+        let is_low = self.waiting <= self.low;
+        match &mut self.said {
+            Said::Granted(_) => self.grant(),
+            Said::Running { is_stopped, .. } if *is_stopped && is_low => {
+                *is_stopped = false;
+                self.say()
+            }
+            Said::Running { .. } => None,
+        }
+    }
+
+    /// The packets with smaller numbers that have not come will not be taken any more: how many those are, and what to tell
+    /// the sender.
+    pub(crate) fn give_up(&mut self, until: u64) -> (u64, Option<Message>) {
+        let lost = until.saturating_sub(self.arrived);
+        self.arrived += lost;
+        let say = if let Said::Granted(_) = self.said { self.grant() } else { None };
+        (lost, say)
+    }
+
+    /// Takes in what the sender asks: what to tell it.
+    ///
+    /// # Errors
+    /// What it did wrong.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    pub(crate) fn hear(&mut self, message: &Message) -> Result<Option<Message>, String> {
+        let Body::Ask { sent, yours } = message.body else {
+            return Err("said what only a receiver says".into());
+        };
+        if message.sender < self.sender {
+            return Ok(None);
+        }
+        let knows_us = message.receiver == self.own;
+        if message.sender > self.sender {
+            self.meet(message.sender, sent);
+        } else if knows_us && yours < u32::MAX {
+            // What it has sent before was for our predecessor,
+            self.give_up(sent.saturating_sub(u64::from(yours)));
+        } else if !knows_us && message.receiver != Incarnation::default() {
+            // or all of it.
+            self.give_up(sent);
+        }
+        Ok(Some(self.position()))
+    }
+
+    /// The end of the stream has come. Nothing is said after this.
+    pub(crate) fn end(&mut self) -> Message {
+        self.is_over = true;
+        let body = Body::Over { arrived: self.arrived };
+        Message { sender: self.sender, receiver: self.own, body }
+    }
+
+    /// A sender is heard for the first time, which has sent so many packets that are not for us.
+    fn meet(&mut self, sender: Incarnation, arrived: u64) {
+        (self.sender, self.arrived) = (sender, arrived);
+        self.said = match self.said {
+            Said::Granted(_) => Said::Granted(self.until()),
+            // Its own stops are still to come.
+            Said::Running { .. } => Said::Running { epoch: 0, is_stopped: false },
+        };
+    }
+
+    /// How many packets may be sent in all: those that have come, and as many as there is room for.
+    fn until(&self) -> u64 {
+        self.arrived + self.high.saturating_sub(self.waiting)
+    }
+
+    /// A new grant, if it is worth one: credits and what waits have come down to the low watermark.
+    fn grant(&mut self) -> Option<Message> {
+        let until = self.until();
+        let Said::Granted(granted) = &mut self.said else { return None };
+        if until < granted.saturating_add(self.high - self.low) {
+            return None;
+        }
+        *granted = until;
+        self.say()
+    }
+
+    fn say(&self) -> Option<Message> {
+        (!self.is_over).then(|| self.position())
+    }
+
+    /// Where it stands.
+    fn position(&self) -> Message {
+        let body = match self.said {
+            Said::Granted(until) => Body::Grant { until },
+            Said::Running { epoch, is_stopped: true } => Body::Stop { epoch },
+            Said::Running { epoch, is_stopped: false } => Body::Resume { epoch },
+        };
+        Message { sender: self.sender, receiver: self.own, body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: Incarnation = Incarnation(3);
+    const THEM: Incarnation = Incarnation(7);
+
+    fn receiver(flow: Flow) -> Receiver {
+        Receiver::new(flow, Watermarks::new(4, None, Some(1)).unwrap(), ME, Some(THEM)).unwrap()
+    }
+
+    fn bodies(messages: impl IntoIterator<Item = Option<Message>>) -> Vec<Option<Body>> {
+        messages.into_iter().map(|message| message.map(|message| message.body)).collect()
+    }
+
+    #[test]
+    fn credit_comes_at_the_low_watermark() {
+        let mut receiver = receiver(Flow::Credit);
+        for round in 0..3 {
+            let queued = bodies((0..if round == 0 { 4 } else { 3 }).map(|_| receiver.arrive_next().unwrap()));
+            assert!(queued.iter().all(Option::is_none), "{queued:?}");
+            assert_eq!(receiver.waiting(), 4);
+            let said = bodies((0..3).map(|_| receiver.take()));
+            assert_eq!(said, [None, None, Some(Body::Grant { until: 4 + 3 * (round + 1) })]);
+        }
+        assert_eq!(receiver.end().body, Body::Over { arrived: 10 });
+        assert_eq!(bodies((0..1).map(|_| receiver.take())), [None]);
+    }
+
+    #[test]
+    fn stop_and_resume_come_at_the_watermarks() {
+        let mut receiver = receiver(Flow::StopResume);
+        for epoch in 1..4 {
+            let queued = bodies((receiver.waiting()..4).map(|_| receiver.arrive_next().unwrap()));
+            let (last, before) = queued.split_last().unwrap();
+            assert_eq!(*last, Some(Body::Stop { epoch }));
+            assert!(before.iter().all(Option::is_none));
+            // What was under way; now and then it is said again.
+            let late = bodies((0..8).map(|_| receiver.arrive_next().unwrap()));
+            let again = Some(Body::Stop { epoch });
+            assert_eq!(late, [again, again, None, again, None, None, None, again]);
+            let taken = bodies((0..11).map(|_| receiver.take()));
+            let (last, before) = taken.split_last().unwrap();
+            assert_eq!(*last, Some(Body::Resume { epoch }));
+            assert!(before.iter().all(Option::is_none));
+        }
+    }
+
+    #[test]
+    fn what_is_lost_takes_no_credit() {
+        let mut receiver = receiver(Flow::Credit);
+        let arrival = receiver.arrive(THEM, ME, 2).unwrap();
+        assert_eq!((arrival.is_taken, arrival.lost, arrival.say), (true, 2, None));
+        // Late, and twice.
+        for number in [0, 1, 2] {
+            assert!(!receiver.arrive(THEM, ME, number).unwrap().is_taken);
+        }
+        assert_eq!(bodies([receiver.take()]), [Some(Body::Grant { until: 7 })]);
+        let (lost, say) = receiver.give_up(7);
+        assert_eq!((lost, bodies([say])), (4, vec![Some(Body::Grant { until: 11 })]));
+    }
+
+    #[test]
+    fn a_sender_that_overruns_its_credit_is_named() {
+        let mut receiver = receiver(Flow::Credit);
+        (0..4).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
+        let error = receiver.arrive_next().unwrap_err();
+        assert_eq!(error, "sent packet 4, where packets up to 4 were granted");
+        assert!(receiver.arrive(THEM, ME, u64::MAX).unwrap_err().contains("no connection has so many"));
+        let grant = Message { sender: THEM, receiver: ME, body: Body::Grant { until: 1 } };
+        assert!(receiver.hear(&grant).unwrap_err().contains("only a receiver"));
+    }
+
+    #[test]
+    fn a_sender_that_restarts_gets_what_room_there_is() {
+        let mut receiver = receiver(Flow::Credit);
+        (0..3).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
+        let ask = |sender, receiver, sent| Message {
+            sender,
+            receiver,
+            body: Body::Ask { sent, yours: sent as u32 },
+        };
+        let answer = receiver.hear(&ask(Incarnation(8), Incarnation(0), 0)).unwrap();
+        assert_eq!(bodies([answer]), [Some(Body::Grant { until: 1 })]);
+        assert_eq!(receiver.hear(&ask(THEM, ME, 4)), Ok(None), "the dead are not heard");
+        assert!(!receiver.arrive(THEM, ME, 3).unwrap().is_taken);
+        assert!(receiver.arrive(Incarnation(8), ME, 0).unwrap().is_taken);
+    }
+
+    #[test]
+    fn who_comes_in_a_dead_receivers_place_says_so() {
+        let marks = Watermarks::new(4, None, None).unwrap();
+        let mut successor = Receiver::new(Flow::Credit, marks, Incarnation(4), None).unwrap();
+        let arrival = successor.arrive(THEM, ME, 9).unwrap();
+        assert!(!arrival.is_taken);
+        assert_eq!(bodies([arrival.say]), [Some(Body::Grant { until: 14 })]);
+        // It asks its predecessor where it stands, and has sent more meanwhile.
+        let ask = Message { sender: THEM, receiver: ME, body: Body::Ask { sent: 12, yours: 3 } };
+        let answer = successor.hear(&ask).unwrap();
+        assert_eq!((bodies([answer]), successor.arrived()), (vec![Some(Body::Grant { until: 16 })], 12));
+    }
+}

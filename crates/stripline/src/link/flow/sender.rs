@@ -1,0 +1,355 @@
+//! The side that is held up.
+
+use super::{Body, Flow, Incarnation, Message, Watermarks};
+
+/// A sender that may not send asks so often where its receiver stands, in nanoseconds, if what that one says may be lost.
+pub(crate) const ASK_EVERY_NS: u64 = 100_000_000;
+
+/// What may happen to messages on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Channel {
+    /// Nothing: each comes once, in the order said, and the connection ends with either side.
+    Ordered,
+    /// They may be lost, come twice, or late; either side may restart.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    Lossy,
+}
+
+/// What a sender keeps of one receiver. It believes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sender {
+    high: u64,
+    channel: Channel,
+    own: Incarnation,
+    receiver: Incarnation,
+    /// Packets sent in all.
+    sent: u64,
+    /// Of which so many were for others.
+    others: u64,
+    leave: Leave,
+    /// Since when it may not send, in nanoseconds, as far as it has been noticed.
+    held_ns: Option<u64>,
+    asked_ns: Option<u64>,
+    is_over: bool,
+}
+
+/// What says whether it may.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Leave {
+    /// As long as fewer packets have been sent.
+    Granted(u64),
+    /// Unless it was stopped; the number of the stop heard of last.
+    Running { epoch: u64, is_stopped: bool },
+}
+
+impl Sender {
+    /// A sender whose receiver keeps to these watermarks. `receiver` is who shook hands with it, from whom it has its first
+    /// credits; if nobody did, it has none until one is heard.
+    ///
+    /// `None`: there is no flow control to be kept by the link.
+    pub(crate) fn new(
+        flow: Flow,
+        marks: Watermarks,
+        channel: Channel,
+        own: Incarnation,
+        receiver: Option<Incarnation>,
+    ) -> Option<Self> {
+        let high = u64::from(marks.high());
+        let leave = match flow {
+            Flow::Transport => return None,
+            Flow::Credit => Leave::Granted(if receiver.is_some() { high } else { 0 }),
+            Flow::StopResume => Leave::Running { epoch: 0, is_stopped: false },
+        };
+        let receiver = receiver.unwrap_or_default();
+        Some(Self {
+            high,
+            channel,
+            own,
+            receiver,
+            sent: 0,
+            others: 0,
+            leave,
+            held_ns: None,
+            asked_ns: None,
+            is_over: false,
+        })
+    }
+
+    /// Which of the two it is.
+    pub(crate) fn flow(&self) -> Flow {
+        match self.leave {
+            Leave::Granted(_) => Flow::Credit,
+            Leave::Running { .. } => Flow::StopResume,
+        }
+    }
+
+    /// Whether the next packet may be sent.
+    pub(crate) fn may_send(&self) -> bool {
+        match self.leave {
+            Leave::Granted(until) => self.sent < until,
+            Leave::Running { is_stopped, .. } => !is_stopped,
+        }
+    }
+
+    /// Whether it may be sent whatever the receiver has said since it was last listened to.
+    pub(crate) fn may_send_unheard(&self) -> bool {
+        matches!(self.leave, Leave::Granted(until) if self.sent < until)
+    }
+
+    /// A packet is sent.
+    pub(crate) fn send(&mut self) {
+        self.sent += 1;
+        self.held_ns = None;
+    }
+
+    /// Packets sent in all: the number of the next.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "for transports that number what they send; walked by the model")
+    )]
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Who was heard last, to whom packets are addressed.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    pub(crate) fn receiver(&self) -> Incarnation {
+        self.receiver
+    }
+
+    /// Whether the receiver has said all it will.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Notices that it may not send, at this time.
+    pub(crate) fn note_held(&mut self, now_ns: u64) {
+        if !self.may_send() {
+            self.held_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// Since when it may not send, in nanoseconds.
+    pub(crate) fn held_since(&self) -> Option<u64> {
+        self.held_ns.filter(|_| !self.may_send())
+    }
+
+    /// What to ask the receiver at this time, if anything: as long as it may not send, again and again, since what would
+    /// let it go on may have been lost.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
+    pub(crate) fn due(&mut self, now_ns: u64) -> Option<Message> {
+        let is_due = self.asked_ns.is_none_or(|asked| now_ns.saturating_sub(asked) >= ASK_EVERY_NS);
+        if self.channel == Channel::Ordered || self.may_send() || !is_due {
+            return None;
+        }
+        self.asked_ns = Some(now_ns);
+        let yours = u32::try_from(self.sent - self.others).unwrap_or(u32::MAX);
+        Some(Message {
+            sender: self.own,
+            receiver: self.receiver,
+            body: Body::Ask { sent: self.sent, yours },
+        })
+    }
+
+    /// Takes in what was said. What is old is passed over where that can be.
+    ///
+    /// # Errors
+    /// What the receiver did wrong. Nothing it says is believed any more.
+    pub(crate) fn hear(&mut self, message: &Message) -> Result<(), String> {
+        let is_lossy = self.channel == Channel::Lossy;
+        if message.sender != self.own {
+            return if is_lossy { Ok(()) } else { Err("spoke to another sender".into()) };
+        }
+        if message.receiver != self.receiver {
+            match (self.receiver, is_lossy) {
+                (Incarnation(0), _) => {}
+                (_, false) => return Err("spoke for another receiver".into()),
+                (known, true) if message.receiver < known => return Ok(()),
+                // It has restarted, and knows nothing of what its predecessor said.
+                (_, true) => {
+                    self.others = self.sent;
+                    self.leave = match self.leave {
+                        Leave::Granted(_) => Leave::Granted(0),
+                        Leave::Running { .. } => Leave::Running { epoch: 0, is_stopped: false },
+                    };
+                }
+            }
+            self.receiver = message.receiver;
+        }
+        let sent = self.sent;
+        match (message.body, &mut self.leave) {
+            (Body::Grant { until }, Leave::Granted(granted)) => {
+                let window = sent.saturating_add(self.high);
+                if until > window {
+                    return Err(format!(
+                        "granted packets up to {until}, where {sent} were sent and {} may wait",
+                        self.high
+                    ));
+                }
+                if until < *granted && !is_lossy {
+                    return Err(format!("granted packets up to {until} after {granted}"));
+                }
+                *granted = until.max(*granted);
+            }
+            (
+                Body::Stop { epoch: number } | Body::Resume { epoch: number },
+                Leave::Running { epoch, is_stopped },
+            ) => {
+                // It takes a packet at least to be stopped once more.
+                if number > sent {
+                    return Err(format!("said stop for time {number}, where {sent} packets were sent"));
+                }
+                let before =
+                    if *is_stopped { Body::Stop { epoch: *epoch } } else { Body::Resume { epoch: *epoch } };
+                if message.body.rank() > before.rank() {
+                    (*epoch, *is_stopped) = (number, matches!(message.body, Body::Stop { .. }));
+                }
+            }
+            (Body::Over { arrived }, _) => {
+                if arrived > sent {
+                    return Err(format!("has got {arrived} packets, where {sent} were sent"));
+                }
+                self.is_over = true;
+            }
+            (Body::Ask { .. }, _) => return Err("asked what only a sender asks".into()),
+            (_, Leave::Granted(_)) => return Err("said stop or resume where credits were agreed on".into()),
+            (_, Leave::Running { .. }) => {
+                return Err("granted credits where stop and resume were agreed on".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: Incarnation = Incarnation(7);
+    const THEM: Incarnation = Incarnation(3);
+
+    fn sender(flow: Flow, channel: Channel) -> Sender {
+        let marks = Watermarks::new(4, None, Some(1)).unwrap();
+        Sender::new(flow, marks, channel, ME, Some(THEM)).unwrap()
+    }
+
+    fn says(body: Body) -> Message {
+        Message { sender: ME, receiver: THEM, body }
+    }
+
+    #[test]
+    fn credits_are_totals() {
+        for channel in [Channel::Ordered, Channel::Lossy] {
+            let mut sender = sender(Flow::Credit, channel);
+            (0..4).for_each(|_| sender.send());
+            assert!(!sender.may_send());
+            let grant = says(Body::Grant { until: 7 });
+            // Twice is once.
+            assert_eq!((sender.hear(&grant), sender.hear(&grant)), (Ok(()), Ok(())));
+            (0..3).for_each(|_| sender.send());
+            assert!(!sender.may_send());
+            assert_eq!(sender.hear(&grant), Ok(()));
+            assert!(!sender.may_send());
+        }
+    }
+
+    #[test]
+    fn a_late_stop_stops_nobody() {
+        let mut sender = sender(Flow::StopResume, Channel::Lossy);
+        (0..4).for_each(|_| sender.send());
+        sender.hear(&says(Body::Stop { epoch: 1 })).unwrap();
+        assert!(!sender.may_send());
+        sender.hear(&says(Body::Resume { epoch: 1 })).unwrap();
+        sender.hear(&says(Body::Stop { epoch: 1 })).unwrap();
+        assert!(sender.may_send());
+        sender.hear(&says(Body::Stop { epoch: 2 })).unwrap();
+        sender.hear(&says(Body::Resume { epoch: 1 })).unwrap();
+        assert!(!sender.may_send());
+    }
+
+    #[test]
+    fn it_asks_only_while_it_may_not_send() {
+        let mut sender = sender(Flow::Credit, Channel::Lossy);
+        assert_eq!(sender.due(0), None);
+        (0..4).for_each(|_| sender.send());
+        let ask = says(Body::Ask { sent: 4, yours: 4 });
+        assert_eq!(sender.due(5), Some(ask));
+        assert_eq!(sender.due(6), None);
+        assert_eq!(sender.due(5 + ASK_EVERY_NS), Some(ask));
+        sender.note_held(9);
+        sender.note_held(10);
+        assert_eq!(sender.held_since(), Some(9));
+        sender.hear(&says(Body::Grant { until: 5 })).unwrap();
+        assert_eq!((sender.held_since(), sender.due(u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_receiver_that_restarts_begins_anew() {
+        let mut sender = sender(Flow::Credit, Channel::Lossy);
+        (0..3).for_each(|_| sender.send());
+        let next = |body| Message { receiver: Incarnation(9), ..says(body) };
+        sender.hear(&next(Body::Grant { until: 3 })).unwrap();
+        assert_eq!(sender.due(0).unwrap().body, Body::Ask { sent: 3, yours: 0 });
+        assert!(!sender.may_send(), "the credit of its predecessor is void");
+        sender.hear(&says(Body::Grant { until: 7 })).unwrap();
+        assert!(!sender.may_send(), "the dead are not heard");
+        sender.hear(&next(Body::Grant { until: 7 })).unwrap();
+        assert!(sender.may_send());
+        // What was meant for this sender's own predecessor.
+        sender.hear(&Message { sender: Incarnation(6), ..says(Body::Grant { until: 999 }) }).unwrap();
+    }
+
+    #[test]
+    fn lies_are_named() {
+        use Channel::{Lossy, Ordered};
+        use Flow::{Credit, StopResume};
+        for (flow, channel, message, deed) in [
+            (
+                Credit,
+                Lossy,
+                says(Body::Grant { until: 6 }),
+                "granted packets up to 6, where 1 were sent and 4 may wait",
+            ),
+            (
+                Credit,
+                Ordered,
+                says(Body::Grant { until: u64::MAX }),
+                "granted packets up to 18446744073709551615",
+            ),
+            (Credit, Ordered, says(Body::Grant { until: 3 }), "granted packets up to 3 after 4"),
+            (
+                Credit,
+                Ordered,
+                says(Body::Stop { epoch: 1 }),
+                "said stop or resume where credits were agreed on",
+            ),
+            (Credit, Ordered, says(Body::Ask { sent: 1, yours: 1 }), "asked what only a sender asks"),
+            (Credit, Ordered, says(Body::Over { arrived: 2 }), "has got 2 packets, where 1 were sent"),
+            (
+                StopResume,
+                Lossy,
+                says(Body::Stop { epoch: 2 }),
+                "said stop for time 2, where 1 packets were sent",
+            ),
+            (StopResume, Lossy, says(Body::Resume { epoch: 2 }), "said stop for time 2"),
+            (StopResume, Ordered, says(Body::Grant { until: 1 }), "granted credits where stop and resume"),
+            (
+                Credit,
+                Ordered,
+                Message { sender: THEM, ..says(Body::Grant { until: 4 }) },
+                "to another sender",
+            ),
+            (
+                Credit,
+                Ordered,
+                Message { receiver: ME, ..says(Body::Grant { until: 4 }) },
+                "for another receiver",
+            ),
+        ] {
+            let mut sender = sender(flow, channel);
+            sender.send();
+            let error = sender.hear(&message).unwrap_err();
+            assert!(error.contains(deed), "{error}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a sender stops and where it goes on, and who sees to it.
+
+use serde::{Deserialize, Serialize};
+
+/// Who holds a sender up, under overflow `block`, when its receiver has as many packets waiting as may.
+///
+/// Memory rings count their packets exactly in any case, and keep all three with the same cursors. Over sockets,
+/// `transport` leaves it to the kernel's buffers, which count bytes; with the other two the link counts packets, and a thread
+/// of the receiving process takes them to the port's queue.
+///
+/// ```
+/// use stripline::link::Flow;
+///
+/// assert_eq!("credit".parse(), Ok(Flow::Credit));
+/// assert_eq!(Flow::ALL.map(Flow::as_str), ["transport", "credit", "stop-resume"]);
+/// assert_eq!(Flow::default(), Flow::Transport);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flow {
+    /// The transport by itself.
+    #[default]
+    Transport,
+    /// The receiver grants credits: never more packets than the high watermark are under way or waiting.
+    Credit,
+    /// The receiver says stop at the high watermark and resume at the low one; what is under way then still comes.
+    StopResume,
+}
+
+impl Flow {
+    /// Every kind, in the order documented.
+    pub const ALL: [Self; 3] = [Self::Transport, Self::Credit, Self::StopResume];
+
+    /// The word in a waveform file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Credit => "credit",
+            Self::StopResume => "stop-resume",
+        }
+    }
+}
+
+/// Packets at which a sender stops, and at which it goes on: the second is less than the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "[u32; 2]", into = "[u32; 2]")]
+pub(crate) struct Watermarks {
+    high: u32,
+    low: u32,
+}
+
+impl Watermarks {
+    /// Those of a queue of `depth` packets, where they are not left to be chosen; in words of the keys of a waveform file.
+    ///
+    /// # Errors
+    /// A sentence that names the number and its range.
+    pub(crate) fn new(depth: u32, high: Option<u32>, low: Option<u32>) -> Result<Self, String> {
+        let high = match high {
+            Some(high) if high == 0 || high > depth => {
+                return Err(format!(
+                    "high-watermark is {high}; it must be from 1 to the depth, which is {depth}"
+                ));
+            }
+            high => high.unwrap_or(depth).max(1),
+        };
+        match low {
+            Some(low) if low >= high => Err(format!(
+                "low-watermark is {low}; it must be less than the high watermark (or the depth), which is {high}"
+            )),
+            Some(low) => Ok(Self { high, low }),
+            None => Ok(Self::of_depth(high)),
+        }
+    }
+
+    /// The whole depth, and three quarters of it: to take up every place as it becomes free costs both sides more than it
+    /// gains.
+    pub(crate) fn of_depth(depth: u32) -> Self {
+        let high = depth.max(1);
+        Self { high, low: high - high.div_ceil(4) }
+    }
+
+    /// Packets at which a sender stops, at least 1.
+    pub(crate) fn high(self) -> u32 {
+        self.high
+    }
+
+    /// Packets at which it goes on.
+    pub(crate) fn low(self) -> u32 {
+        self.low
+    }
+}
+
+impl TryFrom<[u32; 2]> for Watermarks {
+    type Error = String;
+
+    fn try_from([high, low]: [u32; 2]) -> Result<Self, String> {
+        Self::new(crate::link::LinkOptions::DEPTH_MAX, Some(high), Some(low))
+    }
+}
+
+impl From<Watermarks> for [u32; 2] {
+    fn from(marks: Watermarks) -> Self {
+        [marks.high, marks.low]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_is_left_free_unless_said_otherwise() {
+        let marks = |depth, high, low| Watermarks::new(depth, high, low).map(<[u32; 2]>::from);
+        assert_eq!(marks(64, None, None), Ok([64, 48]));
+        assert_eq!(marks(1, None, None), Ok([1, 0]));
+        assert_eq!(marks(3, None, None), Ok([3, 2]));
+        assert_eq!(marks(64, Some(16), None), Ok([16, 12]));
+        assert_eq!(marks(64, Some(16), Some(0)), Ok([16, 0]));
+        assert_eq!(marks(64, None, Some(63)), Ok([64, 63]));
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_words() {
+        for (high, low, says) in [
+            (Some(0), None, "high-watermark is 0; it must be from 1 to the depth, which is 8"),
+            (Some(9), None, "high-watermark is 9"),
+            (
+                Some(4),
+                Some(4),
+                "low-watermark is 4; it must be less than the high watermark (or the depth), which is 4",
+            ),
+            (None, Some(8), "low-watermark is 8"),
+            (None, Some(u32::MAX), "low-watermark is 4294967295"),
+        ] {
+            let error = Watermarks::new(8, high, low).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(serde_json::from_str::<Watermarks>("[4,4]").is_err());
+        assert!(serde_json::from_str::<Watermarks>("[70000,4]").is_err());
+        assert_eq!(serde_json::from_str::<Watermarks>("[4,3]").unwrap(), Watermarks::of_depth(4));
+    }
+}

@@ -1,0 +1,327 @@
+//! Over a ring: `ring/confirm.rs`, `ring/answers.rs`. Stores wait in a buffer until the processor writes them out, as they
+//! do on x86, or a fence is run; that is what the fences are for. The bell of the other side, and the kernel's word of a
+//! death (`Lobby::leave`: a lock, then the same bell), are seen at once. The look every 100 ms does not happen here: it is for
+//! peers that lie.
+
+use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
+use crate::explorer::{System, explore};
+use crate::transport::answer::Heard;
+use crate::transport::ring::judge;
+
+/// The sender, at a line of `await_answers`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum At {
+    Publish,
+    /// `look_for_answers`, `see_out`, and the verdict.
+    Look,
+    /// `reader.cursor.set_sleeps(true)`
+    Announce,
+    /// `announced()`
+    Fence,
+    /// `sleep_for_answers`: on the bell,
+    Sleep,
+    /// and `quiet`.
+    Quiet,
+}
+
+/// A receiver, at a line of `RingAnswers::say`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Says {
+    Nothing,
+    Fence,
+    LookWhoSleeps,
+    Ring,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
+struct Page {
+    // In memory, for both to see: numbers plus 1.
+    done: u64,
+    refused: u64,
+    sleeps: bool,
+    // Not written out yet, by the receiver and by the sender.
+    buffered: Option<(bool, u64)>,
+    sleeps_buffered: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Reader {
+    page: Page,
+    queue: Vec<u64>,
+    says: Says,
+    /// Whether it was there when the packet was sent, and whether it is still waited for.
+    is_counted: bool,
+    awaited: bool,
+    truth: Truth,
+    /// The kernel has told of its death; it has been seen out.
+    departed: bool,
+    gone: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Ring {
+    rules: Rules,
+    readers: Vec<Reader>,
+    sent: u64,
+    at: At,
+    /// Whether it has announced its sleep in this wait.
+    sleeps: bool,
+    bell: bool,
+    has_passed: bool,
+    problem: Option<(usize, Heard)>,
+}
+
+impl Ring {
+    fn new(rules: Rules) -> Self {
+        let reader = Reader {
+            page: Page::default(),
+            queue: Vec::new(),
+            says: Says::Nothing,
+            is_counted: false,
+            awaited: false,
+            truth: Truth::default(),
+            departed: false,
+            gone: false,
+        };
+        Self {
+            rules,
+            readers: vec![reader; rules.receivers],
+            sent: 0,
+            at: At::Publish,
+            sleeps: false,
+            bell: false,
+            has_passed: false,
+            problem: None,
+        }
+    }
+
+    fn publish(&self) -> Option<Self> {
+        let mut after = self.clone();
+        for reader in &mut after.readers {
+            // One that is dead and has not been seen out yet is waited for until it is.
+            (reader.awaited, reader.is_counted) = (!reader.gone, !reader.gone);
+            if !reader.truth.dead {
+                reader.queue.push(self.sent);
+            }
+        }
+        (after.sent, after.at, after.has_passed) = (self.sent + 1, At::Look, false);
+        (self.sent < self.rules.packets).then_some(after)
+    }
+
+    /// What the sender sees in a page: its own stores come before those that it has not written out.
+    fn heard(&self, index: usize) -> Heard {
+        let page = &self.readers[index].page;
+        judge(self.sent - 1, page.refused, page.done, || "no".into())
+    }
+
+    fn look(&self) -> Result<Self, String> {
+        let mut after = self.clone();
+        let expected = awaited(self.sent - 1, self.rules.scope);
+        for (index, name) in NAMES.into_iter().enumerate().take(self.readers.len()) {
+            let heard = self.heard(index);
+            if let Heard::Lied(deed) = &heard {
+                return Err(format!("an honest receiver {deed}"));
+            }
+            let reader = &mut after.readers[index];
+            // `see_out`, `last_word`.
+            let is_seen_out = reader.departed && !reader.gone;
+            reader.gone |= reader.departed;
+            if !reader.awaited {
+                continue;
+            }
+            let heard = if is_seen_out && heard == Heard::Nothing { Heard::Gone } else { heard };
+            if let Some(outcome) = expected.outcome(name, heard.clone()) {
+                reader.awaited = false;
+                if outcome.is_err() {
+                    after.problem.get_or_insert((index, heard));
+                }
+            }
+        }
+        let open =
+            (0..after.readers.len()).filter(|index| after.readers[*index].awaited).map(|index| NAMES[index]);
+        match expected.verdict(open, false, self.has_passed) {
+            None => after.at = if self.sleeps { At::Sleep } else { At::Announce },
+            Some(verdict) => {
+                let problem = after.problem.take();
+                let problem = problem.and_then(|(index, heard)| expected.outcome(NAMES[index], heard));
+                let counted = NAMES.into_iter().zip(&self.readers).filter(|(_, reader)| reader.is_counted);
+                let truth: Vec<_> = counted.map(|(name, reader)| (name, &reader.truth)).collect();
+                let outcome = problem.unwrap_or(verdict);
+                check_end(&outcome, self.sent - 1, self.rules.scope, &truth, self.has_passed)?;
+                for reader in &mut after.readers {
+                    reader.awaited = false;
+                    if self.sleeps {
+                        reader.page.sleeps_buffered = Some(false);
+                    }
+                }
+                (after.at, after.sleeps) = (At::Publish, false);
+            }
+        }
+        Ok(after)
+    }
+
+    /// The sender's next step.
+    fn proceed(&self) -> Result<Option<Self>, String> {
+        let mut after = self.clone();
+        match self.at {
+            At::Publish => return Ok(self.publish()),
+            At::Look => return self.look().map(Some),
+            At::Announce => {
+                after.readers.iter_mut().for_each(|reader| reader.page.sleeps_buffered = Some(true));
+                (after.at, after.sleeps) = (At::Fence, true);
+            }
+            At::Fence => {
+                if self.rules.fault != Fault::SenderFenceForgotten {
+                    after.readers.iter_mut().for_each(Reader::write_out_sleeps);
+                }
+                after.at = if self.rules.fault == Fault::LastLookForgotten { At::Sleep } else { At::Look };
+            }
+            At::Sleep if self.bell || self.has_passed => after.at = At::Quiet,
+            At::Sleep => return Ok(None),
+            At::Quiet => {
+                after.bell = false;
+                after.at = At::Look;
+            }
+        }
+        Ok(Some(after))
+    }
+
+    fn pass(&self) -> Option<Self> {
+        let may = self.rules.may_be_late && self.at != At::Publish && !self.has_passed;
+        may.then(|| Self { has_passed: true, ..self.clone() })
+    }
+
+    fn receive(&self, index: usize) -> Vec<(&'static str, Self)> {
+        let mut steps = Vec::new();
+        let reader = &self.readers[index];
+        let mut may = |word, change: &dyn Fn(&mut Self)| {
+            let mut after = self.clone();
+            change(&mut after);
+            steps.push((word, after));
+        };
+        if reader.page.buffered.is_some() {
+            may("a receiver's store is written out", &|ring| ring.readers[index].write_out());
+        }
+        if reader.page.sleeps_buffered.is_some() {
+            may("a sender's store is written out", &|ring| ring.readers[index].write_out_sleeps());
+        }
+        if reader.truth.dead {
+            if !reader.departed {
+                // `Lobby::leave`, by the thread that the kernel tells.
+                may("a death is told", &|ring| {
+                    ring.readers[index].departed = true;
+                    ring.bell = true;
+                });
+            }
+            return steps;
+        }
+        if self.rules.may_die {
+            may("a receiver dies", &|ring| {
+                let reader = &mut ring.readers[index];
+                // What it has stored is not lost with it.
+                reader.write_out();
+                reader.truth.dead = true;
+                reader.queue.clear();
+            });
+        }
+        match reader.says {
+            Says::Nothing => {
+                let Some(&sequence) = reader.queue.first() else { return steps };
+                may("a receiver finishes", &|ring| ring.readers[index].answer(sequence, false));
+                if self.rules.may_refuse {
+                    may("a receiver refuses", &|ring| ring.readers[index].answer(sequence, true));
+                }
+            }
+            Says::Fence => may("a receiver runs its fence", &|ring| {
+                if ring.rules.fault != Fault::ReceiverFenceForgotten {
+                    ring.readers[index].write_out();
+                }
+                ring.readers[index].says = Says::LookWhoSleeps;
+            }),
+            Says::LookWhoSleeps => may("a receiver looks who sleeps", &|ring| {
+                let reader = &mut ring.readers[index];
+                reader.says = if reader.page.sleeps { Says::Ring } else { Says::Nothing };
+            }),
+            Says::Ring => may("a receiver rings", &|ring| {
+                ring.readers[index].says = Says::Nothing;
+                ring.bell = true;
+            }),
+        }
+        steps
+    }
+}
+
+impl Reader {
+    fn answer(&mut self, sequence: u64, refuses: bool) {
+        // A store behind another goes out behind it.
+        self.write_out();
+        self.queue.remove(0);
+        self.page.buffered = Some((refuses, sequence + 1));
+        if refuses {
+            self.truth.refused.push(sequence);
+        } else {
+            self.truth.accepted.push(sequence);
+            self.truth.finished.push(sequence);
+        }
+        self.says = Says::Fence;
+    }
+
+    fn write_out(&mut self) {
+        match self.page.buffered.take() {
+            Some((true, number)) => self.page.refused = self.page.refused.max(number),
+            Some((false, number)) => self.page.done = self.page.done.max(number),
+            None => {}
+        }
+    }
+
+    fn write_out_sleeps(&mut self) {
+        if let Some(sleeps) = self.page.sleeps_buffered.take() {
+            self.page.sleeps = sleeps;
+        }
+    }
+}
+
+impl System for Ring {
+    fn steps(&self) -> Result<Vec<(&'static str, Self)>, String> {
+        let mut steps = Vec::new();
+        steps.extend(self.proceed()?.map(|after| ("the sender goes on", after)));
+        steps.extend(self.pass().map(|after| ("the deadline passes", after)));
+        (0..self.readers.len()).for_each(|index| steps.extend(self.receive(index)));
+        Ok(steps)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent == self.rules.packets && self.at == At::Publish
+    }
+}
+
+#[test]
+fn every_wait_over_a_ring_ends_with_the_truth_and_nobody_oversleeps() {
+    let mut states = 0;
+    let mut walk = |rules| {
+        states += explore(Ring::new(rules)).unwrap_or_else(|found| panic!("{rules:?}\n{found}"));
+    };
+    for may in 0..8 {
+        let [may_be_late, may_die, may_refuse] = [1, 2, 4].map(|bit| may & bit != 0);
+        let rules = Rules { may_be_late, may_die, may_refuse, ..SOUND };
+        walk(Rules { packets: 1, ..rules });
+        walk(Rules { receivers: 1, packets: 3, ..rules });
+    }
+    // Late answers of two, and deaths between two packets.
+    walk(Rules { may_die: false, may_refuse: false, ..SOUND });
+    walk(Rules { may_be_late: false, may_refuse: false, ..SOUND });
+    println!("{states} states");
+}
+
+#[test]
+fn faults_over_a_ring_are_found() {
+    let calm = Rules { may_be_late: false, may_die: false, may_refuse: false, ..SOUND };
+    for fault in [Fault::SenderFenceForgotten, Fault::ReceiverFenceForgotten, Fault::LastLookForgotten] {
+        let found = explore(Ring::new(Rules { fault, ..calm })).expect_err(&format!("{fault:?}"));
+        assert!(found.contains("nothing leads on"), "{fault:?}: {found}");
+    }
+}

@@ -1,0 +1,249 @@
+//! Over sockets: `stream/confirm.rs`, `stream/answers.rs`.
+
+use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
+use crate::explorer::{System, explore};
+use crate::link::Scope;
+use crate::transport::answer::{Fate, Heard};
+use crate::transport::stream::{Ear, record};
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Guest {
+    ear: Ear,
+    /// Whether it was there when the packet was sent; whether it is still waited for, and has been let go.
+    is_counted: bool,
+    awaited: bool,
+    buried: bool,
+    /// Its queue, and whether it has accepted the first of it already.
+    queue: Vec<u64>,
+    is_accepted: bool,
+    /// Answers on their way to the sender.
+    said: Vec<u8>,
+    truth: Truth,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Streams {
+    rules: Rules,
+    guests: Vec<Guest>,
+    /// Packets sent; whether the sender waits for the last of them, and is asleep.
+    sent: u64,
+    waits: bool,
+    asleep: bool,
+    has_passed: bool,
+    /// Kept for the end of the wait.
+    problem: Option<(usize, Heard)>,
+}
+
+impl Streams {
+    fn new(rules: Rules) -> Self {
+        let guest = Guest {
+            ear: Ear::default(),
+            is_counted: false,
+            awaited: false,
+            buried: false,
+            queue: Vec::new(),
+            is_accepted: false,
+            said: Vec::new(),
+            truth: Truth::default(),
+        };
+        let guests = vec![guest; rules.receivers];
+        Self { rules, guests, sent: 0, waits: false, asleep: false, has_passed: false, problem: None }
+    }
+
+    /// `publish`, and the beginning of `await_answers`.
+    fn send(&self) -> Option<Self> {
+        if self.waits || self.sent == self.rules.packets {
+            return None;
+        }
+        let mut after = self.clone();
+        let expected = awaited(self.sent, self.rules.scope);
+        for guest in &mut after.guests {
+            // Writing to a dead peer's socket fails, which buries it.
+            guest.buried |= guest.truth.dead;
+            (guest.awaited, guest.is_counted) = (!guest.buried, !guest.buried);
+            if guest.awaited {
+                guest.queue.push(self.sent);
+                guest.ear.expect(&expected);
+            }
+        }
+        (after.sent, after.waits, after.has_passed) = (self.sent + 1, true, false);
+        Some(after)
+    }
+
+    /// One round of the loop of `await_answers`: a look at all, then the verdict or sleep.
+    fn look(&self) -> Result<Option<Self>, String> {
+        if !self.waits || self.asleep {
+            return Ok(None);
+        }
+        let mut after = self.clone();
+        let expected = awaited(self.sent - 1, self.rules.scope);
+        for (index, name) in NAMES.into_iter().enumerate().take(self.guests.len()) {
+            let guest = &mut after.guests[index];
+            if !guest.awaited {
+                continue;
+            }
+            let mut said = std::mem::take(&mut guest.said);
+            if self.rules.fault == Fault::NumbersIgnored {
+                said.chunks_mut(16)
+                    .for_each(|record| record[..8].copy_from_slice(&(self.sent - 1).to_le_bytes()));
+            }
+            let is_there = !guest.truth.dead || self.rules.fault == Fault::DeathUnnoticed;
+            let listened = guest.ear.hear(&said).map(|()| is_there);
+            let heard = guest.ear.heard(&listened);
+            guest.buried |= listened != Ok(true);
+            if let Heard::Lied(deed) = &heard {
+                return Err(format!("an honest receiver {deed}"));
+            }
+            match expected.outcome(name, heard.clone()) {
+                None => {}
+                Some(Ok(())) => guest.awaited = false,
+                Some(Err(_)) => {
+                    guest.awaited = false;
+                    after.problem.get_or_insert((index, heard));
+                }
+            }
+        }
+        let open =
+            (0..after.guests.len()).filter(|index| after.guests[*index].awaited).map(|index| NAMES[index]);
+        match expected.verdict(open, false, self.has_passed) {
+            None => after.asleep = true,
+            Some(verdict) => {
+                let problem = after.problem.take();
+                let problem = problem.and_then(|(index, heard)| expected.outcome(NAMES[index], heard));
+                let outcome = problem.unwrap_or(verdict);
+                let counted = NAMES.into_iter().zip(&self.guests).filter(|(_, guest)| guest.is_counted);
+                let truth: Vec<_> = counted.map(|(name, guest)| (name, &guest.truth)).collect();
+                check_end(&outcome, self.sent - 1, self.rules.scope, &truth, self.has_passed)?;
+                after.waits = false;
+            }
+        }
+        Ok(Some(after))
+    }
+
+    /// `poll`: as long as there is something to read or the end of a socket to see, it does not sleep on.
+    fn wake(&self) -> Option<Self> {
+        let sees_ends = self.rules.fault != Fault::DeathUnnoticed;
+        let is_readable =
+            |guest: &Guest| guest.awaited && (!guest.said.is_empty() || guest.truth.dead && sees_ends);
+        if !self.asleep || !(self.has_passed || self.guests.iter().any(is_readable)) {
+            return None;
+        }
+        Some(Self { asleep: false, ..self.clone() })
+    }
+
+    fn pass(&self) -> Option<Self> {
+        let may = self.rules.may_be_late && self.waits && !self.has_passed;
+        may.then(|| Self { has_passed: true, ..self.clone() })
+    }
+
+    /// What a receiver does next.
+    fn receive(&self, index: usize) -> Vec<(&'static str, Self)> {
+        let mut steps = Vec::new();
+        let guest = &self.guests[index];
+        if guest.truth.dead {
+            return steps;
+        }
+        let scope = self.rules.scope;
+        let mut may = |word, change: &dyn Fn(&mut Guest)| {
+            let mut after = self.clone();
+            change(&mut after.guests[index]);
+            steps.push((word, after));
+        };
+        if self.rules.may_die {
+            may("a receiver dies", &|guest| {
+                guest.truth.dead = true;
+                guest.queue.clear();
+            });
+        }
+        let Some(&sequence) = guest.queue.first() else { return steps };
+        let silent = self.rules.fault == Fault::AnswerForgotten;
+        let answers = |guest: &mut Guest, fate| {
+            if !silent {
+                guest.said.extend(record(sequence, fate));
+            }
+        };
+        if !guest.is_accepted {
+            may("a receiver accepts", &|guest| {
+                guest.is_accepted = true;
+                guest.truth.accepted.push(sequence);
+                if scope == Scope::Server {
+                    answers(guest, Fate::Accepted);
+                }
+            });
+            if self.rules.may_refuse {
+                may("a receiver drops the packet by its policy", &|guest| {
+                    guest.queue.remove(0);
+                    guest.truth.refused.push(sequence);
+                    answers(guest, Fate::Refused("dropped"));
+                });
+            }
+            return steps;
+        }
+        may("a receiver finishes", &|guest| {
+            guest.queue.remove(0);
+            guest.is_accepted = false;
+            guest.truth.finished.push(sequence);
+            if scope == Scope::Target {
+                answers(guest, Fate::Finished);
+            }
+        });
+        if self.rules.may_refuse && scope == Scope::Target {
+            may("a receiver's component refuses", &|guest| {
+                guest.queue.remove(0);
+                guest.is_accepted = false;
+                guest.truth.refused.push(sequence);
+                answers(guest, Fate::Refused("no"));
+            });
+        }
+        steps
+    }
+}
+
+impl System for Streams {
+    fn steps(&self) -> Result<Vec<(&'static str, Self)>, String> {
+        let mut steps = Vec::new();
+        steps.extend(self.send().map(|after| ("a packet is sent", after)));
+        steps.extend(self.look()?.map(|after| ("the sender looks", after)));
+        steps.extend(self.wake().map(|after| ("the sender wakes", after)));
+        steps.extend(self.pass().map(|after| ("the deadline passes", after)));
+        (0..self.guests.len()).for_each(|index| steps.extend(self.receive(index)));
+        Ok(steps)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent == self.rules.packets && !self.waits
+    }
+}
+
+#[test]
+fn every_wait_over_sockets_ends_with_the_truth() {
+    for scope in [Scope::Server, Scope::Target] {
+        let mut states = 0;
+        for may in 0..8 {
+            let [may_be_late, may_die, may_refuse] = [1, 2, 4].map(|bit| may & bit != 0);
+            let rules = Rules { scope, may_be_late, may_die, may_refuse, ..SOUND };
+            states += explore(Streams::new(rules)).unwrap_or_else(|found| panic!("{rules:?}\n{found}"));
+        }
+        println!("{scope}: {states} states");
+        // One receiver, and answers that are several packets late.
+        let rules = Rules { scope, receivers: 1, packets: 4, ..SOUND };
+        explore(Streams::new(rules)).unwrap_or_else(|found| panic!("{rules:?}\n{found}"));
+    }
+}
+
+#[test]
+fn faults_over_sockets_are_found() {
+    let calm = Rules { may_be_late: false, may_refuse: false, ..SOUND };
+    for (fault, rules, finds) in [
+        (Fault::AnswerForgotten, Rules { may_die: false, ..calm }, "nothing leads on"),
+        (Fault::DeathUnnoticed, calm, "nothing leads on"),
+        (Fault::NumbersIgnored, Rules { may_be_late: true, ..calm }, "packet 1 ended with Ok"),
+    ] {
+        let found = explore(Streams::new(Rules { fault, ..rules })).expect_err(&format!("{fault:?}"));
+        assert!(found.contains(finds), "{fault:?}: {found}");
+    }
+}

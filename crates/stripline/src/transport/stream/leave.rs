@@ -1,0 +1,62 @@
+//! The sender's wait until its receivers let it go on, where the link sees to flow control.
+
+use std::os::fd::AsFd;
+
+use super::outlet::{Receiver, StreamOutlet};
+use crate::error::{Error, Result};
+use crate::sys::clock::now_ns;
+use crate::sys::doorbell::Sleep;
+use crate::transport::Wait;
+
+impl StreamOutlet {
+    /// Waits until no receiver that is there holds the next packet up.
+    #[cold]
+    pub(super) fn await_leave(&mut self, wait: Wait) -> Result<()> {
+        loop {
+            self.receivers.iter_mut().for_each(Receiver::hear_of_leave);
+            self.bury();
+            let held = || self.receivers.iter().filter(|receiver| receiver.is_held());
+            let Some(first) = held().next() else { return Ok(()) };
+            let full = Error::Full { connection: first.connection.clone() };
+            if matches!(wait, Wait::Never) {
+                return Err(full);
+            }
+            if wait.heeds_stop() && self.stop.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            let mut sleep = Sleep::default();
+            // Also readable once the receiver has hung up.
+            held().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
+            if wait.heeds_stop() {
+                sleep.readable(self.stop.bell().as_fd());
+            }
+            if !first.waited_for(|| sleep.until(wait.deadline()))? {
+                return Err(full);
+            }
+        }
+    }
+}
+
+impl Receiver {
+    /// Whether it holds the next packet up.
+    fn is_held(&self) -> bool {
+        self.ear.throttled().is_some_and(|throttle| !throttle.may_send())
+    }
+
+    /// Listens, unless it has said enough.
+    fn hear_of_leave(&mut self) {
+        if self.ear.throttled().is_none_or(|throttle| throttle.may_send_unheard()) {
+            return;
+        }
+        match self.ear.listen(&self.socket) {
+            Ok(is_there) => self.dead = !is_there,
+            Err(deed) => {
+                self.dead = true;
+                crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, deed));
+            }
+        }
+        if let Some(throttle) = self.ear.throttle() {
+            throttle.note_held(now_ns());
+        }
+    }
+}
