@@ -26,6 +26,8 @@
 mod chain;
 mod client;
 mod error;
+#[cfg(test)]
+mod hostile;
 mod line;
 mod node;
 mod options;
