@@ -18,6 +18,10 @@ use super::{ConnectionStats, Copied, Delivery, Lent, Mailbox, Receipt, Spinner, 
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
+/// Of so many looks in vain, one is at the clock.
+const LOOKS_PER_CLOCK: u32 = 4;
+/// Looks of [`Incoming::receive_soon`].
+const LOOKS_SOON: u32 = 128;
 
 pub(crate) struct Incoming {
     port: String,
@@ -27,6 +31,7 @@ pub(crate) struct Incoming {
     stop: Stop,
     /// Whether senders that nobody announced may still come, so that no sender at all is not the end.
     open: bool,
+    ends: Ends,
     /// Who is asked first next time.
     turn: usize,
     /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
@@ -46,6 +51,17 @@ pub(crate) struct Incoming {
     leaves_for_good: bool,
     /// Of a port that puts packets back in sequence.
     pub(super) resequencing: Option<Box<Resequencing>>,
+}
+
+/// When a receiving port has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// When all its senders have said so.
+    WithStreams,
+    /// When its only sender is gone, said or not.
+    WithSender,
+    /// Never: others may come.
+    Never,
 }
 
 /// What `receive` found.
@@ -100,6 +116,7 @@ impl Incoming {
             terms_for,
             stop,
             open,
+            ends: Ends::WithStreams,
             turn: 0,
             taken: Taken::nothing(),
             is_lent: false,
@@ -127,6 +144,36 @@ impl Incoming {
         self.leaves_for_good = true;
     }
 
+    /// Says when it has ended.
+    pub(crate) fn set_ends(&mut self, ends: Ends) {
+        self.ends = ends;
+    }
+
+    /// The bytes of the packet that is lent out.
+    #[inline]
+    pub(crate) fn payload(&self) -> &[u8] {
+        if !self.is_lent {
+            return &[];
+        }
+        // SAFETY: lent and not yet given back; whatever is asked of the transport takes `&mut self`, for which this
+        // borrow must have ended.
+        unsafe { self.taken.payload.get() }
+    }
+
+    /// How long ago the packet that is lent out was sent, in nanoseconds, if it is measured.
+    pub(crate) fn age_ns(&self) -> Option<u64> {
+        let sent_ns = self.taken.header.sent_ns;
+        (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
+    }
+
+    /// Gives the packet that is lent out back and closes its connection, because of what was in it.
+    pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
+        let error = Error::misbehaved(self.connection(), deed);
+        self.release();
+        self.origins[self.taken.origin].lose();
+        error
+    }
+
     /// Senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
         self.open_mail();
@@ -137,7 +184,21 @@ impl Incoming {
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
         let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none();
-        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait) }
+        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
+    }
+
+    /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does
+    /// not spin.
+    pub(crate) fn receive_soon(&mut self) -> Result<Outcome> {
+        if !self.spinner.spins() {
+            return Ok(Outcome::Nothing);
+        }
+        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none();
+        if is_easy && self.take_at_hand() {
+            Ok(Outcome::Packet)
+        } else {
+            self.receive_slowly(Wait::FOREVER, LOOKS_SOON)
+        }
     }
 
     /// Takes the next packet if it is there and nothing else is to be said.
@@ -157,15 +218,15 @@ impl Incoming {
 
     /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
     #[inline(never)]
-    fn receive_slowly(&mut self, wait: Wait) -> Result<Outcome> {
+    fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
         match self.resequencing {
             Some(_) => self.receive_in_sequence(wait),
-            None => self.receive_as_it_comes(wait),
+            None => self.receive_as_it_comes(wait, looks_max),
         }
     }
 
-    /// As [`Incoming::receive_slowly`], in the order of arrival.
-    pub(super) fn receive_as_it_comes(&mut self, wait: Wait) -> Result<Outcome> {
+    /// As [`Incoming::receive_slowly`], in the order of arrival, with no more looks in vain than that.
+    pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
         let mut looks = 0u32;
         // Where a look is a system call, one that waits says the same and more.
         let is_costly = matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if !inlet.is_cheap());
@@ -194,7 +255,8 @@ impl Incoming {
             if let Some(more) = self.spinner.looks_more() {
                 looks = looks.wrapping_add(1);
                 self.linger(more);
-                if wait.has_passed() {
+                // To read a clock takes as long as several looks.
+                if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.has_passed() || looks > looks_max) {
                     return Ok(Outcome::Nothing);
                 }
                 continue;
@@ -429,9 +491,17 @@ impl Incoming {
 
     /// Whether every sender has ended, as far as known.
     pub(crate) fn has_ended(&self) -> bool {
-        !self.mailbox.is_full()
-            && self.origins.iter().all(|origin| origin.ended)
-            && !(self.open && self.origins.is_empty())
+        match self.ends {
+            Ends::WithStreams => {
+                !self.mailbox.is_full()
+                    && self.origins.iter().all(|origin| origin.ended)
+                    && !(self.open && self.origins.is_empty())
+            }
+            Ends::WithSender => {
+                !self.mailbox.is_full() && self.origins.iter().all(|origin| origin.inlet.is_none())
+            }
+            Ends::Never => false,
+        }
     }
 
     /// Whether `receive` would answer at once; takes nothing that is not kept.

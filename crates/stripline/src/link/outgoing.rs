@@ -1,7 +1,7 @@
 //! The sending port: numbers packets, describes streams, and hands frames to its transports.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -51,11 +51,15 @@ pub(crate) struct Outgoing {
     frame_payload_max: usize,
     /// Whether headers may be short.
     compact: bool,
+    /// The largest payload behind a short one.
+    short_payload_max: usize,
     /// Bytes before the payload of the packet being written.
     before: usize,
     /// Whether the packet being written may wait for room, and what was said of it. Here and not in the loan, which is
     /// copied at every step (see ARCHITECTURE.md, "Little is decided on the way of a packet").
     waits: bool,
+    /// How long, if not for ever; for [`Outgoing::send_bytes`].
+    until: Option<Instant>,
     said: Said,
     sequence: u64,
     sample_index: u64,
@@ -96,8 +100,10 @@ impl Outgoing {
             outlets,
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             compact: false,
+            short_payload_max: Header::SHORT_PAYLOAD_MAX,
             before: HEADER_BYTES,
             waits: true,
+            until: None,
             said: Said::default(),
             sequence: crate::fail_point::start().1,
             sample_index: 0,
@@ -115,6 +121,11 @@ impl Outgoing {
             finished: false,
             offer: None,
         }
+    }
+
+    /// Has headers short in front of payloads of up to so many bytes.
+    pub(crate) fn set_short_payload_max(&mut self, bytes: usize) {
+        self.short_payload_max = bytes;
     }
 
     /// Says what its sends wait for, and how long.
@@ -252,12 +263,35 @@ impl Outgoing {
             && let [only] = &mut *self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
-            if self.compact && payload <= Header::SHORT_PAYLOAD_MAX {
+            if self.compact && payload <= self.short_payload_max {
                 self.before = Header::SHORT_BYTES;
             }
             return Ok(LentMut::new(&mut frame[self.before..][..payload]));
         }
         self.reserve_slowly(payload)
+    }
+
+    /// Sends a packet of one sample and that many bytes, which `fill` puts in their place.
+    #[inline]
+    pub(crate) fn send_bytes(
+        &mut self,
+        payload: usize,
+        wait: Wait,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        self.until = wait.deadline();
+        let sent = self.reserve(payload, !matches!(wait, Wait::Never)).and_then(|place| {
+            // SAFETY: just lent, and nothing has been asked of the port since.
+            fill(unsafe { place.get_mut::<u8>() });
+            self.send(payload, 1)
+        });
+        self.until = None;
+        sent
+    }
+
+    /// Whether nobody receives what is sent, as far as is known without asking the system.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.is_alone())
     }
 
     /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
@@ -319,7 +353,7 @@ impl Outgoing {
 
     /// How long it may.
     fn wait(&self) -> Wait {
-        if self.waits { Wait::FOREVER } else { Wait::Never }
+        if self.waits { Wait::Until(self.until) } else { Wait::Never }
     }
 
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.

@@ -133,7 +133,7 @@ impl Resequencing {
                 }
                 _ => wait,
             };
-            match link.receive_as_it_comes(patience)? {
+            match link.receive_as_it_comes(patience, u32::MAX)? {
                 Outcome::Packet if self.sort(link) => return Ok(Outcome::Packet),
                 Outcome::Packet => {}
                 Outcome::Ended => {

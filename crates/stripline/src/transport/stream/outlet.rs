@@ -1,7 +1,7 @@
 //! The sending side of a byte stream.
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -127,6 +127,57 @@ impl StreamOutlet {
             scope: request.scope,
             stop: request.stop,
             reception: Some(Reception::open(listener, greeter)?),
+            _sign: sign,
+        })
+    }
+
+    /// The sending end of a socket that also has a receiving one.
+    pub(in crate::transport) fn of_pair(
+        request: Bind,
+        endpoint: Endpoint,
+        socket: Arc<Socket>,
+        connection: &str,
+    ) -> Result<Self> {
+        let lobby = Lobby {
+            changed: AtomicBool::new(false),
+            bell: Doorbell::new()?,
+            arrivals: Mutex::default(),
+            seats: Mutex::default(),
+        };
+        let sign = Sign::hang(&request, &endpoint);
+        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
+        let receiver = Receiver {
+            waits: sign.enter(
+                connection,
+                (Overflow::Block, request.watermarks.high()),
+                &socket,
+                &next_sequence,
+            ),
+            has_left: Arc::default(),
+            socket,
+            connection: connection.into(),
+            blocks: true,
+            tail: None,
+            postponed: Vec::new(),
+            follows: false,
+            next_sequence,
+            dead: false,
+            ear: Ear::default(),
+            awaited: false,
+        };
+        Ok(Self {
+            endpoint,
+            receivers: vec![receiver],
+            lobby: Arc::new(lobby),
+            frame: AlignedBuffer::default(),
+            frame_max: frame_max(request.buffer),
+            flusher: None,
+            next_sequence: 0,
+            in_packet: false,
+            timeout: None,
+            scope: Scope::Transport,
+            stop: request.stop,
+            reception: None,
             _sign: sign,
         })
     }
@@ -320,6 +371,10 @@ impl Outlet for StreamOutlet {
         self.receivers.iter().filter(|receiver| !receiver.socket.has_hung_up()).count()
     }
 
+    fn is_alone(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
     fn is_lossy(&self) -> bool {
         self.receivers.iter().any(|receiver| !receiver.blocks)
     }
@@ -474,7 +529,7 @@ struct StreamGreeter {
 }
 
 impl Greeter for StreamGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
+    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.take_seat(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
@@ -496,7 +551,8 @@ impl Greeter for StreamGreeter {
             next_sequence: its,
             has_left: Arc::clone(&has_left),
         });
-        let waits = self.sign.enter(&hello, &kept, &next_sequence);
+        let waits =
+            self.sign.enter(&hello.connection, (hello.overflow, hello.marks().high()), &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,

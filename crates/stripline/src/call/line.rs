@@ -1,0 +1,461 @@
+//! A client's connection to one server. Any number of threads calls over it; one of those that wait receives for all.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outcome, Outgoing, Sampler};
+use crate::node::{Again, Customer};
+use crate::sys::clock::now_ns;
+use crate::transport::{Endpoint, Wait};
+
+use super::Operation;
+use super::chain;
+use super::error::Refusal;
+use super::table::{Fate, Found, Table};
+use super::term::Term;
+use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
+
+/// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
+/// is handed on without a fence.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The number of no call.
+const NOBODY: u64 = u64::MAX;
+/// Between looks whether replies that nobody waits for have come, while another thread receives.
+const LATE_LOOK: Duration = Duration::from_micros(100);
+/// Calls between looks for replies that nobody waits for.
+const CALLS_PER_SWEEP: u64 = 64;
+
+#[derive(Default)]
+pub(super) struct Line {
+    is_alive: AtomicBool,
+    /// Of the server's name.
+    hash: AtomicU64,
+    sender: Mutex<Option<Sender>>,
+    receiver: Mutex<Option<Incoming>>,
+    table: OnceLock<Table>,
+    /// Threads that wait for a reply while another receives.
+    followers: AtomicU32,
+    queue: Mutex<VecDeque<u64>>,
+    label: Mutex<Label>,
+}
+
+/// What the server is called, for people.
+struct Label(Arc<str>);
+
+impl Default for Label {
+    fn default() -> Self {
+        Self("nobody".into())
+    }
+}
+
+/// What the thread that sends has.
+pub(super) struct Sender {
+    pub outgoing: Outgoing,
+    /// Which number an operation of the client has here, or why it has none.
+    pub operations: Vec<Result<u16, (Refusal, String)>>,
+    /// All operations that the server has.
+    pub offered: Vec<Operation>,
+    /// The server's own number, for chains.
+    pub server: u64,
+    pub hint: usize,
+    /// Which calls are measured.
+    pub sampler: Sampler,
+    /// Looks for the server again when it is dropped.
+    pub _return: Return,
+}
+
+/// Connects a client to a server again, when dropped, if that is still on offer.
+pub(super) struct Return {
+    pub again: Again,
+    pub customer: Weak<dyn Customer>,
+    pub endpoint: Endpoint,
+}
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        if let Some(customer) = self.customer.upgrade() {
+            self.again.connect(&customer, &self.endpoint);
+        }
+    }
+}
+
+/// Why a call could not be started.
+pub(super) enum NotStarted {
+    /// The server is gone: try another.
+    Closed,
+    TooMany,
+    Refused(Refusal, String),
+    Full,
+    Link(Error),
+}
+
+/// What a wait came to.
+pub(super) enum Waited<R> {
+    Reply(R),
+    TimedOut,
+    Gone,
+    Link(Error),
+}
+
+impl Line {
+    /// Whether there is a server, as far as is known.
+    pub(super) fn is_alive(&self) -> bool {
+        // Relaxed: whoever is too late finds the sender gone.
+        self.is_alive.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash.load(Ordering::Relaxed)
+    }
+
+    /// Who is at the other end, for people.
+    pub(super) fn label(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.label).0)
+    }
+
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.table.get()
+    }
+
+    /// Takes a connection, if there is none; otherwise gives it back.
+    pub(super) fn connect(
+        &self,
+        sender: Sender,
+        incoming: Incoming,
+        label: Arc<str>,
+        hash: u64,
+        outstanding: u32,
+    ) -> Result<(), (Sender, Incoming)> {
+        let table = self.table.get_or_init(|| Table::new(outstanding));
+        // The receiver first: whoever receives takes the sender behind it.
+        let Some(mut receiver) = self.try_receiver() else { return Err((sender, incoming)) };
+        if receiver.is_some() && !self.is_alive() {
+            // What a server has left behind that is gone.
+            let mut read: Option<fn(Reply<'_>)> = None;
+            let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
+        }
+        let mut place = lock(&self.sender);
+        if place.is_some() || receiver.is_some() {
+            return Err((sender, incoming));
+        }
+        *receiver = Some(incoming);
+        *lock(&self.label) = Label(label);
+        *place = Some(sender);
+        self.hash.store(hash, Ordering::Relaxed);
+        // Release: whoever sees it finds the rest behind the lock.
+        self.is_alive.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Does something with what sends, if it is there.
+    pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
+        lock(&self.sender).as_mut().map(act)
+    }
+
+    /// Sends a call, and returns its number. Blocks while there is no room.
+    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
+        let Some(table) = self.table.get() else { return Err(NotStarted::Closed) };
+        if table.owes_too_much() {
+            self.await_late(table, term)?;
+        }
+        let mut sender = lock(&self.sender);
+        let Some(its) = sender.as_mut() else { return Err(NotStarted::Closed) };
+        let its_number = match its.operations.get(operation) {
+            Some(Ok(number)) => *number,
+            Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
+            None => return Err(NotStarted::Refused(Refusal::UnknownOperation, "it is not known".into())),
+        };
+        let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
+        let sent_ns = its.sampler.stamp();
+        if sent_ns != 0 {
+            table.set_sent(number, sent_ns);
+        }
+        let sent = chain::with(|chain| {
+            let links = chain::length(chain);
+            if links > CHAIN_MAX {
+                let reason = format!("a chain of more than {CHAIN_MAX} nested calls");
+                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+            }
+            if links > 0 && chain::is_exhausted(chain, its.server) {
+                let reason = "the server waits in this very chain of nested calls".to_string();
+                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+            }
+            let before = HEAD_BYTES + chain.0.len();
+            let bytes = before + payload.len();
+            let head = call_head(number, its_number, links as u8, term.deadline_us());
+            let put = |outgoing: &mut Outgoing, wait| {
+                outgoing.send_bytes(bytes, wait, |place| {
+                    place[..HEAD_BYTES].copy_from_slice(&head);
+                    place[HEAD_BYTES..before].copy_from_slice(chain.0);
+                    place[before..].copy_from_slice(payload);
+                })
+            };
+            match put(&mut its.outgoing, Wait::Never) {
+                Err(Error::Full { .. } | Error::TooLarge { .. }) => {
+                    put(&mut its.outgoing, Wait::Until(Some(term.until()))).map_err(NotStarted::of)
+                }
+                outcome => outcome.map_err(NotStarted::Link),
+            }
+        });
+        match sent {
+            Ok(()) if !its.outgoing.is_alone() => {
+                drop(sender);
+                if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_SWEEP) {
+                    self.sweep();
+                }
+                Ok(number)
+            }
+            Ok(()) => {
+                table.free(number);
+                // No more calls go there. What it has answered is still there to be received, and then the end.
+                self.is_alive.store(false, Ordering::Relaxed);
+                let its = sender.take();
+                drop(sender);
+                drop(its);
+                Err(NotStarted::Closed)
+            }
+            Err(error) => {
+                table.free(number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a call's reply, and gives it to `read`.
+    pub(super) fn wait<R>(
+        &self,
+        number: u64,
+        mut term: Term,
+        read: impl FnOnce(Reply<'_>) -> R,
+    ) -> Waited<R> {
+        let Some(table) = self.table.get() else { return Waited::Gone };
+        let mut read = Some(read);
+        loop {
+            match self.try_receiver() {
+                Some(mut receiver) => {
+                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    drop(receiver);
+                    self.hand_on(table);
+                    return outcome;
+                }
+                None => {
+                    let until = term.until();
+                    // Before the next try: whoever stops receiving after it finds this one in the queue.
+                    self.followers.fetch_add(1, Ordering::SeqCst);
+                    lock(&self.queue).push_back(number);
+                    let found = match self.try_receiver() {
+                        Some(receiver) => {
+                            drop(receiver);
+                            Found::Promoted
+                        }
+                        None => table.sleep(number, until.min(Instant::now() + LOOK_AGAIN), &mut read),
+                    };
+                    lock(&self.queue).retain(|waiting| *waiting != number);
+                    self.followers.fetch_sub(1, Ordering::SeqCst);
+                    match found {
+                        Found::Reply(reply) => return Waited::Reply(reply),
+                        Found::Gone => return Waited::Gone,
+                        Found::Promoted => {}
+                        Found::Nothing if Instant::now() >= until => return Waited::TimedOut,
+                        Found::Nothing => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// A call's reply, if it is there.
+    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
+        let Some(table) = self.table.get() else { return Waited::Gone };
+        let mut read = Some(read);
+        match self.try_receiver() {
+            Some(mut receiver) => {
+                let outcome = self.lead(&mut receiver, table, number, None, &mut read);
+                drop(receiver);
+                self.hand_on(table);
+                outcome
+            }
+            None => match table.look(number, &mut read) {
+                Found::Reply(reply) => Waited::Reply(reply),
+                Found::Gone => Waited::Gone,
+                Found::Nothing | Found::Promoted => Waited::TimedOut,
+            },
+        }
+    }
+
+    /// Gives a call up, and tells the server if there is room for it.
+    pub(super) fn give_up(&self, number: u64) {
+        let is_open = self.table.get().is_some_and(|table| table.give_up(number));
+        if !is_open {
+            return;
+        }
+        self.with_sender(|sender| {
+            let put = |place: &mut [u8]| place.copy_from_slice(&cancel(number));
+            // What cannot be said is not worth more: the server answers, and its reply is late.
+            let _ = sender.outgoing.send_bytes(HEAD_BYTES, Wait::Never, put);
+        });
+    }
+
+    /// Receives for all until the reply to one call is here.
+    fn lead<R>(
+        &self,
+        receiver: &mut Option<Incoming>,
+        table: &Table,
+        mine: u64,
+        mut term: Option<&mut Term>,
+        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+    ) -> Waited<R> {
+        // Whoever received before may have had it.
+        if mine != NOBODY && table.is_filled(mine) {
+            match table.look(mine, read) {
+                Found::Reply(reply) => return Waited::Reply(reply),
+                Found::Gone => return Waited::Gone,
+                Found::Nothing | Found::Promoted => {}
+            }
+        }
+        let Some(incoming) = receiver else { return Waited::Gone };
+        let error = loop {
+            match next(incoming, term.as_deref_mut()) {
+                Ok(Outcome::Packet) => {}
+                Ok(Outcome::Nothing) => return Waited::TimedOut,
+                Ok(Outcome::Ended) => break None,
+                Err(Error::Stopped) => return Waited::Link(Error::Stopped),
+                Err(error) => break Some(error),
+            }
+            let lent = Lending(incoming);
+            let deed = match Reply::parse(lent.0.payload()) {
+                Ok(reply) if reply.number == mine => {
+                    if let Some(sent_ns) = table.take_sent(mine) {
+                        table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
+                    }
+                    let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
+                    table.free(mine);
+                    return outcome;
+                }
+                Ok(reply) => match table.deliver(&reply) {
+                    Fate::Late if mine == NOBODY && table.owed() == 0 => return Waited::TimedOut,
+                    Fate::Delivered | Fate::Late => None,
+                    Fate::Unasked => {
+                        Some(format!("sent a reply to call {:#x}, which nobody waits for", reply.number))
+                    }
+                },
+                Err(deed) => Some(deed),
+            };
+            drop(lent);
+            if let Some(deed) = deed {
+                break Some(Error::misbehaved(self.label(), deed));
+            }
+        };
+        if let Some(error) = error {
+            crate::sys::complain!("stripline: {error}");
+        }
+        *receiver = None;
+        self.close(table);
+        match table.look(mine, read) {
+            Found::Reply(reply) => Waited::Reply(reply),
+            _ => Waited::Gone,
+        }
+    }
+
+    /// Waits until replies to calls that were given up have come: as many are answered for as may be outstanding.
+    #[cold]
+    fn await_late(&self, table: &Table, term: &mut Term) -> Result<(), NotStarted> {
+        while table.owes_too_much() {
+            if Instant::now() >= term.until() {
+                return Err(NotStarted::TooMany);
+            }
+            match self.try_receiver() {
+                Some(mut receiver) => {
+                    let mut read: Option<fn(Reply<'_>)> = None;
+                    let outcome = self.lead(&mut receiver, table, NOBODY, Some(term), &mut read);
+                    drop(receiver);
+                    self.hand_on(table);
+                    match outcome {
+                        Waited::Gone => return Err(NotStarted::Closed),
+                        Waited::Link(error) => return Err(NotStarted::Link(error)),
+                        Waited::Reply(()) | Waited::TimedOut => {}
+                    }
+                }
+                // Whoever receives takes those replies, too.
+                None => std::thread::sleep(LATE_LOOK),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is there off the link, without waiting, and notices if the server is gone.
+    pub(super) fn sweep(&self) {
+        let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
+        let mut read: Option<fn(Reply<'_>)> = None;
+        let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
+        drop(receiver);
+        self.hand_on(table);
+    }
+
+    /// The server is gone: all that is outstanding fails. For the thread that receives.
+    #[cold]
+    fn close(&self, table: &Table) {
+        let mut place = lock(&self.sender);
+        self.is_alive.store(false, Ordering::Relaxed);
+        // Under the lock: a call of the next connection is none of these.
+        table.fail_all();
+        let sender = place.take();
+        drop(place);
+        drop(sender);
+    }
+
+    /// Lets another thread that waits receive.
+    fn hand_on(&self, table: &Table) {
+        // SeqCst, with the follower's: one of the two sees the other; see `LOOK_AGAIN` for the rest.
+        while self.followers.load(Ordering::SeqCst) > 0 {
+            let Some(next) = lock(&self.queue).pop_front() else { return };
+            if table.promote(next) {
+                return;
+            }
+        }
+    }
+
+    fn try_receiver(&self) -> Option<MutexGuard<'_, Option<Incoming>>> {
+        match self.receiver.try_lock() {
+            Ok(receiver) => Some(receiver),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The next packet within the term; without one, what is there.
+#[inline]
+fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Outcome> {
+    let Some(term) = term else { return incoming.receive(Wait::Never) };
+    match incoming.receive_soon()? {
+        Outcome::Nothing => incoming.receive(Wait::Until(Some(term.until()))),
+        found => Ok(found),
+    }
+}
+
+impl NotStarted {
+    fn of(error: Error) -> Self {
+        match error {
+            Error::Full { .. } => Self::Full,
+            error => Self::Link(error),
+        }
+    }
+}
+
+/// A reply that is looked at in place, given back whatever happens.
+struct Lending<'a>(&'a mut Incoming);
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind it is whole, or made so by whoever finds it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

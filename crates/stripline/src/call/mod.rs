@@ -1,0 +1,94 @@
+//! Two-way calls: a client asks, a server answers.
+//!
+//! A *service* is a set of named *operations*, each with a type of request, of reply and of error. A server runs their
+//! handlers; any number of clients calls them over one connection each, with any number of calls outstanding.
+//! [`Node::client`](crate::node::Node::client) and [`Node::server`](crate::node::Node::server) make both.
+//!
+//! ```
+//! use stripline::call::{CallError, ClientOptions, ServerOptions};
+//! use stripline::node::{Dispatch, Node};
+//!
+//! let node = Node::isolated()?;
+//! let root = |x: f64| if x < 0.0 { Err("negative".to_string()) } else { Ok(x.sqrt()) };
+//! let mut server = node.server("root", root, ServerOptions::default())?;
+//! let client = node.client::<f64, f64, String>("root", ClientOptions::default())?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| server.serve(Dispatch::Queue));
+//!     assert_eq!(client.call(&16.0).expect("it has a root"), 4.0);
+//!     assert!(matches!(client.call(&-1.0), Err(CallError::User(words)) if words == "negative"));
+//!     node.stop();
+//! });
+//! # Ok::<(), stripline::Error>(())
+//! ```
+//!
+//! What goes over the wire, byte by byte, is in `docs/calls.md`.
+
+mod chain;
+mod client;
+mod error;
+#[cfg(test)]
+mod hostile;
+mod line;
+mod node;
+mod options;
+mod payload;
+mod replies;
+mod server;
+mod service;
+mod table;
+mod term;
+mod wire;
+
+pub use client::{Client, Pending, ServerReport, ServiceClient};
+pub use error::{CallError, NoError, Refusal};
+pub use node::ServerOffer;
+pub use options::{ClientOptions, ServerOptions};
+pub use payload::{Payload, Plain, Samples};
+pub use server::{Server, ServerCounts};
+pub use service::{Context, Operation, Service};
+
+use crate::error::Result;
+use crate::payload::TypeName;
+
+/// The payload that marks a server of calls among what nodes offer each other.
+pub(crate) fn marker() -> Result<TypeName> {
+    TypeName::new("stripline/calls").map_err(crate::error::Error::failed)
+}
+
+/// What parses what a peer sends, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(crate) mod parsing {
+    use super::table::{Fate, Found, Table};
+    use super::wire::{Reply, Request};
+
+    /// What is wrong with a request; of one that is sound, its payload.
+    pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
+        match Request::parse(bytes)? {
+            Request::Call { payload, chain, .. } => {
+                // Every link of it can be looked at.
+                let _ = chain.links().count();
+                Ok(payload)
+            }
+            Request::Cancel { .. } => Ok(&[]),
+        }
+    }
+
+    /// Whether a client with so many calls outstanding takes this for a reply to one of them; what is wrong with it
+    /// otherwise.
+    pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
+        let table = Table::new(outstanding);
+        let mut hint = 0;
+        let numbers: Vec<u64> = std::iter::from_fn(|| table.claim(&mut hint)).collect();
+        let reply = Reply::parse(bytes)?;
+        let is_delivered = table.deliver(&reply) == Fate::Delivered;
+        if is_delivered != numbers.contains(&reply.number) {
+            return Err("was taken for a reply to another call".into());
+        }
+        let mut read = Some(|its: Reply<'_>| its.payload == reply.payload);
+        match table.look(reply.number, &mut read) {
+            Found::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
+            _ if is_delivered => Err("was lost".into()),
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the rules have in common.
+
+use std::time::Duration;
+
+use stripline::call::{Client, ClientOptions, Payload, Server, ServerOptions, Service, ServiceClient};
+use stripline::node::{Dispatch, Node};
+
+/// Longer than anything here takes.
+pub const LONG: Duration = Duration::from_secs(20);
+
+pub fn over(transport: &str) -> ServerOptions {
+    ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() }
+}
+
+pub fn patient() -> ClientOptions {
+    ClientOptions { deadline: LONG, ..ClientOptions::default() }
+}
+
+/// Runs `test` with a client while a server serves in a thread of its own.
+pub fn with_server(
+    transport: &str,
+    service: Service<'_>,
+    dispatch: Dispatch,
+    test: impl FnOnce(&Node, ServiceClient),
+) {
+    let node = Node::isolated().unwrap();
+    let name = service.name().to_string();
+    let mut server = node.service(service, over(transport)).unwrap();
+    let client = node.service_client(&name, patient()).unwrap();
+    serving(&node, &mut server, dispatch, || test(&node, client));
+}
+
+/// Runs `test` while the server serves in a thread of its own; stops the node then.
+pub fn serving(node: &Node, server: &mut Server<'_>, dispatch: Dispatch, test: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(dispatch).unwrap());
+        let stop = Stop(node);
+        test();
+        drop(stop);
+    });
+}
+
+/// Stops a node also when a test fails, lest its server serve for ever.
+pub struct Stop<'a>(pub &'a Node);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+pub fn operation<Req: Payload, Rep: Payload>(client: &ServiceClient, name: &str) -> Client<Req, Rep, String> {
+    client.operation(name).unwrap()
+}
+
+/// Something that handlers wait at until it is opened; it stays open.
+#[derive(Default)]
+pub struct Gate {
+    is_open: std::sync::Mutex<bool>,
+    opened: std::sync::Condvar,
+}
+
+impl Gate {
+    pub fn pass(&self) {
+        let open = self.is_open.lock().unwrap();
+        // Not for ever: a test that fails must end.
+        drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
+    }
+
+    pub fn is_open(&self) -> bool {
+        *self.is_open.lock().unwrap()
+    }
+
+    pub fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+/// Waits for something that must come.
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + LONG;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "{what}: it did not come");
+        std::thread::yield_now();
+    }
+}
+
+/// A domain that no other test has.
+pub fn domain() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static DOMAINS: AtomicU32 = AtomicU32::new(0);
+    format!("calls-{}-{}", std::process::id(), DOMAINS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Two nodes of one domain in this process.
+pub fn two_nodes() -> (Node, Node) {
+    let domain = domain();
+    let join = || Node::join(&domain, stripline::node::Topics::default()).unwrap();
+    (join(), join())
+}
+
+pub fn named(transport: &str, name: &str) -> ServerOptions {
+    ServerOptions { name: Some(name.into()), ..over(transport) }
+}
