@@ -39,7 +39,6 @@
 //!     stripline::component::main::<Gain>()
 //! }
 //! ```
-
 //!
 //! One that would rather be a handler leaves the loop to its input
 //! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
@@ -63,17 +62,21 @@
 
 pub(crate) mod control;
 mod host;
+mod live;
 mod ports;
+mod properties;
 mod registry;
 mod spec;
+mod status;
 
 pub use host::{DESCRIBE_OPTION, host_if_launched, main};
+pub use live::{Change, Live, Request, Test, TestResult, TestSpec};
 pub use ports::{Ports, StopSignal};
+pub use properties::{Access, Properties, Value};
 pub use registry::Registry;
 pub(crate) use spec::number;
-pub use spec::{
-    ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertyKind, PropertySpec, Value,
-};
+pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
+pub use status::{Status, StatusValue};
 
 use crate::error::Result;
 

@@ -1,12 +1,11 @@
 //! What a component says of itself before it exists: its ports and properties, for checking a waveform,
 //! for `stripline components`, and for a designer to read.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Access, TestSpec, Value};
 use crate::payload::{Sample, TypeName};
 
 /// A component type: name, ports, properties.
@@ -31,12 +30,21 @@ pub struct ComponentSpec {
     pub ports: Vec<PortSpec>,
     /// Properties, in the order declared.
     pub properties: Vec<PropertySpec>,
+    /// Self-tests, in the order declared; they run while the component does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestSpec>,
 }
 
 impl ComponentSpec {
     /// A component without ports and properties.
     pub fn new(name: &str, summary: &str) -> Self {
-        Self { name: name.into(), summary: summary.into(), ports: Vec::new(), properties: Vec::new() }
+        Self {
+            name: name.into(),
+            summary: summary.into(),
+            ports: Vec::new(),
+            properties: Vec::new(),
+            tests: Vec::new(),
+        }
     }
 
     /// Adds an input that must be connected and takes one writer.
@@ -63,6 +71,25 @@ impl ComponentSpec {
     pub fn property(mut self, property: PropertySpec) -> Self {
         self.properties.push(property);
         self
+    }
+
+    /// Adds a self-test, which [`Live::request`](super::Live::request) hands to the component when somebody asks.
+    ///
+    /// ```
+    /// use stripline::component::ComponentSpec;
+    ///
+    /// let spec = ComponentSpec::new("gain", "Multiplies.").test("unity", "a one becomes the factor");
+    /// assert!(spec.find_test("unity").is_some());
+    /// ```
+    #[must_use]
+    pub fn test(mut self, name: &str, summary: &str) -> Self {
+        self.tests.push(TestSpec { name: name.into(), summary: summary.into() });
+        self
+    }
+
+    /// The self-test of that name.
+    pub fn find_test(&self, name: &str) -> Option<&TestSpec> {
+        self.tests.iter().find(|test| test.name == name)
     }
 
     /// The port of that name.
@@ -230,6 +257,9 @@ pub struct PropertySpec {
     pub unit: String,
     /// One line for people.
     pub summary: String,
+    /// Who says the value, and when.
+    #[serde(default, skip_serializing_if = "Access::is_fixed")]
+    pub access: Access,
 }
 
 impl PropertySpec {
@@ -290,6 +320,28 @@ impl PropertySpec {
         self
     }
 
+    /// The same property, which may be changed while the component runs: see [`Live`](super::Live).
+    ///
+    /// ```
+    /// use stripline::component::{Access, PropertySpec};
+    ///
+    /// let gain = PropertySpec::float("gain", 0.0, "gain").range(-60.0, 60.0).unit("dB").changeable();
+    /// assert_eq!(gain.access, Access::Changeable);
+    /// ```
+    #[must_use]
+    pub fn changeable(mut self) -> Self {
+        self.access = Access::Changeable;
+        self
+    }
+
+    /// The same property as something that the component says while it runs ([`Status`](super::Status)) and nobody
+    /// sets; the default is what it is before.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.access = Access::ReadOnly;
+        self
+    }
+
     /// Checks a value; a whole number passes for a float.
     ///
     /// # Errors
@@ -346,7 +398,14 @@ impl PropertySpec {
     }
 
     fn with(name: &str, kind: PropertyKind, default: Option<Value>, summary: &str) -> Self {
-        Self { name: name.into(), kind, default, unit: String::new(), summary: summary.into() }
+        Self {
+            name: name.into(),
+            kind,
+            default,
+            unit: String::new(),
+            summary: summary.into(),
+            access: Access::Fixed,
+        }
     }
 }
 
@@ -430,163 +489,4 @@ impl PropertyKind {
 /// A number as people write it: very large and very small ones with an exponent.
 pub(crate) fn number(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
-}
-
-/// A property's value.
-///
-/// ```
-/// use stripline::component::Value;
-///
-/// let value = Value::Float(0.5);
-/// assert_eq!((value.to_string(), value.noun()), ("0.5".into(), "a number"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// `true` or `false`.
-    Boolean(bool),
-    /// A whole number.
-    Integer(i64),
-    /// A real number.
-    Float(f64),
-    /// A text, choice or path.
-    Text(String),
-}
-
-impl Value {
-    /// The kind of this value in words.
-    pub fn noun(&self) -> &'static str {
-        match self {
-            Self::Boolean(_) => "true or false",
-            Self::Integer(_) => "a whole number",
-            Self::Float(_) => "a number",
-            Self::Text(_) => "a text",
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Boolean(b) => write!(f, "{b}"),
-            Self::Integer(n) => write!(f, "{n}"),
-            Self::Float(x) => write!(f, "{x}"),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// The checked values of a component's properties, every one present.
-///
-/// ```
-/// use stripline::component::{ComponentSpec, Properties, PropertySpec};
-///
-/// let spec = ComponentSpec::new("gain", "…").property(PropertySpec::float("factor", 2.0, "gain"));
-/// let properties = Properties::defaults(&spec).unwrap();
-/// assert_eq!(properties.float("factor"), 2.0);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Properties(BTreeMap<String, Value>);
-
-impl Properties {
-    /// Checks values against a specification and fills in the defaults.
-    ///
-    /// # Errors
-    /// A sentence for each unknown, missing or unfitting property.
-    ///
-    /// ```
-    /// # use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
-    /// let spec = ComponentSpec::new("tone", "…")
-    ///     .property(PropertySpec::integer("channels", 1, 1, 8, "channels"))
-    ///     .property(PropertySpec::path("file", "where to"));
-    /// let properties = Properties::new(&spec, [("channels".into(), Value::Integer(2))].into()).unwrap();
-    /// assert_eq!((properties.count("channels"), properties.path("file")), (2, None));
-    /// let errors = Properties::new(&spec, [("volume".into(), Value::Integer(2))].into()).unwrap_err();
-    /// assert_eq!(errors, ["`tone` has no property `volume`"]);
-    /// ```
-    pub fn new(spec: &ComponentSpec, mut values: BTreeMap<String, Value>) -> Result<Self, Vec<String>> {
-        let mut checked = BTreeMap::new();
-        let mut errors = Vec::new();
-        for property in &spec.properties {
-            match values.remove(&property.name).or_else(|| property.default.clone()) {
-                None => errors.push(format!("`{}` must be set: {}", property.name, property.summary)),
-                Some(value) => match property.check(&value) {
-                    Ok(value) => drop(checked.insert(property.name.clone(), value)),
-                    Err(error) => errors.push(error),
-                },
-            }
-        }
-        errors.extend(values.keys().map(|name| format!("`{}` has no property `{name}`", spec.name)));
-        if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
-    }
-
-    /// The defaults alone.
-    ///
-    /// # Errors
-    /// As [`Properties::new`], when a property has no default.
-    pub fn defaults(spec: &ComponentSpec) -> Result<Self, Vec<String>> {
-        Self::new(spec, BTreeMap::new())
-    }
-
-    /// The value of that name.
-    pub fn value(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
-    }
-
-    /// A float's value.
-    ///
-    /// # Panics
-    /// When the component declared no float of that name: a mistake in the program, as for the other
-    /// readers here; what a waveform says has been checked before.
-    pub fn float(&self, name: &str) -> f64 {
-        match self.value(name) {
-            Some(Value::Float(x)) => *x,
-            other => undeclared("float", name, other),
-        }
-    }
-
-    /// A whole number's value. Panics as [`Properties::float`].
-    pub fn integer(&self, name: &str) -> i64 {
-        match self.value(name) {
-            Some(Value::Integer(n)) => *n,
-            other => undeclared("integer", name, other),
-        }
-    }
-
-    /// A whole number's value where the declared range has no negative number. Panics as
-    /// [`Properties::float`], and for a range that has.
-    pub fn count(&self, name: &str) -> u64 {
-        match self.value(name) {
-            Some(Value::Integer(n)) if *n >= 0 => n.unsigned_abs(),
-            other => undeclared("count", name, other),
-        }
-    }
-
-    /// A boolean's value. Panics as [`Properties::float`].
-    pub fn boolean(&self, name: &str) -> bool {
-        match self.value(name) {
-            Some(Value::Boolean(b)) => *b,
-            other => undeclared("boolean", name, other),
-        }
-    }
-
-    /// A text's, choice's or path's value. Panics as [`Properties::float`].
-    pub fn text(&self, name: &str) -> &str {
-        match self.value(name) {
-            Some(Value::Text(text)) => text,
-            other => undeclared("text", name, other),
-        }
-    }
-
-    /// A path's value; `None` when it is empty. Panics as [`Properties::float`].
-    pub fn path(&self, name: &str) -> Option<PathBuf> {
-        match self.text(name) {
-            "" => None,
-            text => Some(PathBuf::from(text)),
-        }
-    }
-}
-
-fn undeclared(kind: &str, name: &str, found: Option<&Value>) -> ! {
-    panic!("the component declared no {kind} property `{name}` (found {found:?})")
 }
