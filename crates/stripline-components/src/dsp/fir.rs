@@ -63,6 +63,26 @@ impl<T: Sample> FirFilter<T> {
     pub fn reset(&mut self) {
         self.history.reset();
     }
+
+    /// Filters with other taps from the next sample on, as far as the samples before it are still there: silence stands
+    /// for those that only a longer filter needs.
+    ///
+    /// ```
+    /// # use stripline_components::dsp::{FirFilter, Taps};
+    /// let mut filter = FirFilter::<f32>::new(&Taps::new(vec![1.0, 0.0])?);
+    /// let mut output = [0.0; 2];
+    /// filter.filter(&[3.0, 5.0], &mut output);
+    /// filter.set_taps(&Taps::new(vec![0.0, 1.0])?);
+    /// filter.filter(&[7.0, 9.0], &mut output);
+    /// assert_eq!(output, [5.0, 7.0]);
+    /// # Ok::<(), stripline_components::dsp::DspError>(())
+    /// ```
+    pub fn set_taps(&mut self, taps: &Taps) {
+        let other = Self::new(taps);
+        let mut history = other.history;
+        history.continue_from(&self.history);
+        *self = Self { reversed: other.reversed, history };
+    }
 }
 
 /// A filter that keeps one output in `factor`, the first one included, and computes only those.
@@ -144,6 +164,15 @@ impl<T: Sample> DecimatingFir<T> {
         self.history.reset();
         self.skip = 0;
     }
+
+    /// Filters with other taps from the next sample on, as [`FirFilter::set_taps`]; which samples are kept stays.
+    pub fn set_taps(&mut self, taps: &Taps) {
+        let repeat = |&tap| std::iter::repeat_n(tap, T::COMPONENTS);
+        let mut history = History::new(taps.len());
+        history.continue_from(&self.history);
+        self.reversed = taps.as_slice().iter().rev().flat_map(repeat).collect();
+        self.history = history;
+    }
 }
 
 /// The newest samples in one contiguous buffer, which is moved to its front when it is full.
@@ -183,6 +212,14 @@ impl<T: Sample> History<T> {
         self.buffer[new..new + count * T::COMPONENTS].copy_from_slice(components(&input[..count]));
         self.used += count;
         (count, &self.buffer[start..])
+    }
+
+    /// Takes over the newest samples of another one, as many as both keep.
+    fn continue_from(&mut self, other: &Self) {
+        let count = self.keep.min(other.keep) * T::COMPONENTS;
+        let end = (other.keep + other.used) * T::COMPONENTS;
+        let place = self.keep * T::COMPONENTS - count;
+        self.buffer[place..place + count].copy_from_slice(&other.buffer[end - count..end]);
     }
 
     fn reset(&mut self) {

@@ -71,6 +71,12 @@ impl FmDemodulator {
     pub fn reset(&mut self) {
         self.previous = Complex::default();
     }
+
+    /// Goes on where another one is, which was demodulating the same stream with other settings.
+    #[must_use]
+    pub fn continuing(self, before: &Self) -> Self {
+        Self { previous: before.previous, ..self }
+    }
 }
 
 /// The angle of `z` in radians, within 1e-6; 0 for 0. Free of branches, so that loops over it vectorise: the polynomial of
@@ -143,6 +149,12 @@ impl DeEmphasis {
     /// Forgets all samples, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.output = 0.0;
+    }
+
+    /// Goes on where another one is, which was filtering the same stream with another time constant.
+    #[must_use]
+    pub fn continuing(self, before: &Self) -> Self {
+        Self { output: before.output, ..self }
     }
 }
 
