@@ -9,7 +9,7 @@ use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPor
 
 use crate::Exit;
 use crate::arguments::PsArguments;
-use crate::format::grouped;
+use crate::format::{grouped, printable};
 use crate::show::print;
 
 /// Chains of waiting shown.
@@ -199,24 +199,6 @@ fn count(number: Option<u64>) -> String {
 
 fn name(text: &str) -> String {
     printable(text, NAME_MAX)
-}
-
-/// Another process's words, which must not move the cursor, change colours or turn the line around.
-fn printable(text: &str, max: usize) -> String {
-    let mut safe = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == max {
-            safe.push('…');
-            break;
-        }
-        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if c.is_control() || turns {
-            safe.extend(c.escape_unicode());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
 }
 
 #[cfg(test)]
