@@ -250,14 +250,17 @@ impl std::error::Error for Error {
 /// Calls code that is not ours; a panic becomes an error. The panic's own words go to standard error.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     // Whatever a panic left half changed is for nobody to see: the callers give it up, or only pass on the error.
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let words = panic
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no words".into());
-        Err(Error::failed(format!("panicked: {words}")))
-    })
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", words_of(&*panic)))))
+}
+
+/// What a panic says.
+pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no words".into())
 }
 
 impl From<io::Error> for Error {

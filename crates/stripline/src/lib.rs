@@ -11,12 +11,14 @@
 //! | waveform | [`waveform`] | the description file, checking, launching, supervision |
 //! | component | [`component`] | what a component is, its ports and properties, and the `main` of one |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
+//! | call | [`call`] | clients and servers of operations with replies |
 //! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
 //! | sys | private | the edge to the operating system |
 //!
 //! Below them all is the crate `stripline-ring`, the lock-free ring itself.
 
+pub mod call;
 pub mod component;
 mod error;
 #[doc(hidden)]

@@ -17,6 +17,8 @@ use super::{ConnectionStats, Delivery, Lent, Mailbox, Receipt, Spinner, WaitStra
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
+/// Of so many looks in vain, one is at the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
 
 pub(crate) struct Incoming {
     port: String,
@@ -26,6 +28,7 @@ pub(crate) struct Incoming {
     stop: Stop,
     /// Whether senders that nobody announced may still come, so that no sender at all is not the end.
     open: bool,
+    ends: Ends,
     /// Who is asked first next time.
     turn: usize,
     /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
@@ -41,6 +44,17 @@ pub(crate) struct Incoming {
     connections: Arc<AtomicU16>,
     /// For those who look from outside.
     sign: Arc<Sign>,
+}
+
+/// When a receiving port has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// When all its senders have said so.
+    WithStreams,
+    /// When its only sender is gone, said or not.
+    WithSender,
+    /// Never: others may come.
+    Never,
 }
 
 /// What `receive` found.
@@ -95,6 +109,7 @@ impl Incoming {
             terms_for,
             stop,
             open,
+            ends: Ends::WithStreams,
             turn: 0,
             taken: Taken::nothing(),
             is_lent: false,
@@ -112,6 +127,36 @@ impl Incoming {
     /// Says how many bytes a sample has, which the samples of a gap are counted by.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_bytes = bytes.and_then(samples_of);
+    }
+
+    /// Says when it has ended.
+    pub(crate) fn set_ends(&mut self, ends: Ends) {
+        self.ends = ends;
+    }
+
+    /// The bytes of the packet that is lent out.
+    #[inline]
+    pub(crate) fn payload(&self) -> &[u8] {
+        if !self.is_lent {
+            return &[];
+        }
+        // SAFETY: lent and not yet given back; whatever is asked of the transport takes `&mut self`, for which this
+        // borrow must have ended.
+        unsafe { self.taken.payload.get() }
+    }
+
+    /// How long ago the packet that is lent out was sent, in nanoseconds, if it is measured.
+    pub(crate) fn age_ns(&self) -> Option<u64> {
+        let sent_ns = self.taken.header.sent_ns;
+        (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
+    }
+
+    /// Gives the packet that is lent out back and closes its connection, because of what was in it.
+    pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
+        let error = Error::misbehaved(self.connection(), deed);
+        self.release();
+        self.origins[self.taken.origin].lose();
+        error
     }
 
     /// Senders connected now.
@@ -172,7 +217,8 @@ impl Incoming {
             }
             if self.spinner.again() {
                 looks = looks.wrapping_add(1);
-                if wait.has_passed() {
+                // To read a clock takes as long as several looks.
+                if looks.is_multiple_of(LOOKS_PER_CLOCK) && wait.has_passed() {
                     return Ok(Outcome::Nothing);
                 }
                 continue;
@@ -337,9 +383,17 @@ impl Incoming {
 
     /// Whether every sender has ended, as far as known.
     pub(crate) fn has_ended(&self) -> bool {
-        !self.mailbox.is_full()
-            && self.origins.iter().all(|origin| origin.ended)
-            && !(self.open && self.origins.is_empty())
+        match self.ends {
+            Ends::WithStreams => {
+                !self.mailbox.is_full()
+                    && self.origins.iter().all(|origin| origin.ended)
+                    && !(self.open && self.origins.is_empty())
+            }
+            Ends::WithSender => {
+                !self.mailbox.is_full() && self.origins.iter().all(|origin| origin.inlet.is_none())
+            }
+            Ends::Never => false,
+        }
     }
 
     /// Whether `receive` would answer at once; takes nothing that is not kept.

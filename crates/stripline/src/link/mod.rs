@@ -19,7 +19,7 @@ mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
-pub(crate) use incoming::{Incoming, Outcome, Taken};
+pub(crate) use incoming::{Ends, Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Scope};

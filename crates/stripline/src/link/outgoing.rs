@@ -227,6 +227,20 @@ impl Outgoing {
         self.reserve_slowly(payload, wait)
     }
 
+    /// As [`Outgoing::reserve`], for bytes. To let go of the place is not to cancel it.
+    #[inline]
+    pub(crate) fn reserve_bytes(&mut self, payload: usize, wait: Wait) -> Result<&mut [u8]> {
+        let place = self.reserve(payload, wait)?;
+        // SAFETY: just lent, to this value alone; whatever is asked of it takes `&mut self`, for which the borrow must
+        // have ended.
+        Ok(unsafe { place.get_mut::<u8>() })
+    }
+
+    /// Whether nobody receives what is sent, as far as is known without asking the system.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.is_alone())
+    }
+
     /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
     #[cold]
     fn reserve_slowly(&mut self, payload: usize, wait: Wait) -> Result<LentMut> {

@@ -62,12 +62,60 @@ struct State {
     stats: Vec<(String, Arc<ConnectionStats>)>,
 }
 
-/// A subscriber that wants every publisher of its topic.
+/// A subscriber that wants every publisher of its topic, or something else that wants what others offer.
 struct Seeker {
     topic: String,
+    customer: Arc<dyn Customer>,
+    connected: HashSet<Endpoint>,
+}
+
+/// Who wants what is on offer.
+pub(crate) trait Customer: Send + Sync {
+    /// Whether it still does.
+    fn is_there(&self) -> bool;
+
+    /// Whether it wants what carries that.
+    fn wants(&self, _: &TypeName) -> bool {
+        true
+    }
+
+    /// Connects it, under the name of that connection; blocks for a few seconds at most.
+    ///
+    /// # Errors
+    /// Why it failed: an [`Error::System`] is tried again.
+    fn connect(&self, offer: &Offer, connection: &str) -> Result<()>;
+}
+
+/// A subscriber.
+struct Port {
+    shared: Weak<Shared>,
     payload: TypeName,
     mailbox: Weak<Mailbox>,
-    connected: HashSet<Endpoint>,
+}
+
+impl Customer for Port {
+    fn is_there(&self) -> bool {
+        self.mailbox.strong_count() > 0
+    }
+
+    fn wants(&self, payload: &TypeName) -> bool {
+        // A server of calls is no topic, whatever its name.
+        crate::call::marker().map_or(true, |marker| *payload != marker)
+    }
+
+    fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
+        let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+        let request = Connect {
+            connection: connection.into(),
+            payload: self.payload.clone(),
+            options: shared.topics.of(&offer.topic).link,
+        };
+        let inlet = transport::find(&offer.endpoint.transport)?.connect(&offer.endpoint, &request)?;
+        if let Some(mailbox) = self.mailbox.upgrade() {
+            mailbox.deliver(Delivery::Connected(request.connection, inlet));
+        }
+        Ok(())
+    }
 }
 
 impl Node {
@@ -197,12 +245,7 @@ impl Node {
             stop: self.shared.stop.clone(),
         })?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
-        self.shared.state().own.push(offer.clone());
-        let withdrawal =
-            Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
-        // Its own subscribers need not wait for anybody.
-        self.shared.learn(offer, Pace::AtOnce);
-        self.shared.bell.ring();
+        let withdrawal = self.offer(offer);
         let mut outgoing =
             Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
         outgoing.set_scope(options.link.scope, options.link.deadline_ms);
@@ -210,19 +253,41 @@ impl Node {
         Ok(outgoing)
     }
 
-    fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
-        let mailbox = Arc::new(Mailbox::new()?);
+    /// Connects a customer to everything of that name that is on offer, now and later. What is there already is
+    /// connected when this returns, unless it does not answer.
+    pub(crate) fn seek(&self, topic: &str, customer: Arc<dyn Customer>) {
         let known = {
             let mut state = self.shared.state();
-            state.seekers.push(Seeker {
-                topic: topic.into(),
-                payload,
-                mailbox: Arc::downgrade(&mailbox),
-                connected: HashSet::new(),
-            });
+            state.seekers.push(Seeker { topic: topic.into(), customer, connected: HashSet::new() });
             state.known.clone()
         };
         known.into_iter().for_each(|offer| self.shared.learn(offer, Pace::AtOnce));
+    }
+
+    /// Offers something to the domain until what it returns is dropped.
+    pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
+        self.shared.state().own.push(offer.clone());
+        let withdrawal =
+            Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
+        // Its own subscribers need not wait for anybody.
+        self.shared.learn(offer, Pace::AtOnce);
+        self.shared.bell.ring();
+        withdrawal
+    }
+
+    pub(crate) fn topics(&self) -> &Topics {
+        &self.shared.topics
+    }
+
+    pub(crate) fn stop_of_all(&self) -> &Stop {
+        &self.shared.stop
+    }
+
+    fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
+        let mailbox = Arc::new(Mailbox::new()?);
+        let its = Arc::downgrade(&mailbox);
+        let port = Port { shared: Arc::downgrade(&self.shared), payload, mailbox: its };
+        self.seek(topic, Arc::new(port));
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
@@ -252,27 +317,26 @@ impl Shared {
 
     /// Connects every subscriber that wants the offer and does not have it.
     fn learn(self: &Arc<Self>, offer: Offer, pace: Pace) {
-        let wanted: Vec<(Weak<Mailbox>, TypeName)> = {
+        let wanted: Vec<Arc<dyn Customer>> = {
             let mut state = self.state();
             if !state.known.iter().any(|known| known.endpoint == offer.endpoint) {
                 state.known.push(offer.clone());
             }
-            state.seekers.retain(|seeker| seeker.mailbox.strong_count() > 0);
+            state.seekers.retain(|seeker| seeker.customer.is_there());
             let mut wanted = Vec::new();
             for seeker in state.seekers.iter_mut().filter(|seeker| seeker.topic == offer.topic) {
-                if seeker.connected.insert(offer.endpoint.clone()) {
-                    wanted.push((Weak::clone(&seeker.mailbox), seeker.payload.clone()));
+                if seeker.customer.wants(&offer.payload) && seeker.connected.insert(offer.endpoint.clone()) {
+                    wanted.push(Arc::clone(&seeker.customer));
                 }
             }
             wanted
         };
-        for (mailbox, payload) in wanted {
+        for customer in wanted {
             let errand = Errand {
                 shared: Arc::clone(self),
                 connection: format!("{}@{} -> {0}", offer.topic, offer.endpoint.address),
                 offer: offer.clone(),
-                payload,
-                mailbox,
+                customer,
             };
             match pace {
                 Pace::AtOnce => errand.run(),
@@ -291,13 +355,12 @@ enum Pace {
     Aside,
 }
 
-/// Connects one subscriber to one publisher, however long that takes.
+/// Connects one customer to one offer, however long that takes.
 struct Errand {
     shared: Arc<Shared>,
     connection: String,
     offer: Offer,
-    payload: TypeName,
-    mailbox: Weak<Mailbox>,
+    customer: Arc<dyn Customer>,
 }
 
 impl Errand {
@@ -316,7 +379,7 @@ impl Errand {
                 std::thread::sleep(RETRY);
                 let state = self.shared.state();
                 let known = state.known.iter().any(|known| known.endpoint == self.offer.endpoint);
-                if state.over || !known || self.mailbox.strong_count() == 0 {
+                if state.over || !known || !self.customer.is_there() {
                     return;
                 }
             }
@@ -329,23 +392,13 @@ impl Errand {
     /// Whether nothing is left to try.
     fn attempt(&self) -> bool {
         let Offer { topic, endpoint, .. } = &self.offer;
-        let request = Connect {
-            connection: self.connection.clone(),
-            payload: self.payload.clone(),
-            options: self.shared.topics.of(topic).link,
-        };
         // Another user may offer anything: nothing is connected to that the kernel cannot say the owner of.
-        let open_to = LinkOptions { group: request.options.group, ..LinkOptions::default() };
+        let group = self.shared.topics.of(topic).link.group;
+        let open_to = LinkOptions { group, ..LinkOptions::default() };
         let connected = transport::check(&endpoint.transport, &open_to)
-            .and_then(|()| transport::find(&endpoint.transport))
-            .and_then(|t| t.connect(endpoint, &request));
+            .and_then(|()| self.customer.connect(&self.offer, &self.connection));
         match connected {
-            Ok(inlet) => {
-                if let Some(mailbox) = self.mailbox.upgrade() {
-                    mailbox.deliver(Delivery::Connected(request.connection, inlet));
-                }
-                true
-            }
+            Ok(()) => true,
             // It has just died, which the rendezvous will say, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {

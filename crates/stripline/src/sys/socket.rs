@@ -89,8 +89,9 @@ impl Read for &Socket {
 
 impl Write for &Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        // Not through the C library, which pays for being able to cancel threads.
-        Ok(rustix::net::send(self, buffer, SendFlags::NOSIGNAL)?)
+        // Not through the C library, which pays for being able to cancel threads. Never waits: the other direction of
+        // the same socket may be one that blocks.
+        Ok(rustix::net::send(self, buffer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

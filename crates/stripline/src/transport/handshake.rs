@@ -10,7 +10,7 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -21,13 +21,16 @@ use crate::link::Overflow;
 use crate::payload::TypeName;
 use crate::sys::barrier;
 use crate::sys::memory::PAGE;
-use crate::sys::socket::{Socket, receive_with_fds};
+use crate::sys::socket::{FDS_MAX, Socket, receive_with_fds, send_with_fds};
 
+use super::duplex::{CallHello, CallWelcome};
 use super::{Connect, Endpoint};
 
 pub(crate) const VERSION: u16 = 1;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
+/// The longest answer of a server of calls.
+const ANSWER_MAX: usize = 64 * 1024;
 /// How long a connecting receiver waits for the sender's answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 4] = b"SLNK";
@@ -45,6 +48,9 @@ pub(crate) struct Hello {
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub barriers: bool,
+    /// Of a client that comes for calls: what only these need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallHello>,
 }
 
 impl Hello {
@@ -56,6 +62,7 @@ impl Hello {
             overflow: request.options.overflow,
             depth: request.options.depth,
             barriers: barrier::is_run_by(request.options.wait),
+            call: None,
         }
     }
 
@@ -107,6 +114,9 @@ pub(crate) struct Welcome {
     /// Of a byte stream: whether the sender takes answers for its packets.
     #[serde(default)]
     pub listens: bool,
+    /// At the door of a server of calls: what only its clients need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallWelcome>,
 }
 
 impl Welcome {
@@ -119,6 +129,7 @@ impl Welcome {
             locked: false,
             barriers: false,
             listens: false,
+            call: None,
         }
     }
 }
@@ -129,8 +140,17 @@ fn ordinary_page() -> u32 {
 
 /// One message as bytes.
 pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    encode_within(message, BODY_MAX)
+}
+
+/// An answer as bytes: that of a server of calls lists its operations.
+pub(super) fn encode_answer(answer: &Answer) -> Result<Vec<u8>> {
+    encode_within(answer, ANSWER_MAX)
+}
+
+fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
     let body = serde_json::to_vec(message).map_err(|e| Error::failed(format!("handshake: {e}")))?;
-    if body.len() > BODY_MAX {
+    if body.len() > max {
         return Err(Error::failed("handshake: a name is too long"));
     }
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + body.len());
@@ -147,6 +167,10 @@ pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
 /// # Errors
 /// What the other side did wrong.
 pub(crate) fn body_length(prefix: &[u8; PREFIX_BYTES]) -> Result<usize, String> {
+    body_length_within(prefix, BODY_MAX)
+}
+
+fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, String> {
     let [m0, m1, m2, m3, v0, v1, _, _, l0, l1, l2, l3] = *prefix;
     if [m0, m1, m2, m3] != *MAGIC {
         return Err("does not speak this protocol".into());
@@ -156,8 +180,8 @@ pub(crate) fn body_length(prefix: &[u8; PREFIX_BYTES]) -> Result<usize, String> 
         return Err(format!("speaks version {version} of the protocol, not {VERSION}"));
     }
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-    if length > BODY_MAX {
-        return Err(format!("announced a handshake of {length} bytes (at most {BODY_MAX} are allowed)"));
+    if length > max {
+        return Err(format!("announced a handshake of {length} bytes (at most {max} are allowed)"));
     }
     Ok(length)
 }
@@ -176,15 +200,30 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 /// # Errors
 /// When the other side refused, broke the protocol, or does not hold the endpoint's second key.
 pub(super) fn introduce(
-    mut socket: &Socket,
+    socket: &Socket,
     endpoint: &Endpoint,
     request: &Connect,
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
-    let peer = &request.connection;
+    introduce_as(socket, endpoint, &Hello::new(endpoint, request), &[])
+}
+
+/// As [`introduce`], with this hello and the descriptors that go with it.
+pub(super) fn introduce_as(
+    mut socket: &Socket,
+    endpoint: &Endpoint,
+    hello: &Hello,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(Welcome, Vec<OwnedFd>)> {
+    let peer = &hello.connection;
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
     let misbehaved = |deed: String| Error::misbehaved(peer, deed);
     socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
-    match socket.write_all(&encode(&Hello::new(endpoint, request))?) {
+    let bytes = encode(hello)?;
+    let said = match socket {
+        Socket::Unix(stream) if !fds.is_empty() => send_with_fds(stream, &bytes, fds),
+        _ => socket.write_all(&bytes),
+    };
+    match said {
         // Who is turned down at the door may have been so before it spoke: the answer is there.
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(broke(e)),
         _ => {}
@@ -203,7 +242,8 @@ pub(super) fn introduce(
         Socket::Tcp(_) => (0, Vec::new()),
     };
     socket.read_exact(&mut prefix[read..]).map_err(broke)?;
-    let mut body = vec![0; body_length(&prefix).map_err(misbehaved)?];
+    let max = if hello.call.is_some() { ANSWER_MAX } else { BODY_MAX };
+    let mut body = vec![0; body_length_within(&prefix, max).map_err(misbehaved)?];
     socket.read_exact(&mut body).map_err(broke)?;
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
@@ -250,6 +290,24 @@ impl Collector {
                 Err(e) => return Err(format!("broke the connection during the handshake: {e}")),
             }
         }
+    }
+}
+
+/// Reads a stranger's words, and keeps the descriptors that come with them.
+pub(crate) struct Listening<'a> {
+    pub socket: &'a Socket,
+    pub fds: &'a mut Vec<OwnedFd>,
+}
+
+impl Read for Listening<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Socket::Unix(stream) = self.socket else { return (&mut &*self.socket).read(buffer) };
+        let (read, fds) = receive_with_fds(stream, buffer)?;
+        self.fds.extend(fds);
+        if self.fds.len() > FDS_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than are of any use"));
+        }
+        Ok(read)
     }
 }
 

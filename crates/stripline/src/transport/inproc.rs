@@ -3,18 +3,32 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::duplex::{self, Pair, Visit};
 use super::handshake::Hello;
-use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
+use super::ring::{
+    Arrival, Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie,
+};
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
-use crate::link::{Overflow, Scope};
+use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
+use crate::sys::barrier;
+use crate::sys::memory::PAGE;
 
 /// The transport.
 pub(super) struct Inproc;
 
 /// The sending ports of this process, by address.
 static DOORS: Mutex<Option<HashMap<String, Door>>> = Mutex::new(None);
+/// The servers of calls of this process, by address.
+static SERVERS: Mutex<Option<HashMap<String, Arc<Mutex<Server>>>>> = Mutex::new(None);
+
+/// A server of calls.
+struct Server {
+    keys: [u64; 2],
+    request: Bind,
+    host: Box<dyn duplex::Host>,
+}
 
 #[derive(Clone)]
 struct Door {
@@ -60,18 +74,97 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let (ticket, arrival) = door.lobby.prepare(&hello, Some(std::process::id()))?;
-        let locked = door.lobby.locked || request.options.locked;
-        let pages = Pages {
-            memory: Arc::new(RingMemory::map(&door.lobby.memory, door.lobby.capacity, false, locked)?),
-            cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
-            sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
-        };
-        let bells = Bells { data: ticket.bell, space: door.lobby.space.clone() };
-        let tie = Tie::Local(Box::new(Presence { lobby: Arc::clone(&door.lobby), token: ticket.token }));
-        let inlet = RingInlet::new(pages, bells, tie, door.lobby.barriers, request)?;
+        let (inlet, arrival) = attach(&door.lobby, &hello, request)?;
         door.lobby.enter(arrival, || Ok::<(), Error>(()))?;
         pump::for_policy(Box::new(inlet), request)
+    }
+
+    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+        let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
+        let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, host }));
+        servers().get_or_insert_default().insert(endpoint.address.clone(), server);
+        Ok(duplex::Door::new(endpoint.clone(), Signboard(endpoint.address)))
+    }
+
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
+        let server = servers().as_ref().and_then(|servers| servers.get(&endpoint.address)).cloned();
+        let server = server.ok_or_else(|| Error::Refused {
+            peer: request.connection.clone(),
+            reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
+        })?;
+        // One client at a time, as at any other door.
+        let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = duplex::CallHello {
+            buffer: bind.buffer,
+            page: PAGE as u32,
+            barriers: barrier::is_run_by(bind.wait),
+            outstanding: bind.depth,
+        };
+        let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
+        hello
+            .check(server.keys[0], &server.request.payload)
+            .and_then(|()| duplex::way_back(&hello))
+            .and_then(|()| server.host.admit(&hello))
+            .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
+        let its = Bind { port: hello.connection.clone(), ..server.request.clone() };
+        let its_request =
+            Connect { options: LinkOptions { wait: its.wait, ..LinkOptions::default() }, ..request.clone() };
+        let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
+        let back = Way::lay(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
+        server.host.enter(&hello, Pair { outlet: back.outlet, inlet: there.inlet });
+        let pair = Pair { outlet: there.outlet, inlet: back.inlet };
+        Ok(Visit { pair, card: server.host.card() })
+    }
+}
+
+/// One direction of a pair.
+struct Way {
+    outlet: Box<dyn Outlet>,
+    inlet: Box<dyn Inlet>,
+}
+
+impl Way {
+    fn lay(bind: Bind, endpoint: &Endpoint, request: &Connect, barriers: bool) -> Result<Self> {
+        let mut entrance = None;
+        let outlet = RingOutlet::new(bind, endpoint.clone(), |lobby| {
+            entrance = Some(lobby);
+            Ok(())
+        })?;
+        let lobby = entrance.ok_or_else(|| Error::failed("a ring without a lobby"))?;
+        let hello = Hello { barriers, ..Hello::new(endpoint, request) };
+        let (inlet, arrival) = attach(&lobby, &hello, request)?;
+        lobby.enter(arrival, || Ok::<(), Error>(()))?;
+        Ok(Self { outlet: Box::new(outlet), inlet: Box::new(inlet) })
+    }
+}
+
+/// A reader of a ring of this process, and what lets it in.
+fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &Connect) -> Result<(RingInlet, Arrival)> {
+    let (ticket, arrival) = lobby.prepare(hello, Some(std::process::id()))?;
+    let locked = lobby.locked || request.options.locked;
+    let pages = Pages {
+        memory: Arc::new(RingMemory::map(&lobby.memory, lobby.capacity, false, locked)?),
+        cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
+        sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
+    };
+    let bells = Bells { data: ticket.bell, space: lobby.space.clone() };
+    let tie = Tie::Local(Box::new(Presence::new(lobby, ticket.token)));
+    Ok((RingInlet::new(pages, bells, tie, lobby.barriers, request)?, arrival))
+}
+
+fn servers() -> MutexGuard<'static, Option<HashMap<String, Arc<Mutex<Server>>>>> {
+    // Entries are whole whatever happened to the last holder.
+    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A server's entry in the table, taken out when dropped.
+struct Signboard(String);
+
+impl Drop for Signboard {
+    fn drop(&mut self) {
+        // The server goes without the table's lock: what it holds may be anything.
+        let server = servers().as_mut().and_then(|servers| servers.remove(&self.0));
+        drop(server);
     }
 }
 
@@ -88,17 +181,5 @@ impl Drop for Entry {
         if let Some(doors) = doors().as_mut() {
             doors.remove(&self.0);
         }
-    }
-}
-
-/// A reader's presence in a lobby of the same process.
-struct Presence {
-    lobby: Arc<Lobby>,
-    token: u64,
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        self.lobby.leave(self.token);
     }
 }

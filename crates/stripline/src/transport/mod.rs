@@ -4,6 +4,7 @@
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod answer;
+pub(crate) mod duplex;
 pub(crate) mod handshake;
 mod inproc;
 pub(crate) mod pump;
@@ -170,6 +171,13 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Connects a receiving port; blocks for a few seconds at most.
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>>;
+
+    /// Opens the door of a server of calls; clients may come from now on.
+    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door>;
+
+    /// Goes to the door of a server of calls; blocks for a few seconds at most. `bind` says what is asked of the way
+    /// there, `request` what of the way back.
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit>;
 }
 
 /// What a sending port asks of a transport.
@@ -326,6 +334,11 @@ pub(crate) trait Outlet: Send {
 
     /// Receivers connected now.
     fn receivers(&self) -> usize;
+
+    /// Whether nobody is connected, as far as is known without asking the system.
+    fn is_alone(&self) -> bool {
+        self.receivers() == 0
+    }
 
     /// Whether a receiver's policy drops packets, so that it may have lost what was said once.
     fn is_lossy(&self) -> bool;

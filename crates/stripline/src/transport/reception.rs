@@ -1,11 +1,11 @@
 //! The thread that receives newcomers at a sending port and notices when they leave, so that the port's own
 //! thread never has to.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::handshake::{self, Answer, Collector, Hello};
+use super::handshake::{self, Answer, Collector, Hello, Listening};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::{Listener, Socket, Visitor};
@@ -17,12 +17,12 @@ const STRANGERS_MAX: usize = 64;
 
 /// What a port does with newcomers.
 pub(super) trait Greeter: Send + 'static {
-    /// A newcomer introduced itself. `Ok(Some(token))`: it was welcomed, tell [`Greeter::gone`] when it hangs
+    /// A newcomer introduced itself, with these descriptors. `Ok(Some(token))`: it was welcomed, tell [`Greeter::gone`] when it hangs
     /// up; `Ok(None)`: the greeter kept the socket for itself.
     ///
     /// # Errors
     /// Why it is turned down, in words for it.
-    fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String>;
+    fn greet(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
 
     /// A newcomer that was welcomed hung up.
     fn gone(&mut self, token: u64);
@@ -59,6 +59,7 @@ impl Drop for Reception {
 struct Stranger {
     socket: Socket,
     collector: Collector,
+    fds: Vec<OwnedFd>,
     patience: Instant,
 }
 
@@ -93,7 +94,8 @@ impl<G: Greeter> Desk<G> {
                     Some(Visitor::Stranger(socket, reason)) => turn_down(&socket, &reason),
                     Some(Visitor::Welcome(socket)) => {
                         let patience = Instant::now() + HELLO_TIME;
-                        self.strangers.push(Stranger { socket, collector: Collector::default(), patience });
+                        let (collector, fds) = (Collector::default(), Vec::new());
+                        self.strangers.push(Stranger { socket, collector, fds, patience });
                         self.listen_to_strangers();
                     }
                     // Out of descriptors, perhaps: the door goes on ringing, but need not be answered at once.
@@ -139,10 +141,11 @@ impl<G: Greeter> Desk<G> {
     fn listen_to_strangers(&mut self) {
         let now = Instant::now();
         for mut stranger in std::mem::take(&mut self.strangers) {
-            match stranger.collector.read(&stranger.socket) {
+            let its = Listening { socket: &stranger.socket, fds: &mut stranger.fds };
+            match stranger.collector.read(its) {
                 Ok(None) if now < stranger.patience => self.strangers.push(stranger),
                 Ok(None) => turn_down(&stranger.socket, "said nothing for a second"),
-                Ok(Some(body)) => match self.admit(&body, &stranger.socket) {
+                Ok(Some(body)) => match self.admit(&body, &stranger.socket, stranger.fds) {
                     Ok(None) => {}
                     Ok(Some(token)) => self.guests.push((token, stranger.socket)),
                     Err(reason) => turn_down(&stranger.socket, &reason),
@@ -152,8 +155,8 @@ impl<G: Greeter> Desk<G> {
         }
     }
 
-    fn admit(&mut self, body: &[u8], socket: &Socket) -> Result<Option<u64>, String> {
-        self.greeter.greet(handshake::decode(body)?, socket)
+    fn admit(&mut self, body: &[u8], socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+        self.greeter.greet(handshake::decode(body)?, socket, fds)
     }
 }
 

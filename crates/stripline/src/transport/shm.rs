@@ -1,18 +1,22 @@
 //! `shm`: processes of one host share a ring; its descriptors travel over an abstract Unix socket, which then
 //! stays open so that each side learns of the other's death.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use super::duplex::{self, CallHello, CallWelcome, Door, Pair, Visit};
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::reception::{Greeter, Reception};
-use super::ring::{Bells, CursorPage, Lobby, Pages, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie};
+use super::ring::{
+    Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Ticket, Tie,
+};
 use super::watch::Watched;
 use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
+use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::sys::socket::{self, Listener, Socket};
@@ -47,37 +51,157 @@ impl Transport for Shm {
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
-        let peer = &request.connection;
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         fail_point!("connect");
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
         fail_point!("connect-welcome");
-        let capacity = welcome.buffer;
-        let sound = (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&capacity)
-            && capacity.is_power_of_two();
-        if !sound {
-            return Err(Error::misbehaved(peer, format!("announced a ring of {capacity} bytes")));
+        let locked = welcome.locked || request.options.locked;
+        let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, barriers: welcome.barriers };
+        let inlet = ring.inlet(fds, socket, None, request)?;
+        fail_point!("connect-attached");
+        pump::for_policy(Box::new(inlet), request)
+    }
+
+    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<Door> {
+        let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
+        let listener = Listener::unix(&endpoint.address, request.group)?;
+        let doorman = ShmDoorman { endpoint: endpoint.clone(), request, host };
+        Ok(Door::new(endpoint, Reception::open(listener, doorman)?))
+    }
+
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
+        let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
+        let pid = socket::peer_process(&stream);
+        let socket = Socket::Unix(stream);
+        let mut entrance = None;
+        let call = CallHello {
+            buffer: bind.buffer,
+            page: PAGE as u32,
+            barriers: barrier::is_run_by(bind.wait),
+            outstanding: bind.depth,
+        };
+        let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
+        let outlet = RingOutlet::new(bind, endpoint.clone(), |lobby| {
+            entrance = Some(lobby);
+            Ok(())
+        })?;
+        let lobby = entrance.ok_or_else(|| Error::failed("a ring without a lobby"))?;
+        let (ticket, mut arrival) = lobby.prepare(&hello, pid)?;
+        let (welcome, fds) =
+            handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&lobby, &ticket))?;
+        let call = duplex::card_of(&request.connection, &welcome)?;
+        arrival.barriers = call.barriers;
+        arrival.tie = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
+        let presence = Presence::new(&lobby, ticket.token);
+        let ring =
+            Ring { bytes: welcome.buffer, page: welcome.page, locked: false, barriers: welcome.barriers };
+        let inlet = ring.inlet(fds, socket, Some(presence), request)?;
+        lobby.enter(arrival, || Ok::<(), Error>(()))?;
+        Ok(Visit { pair: Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) }, card: call.card })
+    }
+}
+
+/// What is said of a ring together with its descriptors.
+struct Ring {
+    bytes: u32,
+    page: u32,
+    locked: bool,
+    barriers: bool,
+}
+
+impl Ring {
+    /// The receiving end of it.
+    fn inlet(
+        &self,
+        fds: Vec<OwnedFd>,
+        socket: Socket,
+        its_reader: Option<Presence>,
+        request: &Connect,
+    ) -> Result<RingInlet> {
+        let peer = &request.connection;
+        if !duplex::is_buffer(self.bytes) {
+            return Err(Error::misbehaved(peer, format!("announced a ring of {} bytes", self.bytes)));
         }
-        let capacity = capacity as usize;
+        let capacity = self.bytes as usize;
         let fds: [OwnedFd; 5] = fds.try_into().map_err(|fds: Vec<_>| {
             Error::misbehaved(peer, format!("sent {} descriptors, not 5", fds.len()))
         })?;
         let [ring, cursor, sleepers, data, space] = fds;
-        let ring = SharedMemory::ring_from_peer(peer, ring, welcome.page as usize, capacity)?;
-        let locked = welcome.locked || request.options.locked;
+        let ring = SharedMemory::ring_from_peer(peer, ring, self.page as usize, capacity)?;
         let pages = Pages {
-            memory: Arc::new(RingMemory::map(&ring, capacity, false, locked)?),
-            cursor: Arc::new(CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, locked)?),
+            memory: Arc::new(RingMemory::map(&ring, capacity, false, self.locked)?),
+            cursor: Arc::new(CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, self.locked)?),
             sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
         };
         let bells =
             Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let tie = Tie::Socket(Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor))?);
-        let inlet = RingInlet::new(pages, bells, tie, welcome.barriers, request)?;
-        fail_point!("connect-attached");
-        pump::for_policy(Box::new(inlet), request)
+        let watched = Watched::with(socket, bells.data.clone(), Arc::clone(&pages.cursor), its_reader)?;
+        RingInlet::new(pages, bells, Tie::Socket(watched), self.barriers, request)
     }
+}
+
+/// What a receiver needs of a ring, in the order of the wire.
+fn descriptors<'a>(lobby: &'a Lobby, ticket: &'a Ticket) -> [BorrowedFd<'a>; 5] {
+    [
+        lobby.memory.as_fd(),
+        ticket.cursor.as_fd(),
+        ticket.sleepers.as_fd(),
+        ticket.bell.as_fd(),
+        lobby.space.as_fd(),
+    ]
+}
+
+struct ShmDoorman {
+    endpoint: Endpoint,
+    request: Bind,
+    host: Box<dyn duplex::Host>,
+}
+
+impl Greeter for ShmDoorman {
+    fn greet(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+        let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
+        hello.check(self.endpoint.keys[0], &self.request.payload)?;
+        duplex::way_back(&hello)?;
+        self.host.admit(&hello)?;
+        let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
+        let said = |error: Error| error.to_string();
+        let copied = || socket.try_clone().map_err(|e| e.to_string());
+        let mut entrance = None;
+        let bind = Bind { port: hello.connection.clone(), ..self.request.clone() };
+        let outlet = RingOutlet::new(bind, self.endpoint.clone(), |lobby| {
+            entrance = Some(lobby);
+            Ok(())
+        });
+        let outlet = outlet.map_err(said)?;
+        let lobby = entrance.ok_or("a ring without a lobby")?;
+        let (ticket, mut arrival) = lobby.prepare(&hello, socket::peer_process(stream)).map_err(said)?;
+        arrival.tie = Some(copied()?);
+        let ring = Ring { bytes: call.buffer, page: call.page, locked: false, barriers: call.barriers };
+        let mut request = Connect {
+            connection: hello.connection.clone(),
+            payload: hello.payload.clone(),
+            options: LinkOptions::default(),
+        };
+        request.options.wait = self.request.wait;
+        let presence = Presence::new(&lobby, ticket.token);
+        let inlet = ring.inlet(fds, copied()?, Some(presence), &request).map_err(said)?;
+        let card = CallWelcome { barriers: barrier::is_run_by(self.request.wait), card: self.host.card() };
+        let welcome = Welcome {
+            page: lobby.memory.page() as u32,
+            barriers: lobby.barriers,
+            call: Some(card),
+            ..Welcome::new(self.endpoint.keys[1], None, lobby.capacity as u32)
+        };
+        let bytes = handshake::encode_answer(&Answer::Welcome(welcome)).map_err(said)?;
+        lobby.enter(arrival, || {
+            socket::send_with_fds(stream, &bytes, &descriptors(&lobby, &ticket)).map_err(|e| e.to_string())
+        })?;
+        self.host.enter(&hello, Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) });
+        Ok(None)
+    }
+
+    fn gone(&mut self, _: u64) {}
 }
 
 struct ShmGreeter {
@@ -87,7 +211,7 @@ struct ShmGreeter {
 }
 
 impl Greeter for ShmGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
+    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
@@ -100,9 +224,7 @@ impl Greeter for ShmGreeter {
             barriers: self.lobby.barriers,
             ..Welcome::new(self.keys[1], None, self.lobby.capacity as u32)
         };
-        let memory = [self.lobby.memory.as_fd(), ticket.cursor.as_fd(), ticket.sleepers.as_fd()];
-        let [ring, cursor, sleepers] = memory;
-        let fds = [ring, cursor, sleepers, ticket.bell.as_fd(), self.lobby.space.as_fd()];
+        let fds = descriptors(&self.lobby, &ticket);
         let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
         self.lobby.enter(arrival, || {
             let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());

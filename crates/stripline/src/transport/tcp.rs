@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
+use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump, queued};
 use crate::error::{Error, Result};
 use crate::link::{Overflow, Scope};
 use crate::sys::socket::{Listener, Socket};
@@ -37,14 +37,28 @@ impl Transport for Tcp {
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
-        let failed = |e| Error::system(format!("cannot connect to {endpoint}"), e);
-        let address: SocketAddr = endpoint
-            .address
-            .parse()
-            .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIME).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        let inlet = StreamInlet::connect(Socket::Tcp(stream), endpoint, request)?;
+        let inlet = StreamInlet::connect(connected(endpoint)?, endpoint, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
+
+    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+        let (listener, address) = Listener::tcp_loopback()?;
+        let endpoint = Endpoint::new("tcp", address.to_string())?;
+        duplex::open_stream(request, endpoint, listener, host)
+    }
+
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit> {
+        duplex::visit_stream(connected(endpoint)?, endpoint, request, bind)
+    }
+}
+
+fn connected(endpoint: &Endpoint) -> Result<Socket> {
+    let failed = |e| Error::system(format!("cannot connect to {endpoint}"), e);
+    let address: SocketAddr = endpoint
+        .address
+        .parse()
+        .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
+    let stream = TcpStream::connect_timeout(&address, CONNECT_TIME).map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    Ok(Socket::Tcp(stream))
 }

@@ -1,7 +1,7 @@
 //! `uds`: a Unix stream socket with an abstract name.
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump, queued};
+use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump, queued};
 use crate::error::Result;
 use crate::link::{Overflow, Scope};
 use crate::sys::socket::{self, Listener, Socket};
@@ -35,5 +35,16 @@ impl Transport for Uds {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let inlet = StreamInlet::connect(socket, endpoint, request)?;
         pump::for_policy(Box::new(inlet), request)
+    }
+
+    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+        let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
+        let listener = Listener::unix(&endpoint.address, request.group)?;
+        duplex::open_stream(request, endpoint, listener, host)
+    }
+
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit> {
+        let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
+        duplex::visit_stream(socket, endpoint, request, bind)
     }
 }

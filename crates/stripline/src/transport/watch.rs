@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ring::CursorPage;
+use super::ring::{CursorPage, Presence};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::Alarm;
@@ -20,6 +20,8 @@ struct Subject {
     bell: Doorbell,
     page: Arc<CursorPage>,
     gone: AtomicBool,
+    /// A reader of the other end, if it has one: where it is to be taken out then.
+    reader: Option<Presence>,
 }
 
 struct Watch {
@@ -36,7 +38,17 @@ impl Watched {
     /// # Errors
     /// When the system lacks descriptors or threads.
     pub(super) fn new(socket: Socket, bell: Doorbell, page: Arc<CursorPage>) -> Result<Self> {
-        let subject = Arc::new(Subject { socket, bell, page, gone: AtomicBool::new(false) });
+        Self::with(socket, bell, page, None)
+    }
+
+    /// As [`Watched::new`], of an end that also reads a ring of this side.
+    pub(super) fn with(
+        socket: Socket,
+        bell: Doorbell,
+        page: Arc<CursorPage>,
+        reader: Option<Presence>,
+    ) -> Result<Self> {
+        let subject = Arc::new(Subject { socket, bell, page, gone: AtomicBool::new(false), reader });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
@@ -133,6 +145,9 @@ fn run(bell: &Doorbell) {
             }
             for subject in over {
                 subject.gone.store(true, Ordering::Release);
+                if let Some(reader) = &subject.reader {
+                    reader.leave();
+                }
                 subject.page.raise();
                 subject.bell.ring();
             }

@@ -173,7 +173,7 @@ pub(super) struct Arrival {
     sleepers: SleepersPage,
     bell: Doorbell,
     mode: Mode,
-    barriers: bool,
+    pub barriers: bool,
     /// What is closed when it breaks the rules, if it is in another process.
     pub tie: Option<Socket>,
 }
@@ -320,6 +320,28 @@ impl Lobby {
     fn changes(&self) -> MutexGuard<'_, Changes> {
         // Whoever panicked with the lock left whole entries behind.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reader's presence in a lobby; it leaves at the latest when this is dropped.
+pub(super) struct Presence {
+    lobby: Arc<Lobby>,
+    token: u64,
+}
+
+impl Presence {
+    pub(super) fn new(lobby: &Arc<Lobby>, token: u64) -> Self {
+        Self { lobby: Arc::clone(lobby), token }
+    }
+
+    pub(super) fn leave(&self) {
+        self.lobby.leave(self.token);
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

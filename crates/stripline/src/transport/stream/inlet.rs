@@ -26,6 +26,8 @@ const READ_BYTES: usize = 256 * 1024;
 /// One connection's frames, read in large pieces and used in place.
 pub(crate) struct StreamInlet {
     socket: Arc<Socket>,
+    /// Whether the socket is also written to, by an outlet that ends with this.
+    is_of_pair: bool,
     /// If the sender listens.
     answers: Option<Arc<StreamAnswers>>,
     connection: String,
@@ -51,6 +53,7 @@ impl StreamInlet {
         socket
             .set_timeout(NAP)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
+        let socket = Arc::new(socket);
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
         if welcome.listens {
             inlet.answers = Some(Arc::new(StreamAnswers::new(&inlet.socket)));
@@ -58,10 +61,20 @@ impl StreamInlet {
         Ok(inlet)
     }
 
-    fn over(socket: Socket, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
+    /// The receiving end of a socket that also has a sending one. It blocks.
+    pub(in crate::transport) fn of_pair(socket: Arc<Socket>, connection: &str, buffer: u32) -> Result<Self> {
+        // Reads that must not wait say so.
+        socket.set_timeout(NAP).map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
+        let mut inlet = Self::over(socket, connection.into(), buffer, None);
+        inlet.is_of_pair = true;
+        Ok(inlet)
+    }
+
+    fn over(socket: Arc<Socket>, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
         let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
         Self {
-            socket: Arc::new(socket),
+            socket,
+            is_of_pair: false,
             answers: None,
             connection,
             buffer: AlignedBuffer::default(),
@@ -121,6 +134,15 @@ impl StreamInlet {
     }
 }
 
+impl Drop for StreamInlet {
+    fn drop(&mut self) {
+        if self.is_of_pair {
+            // The outlet holds the socket, too: the other end hears of it now.
+            self.socket.close();
+        }
+    }
+}
+
 impl Inlet for StreamInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
         loop {
@@ -151,7 +173,8 @@ impl Inlet for StreamInlet {
     }
 
     fn can_nap(&self, deadline: Option<Instant>) -> bool {
-        !self.rested && deadline.is_none()
+        // One that is so near would be slept past.
+        !self.rested && deadline.is_none_or(|deadline| deadline > Instant::now() + NAP)
     }
 
     fn prepare_nap(&mut self) -> bool {
@@ -237,7 +260,7 @@ mod tests {
     fn inlet() -> (UnixStream, StreamInlet) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
-        (ours, StreamInlet::over(Socket::Unix(theirs), "a -> b".into(), 4096, None))
+        (ours, StreamInlet::over(Arc::new(Socket::Unix(theirs)), "a -> b".into(), 4096, None))
     }
 
     #[test]

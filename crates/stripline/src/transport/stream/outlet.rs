@@ -1,7 +1,7 @@
 //! The sending side of a byte stream.
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -111,6 +111,49 @@ impl StreamOutlet {
             scope: request.scope,
             stop: request.stop,
             reception: Some(Reception::open(listener, greeter)?),
+            _sign: sign,
+        })
+    }
+
+    /// The sending end of a socket that also has a receiving one.
+    pub(in crate::transport) fn of_pair(
+        request: Bind,
+        endpoint: Endpoint,
+        socket: Arc<Socket>,
+        connection: &str,
+    ) -> Result<Self> {
+        let lobby = Lobby {
+            changed: AtomicBool::new(false),
+            bell: Doorbell::new()?,
+            arrivals: Mutex::default(),
+            seats: Mutex::default(),
+        };
+        let sign = Sign::hang(&request, &endpoint);
+        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
+        let receiver = Receiver {
+            waited_for: sign.enter(connection, (Overflow::Block, request.depth), &socket, &next_sequence),
+            socket,
+            connection: connection.into(),
+            blocks: true,
+            tail: None,
+            postponed: Vec::new(),
+            follows: false,
+            next_sequence,
+            dead: false,
+            ear: Ear::default(),
+            awaited: false,
+        };
+        Ok(Self {
+            endpoint,
+            receivers: vec![receiver],
+            lobby: Arc::new(lobby),
+            frame: AlignedBuffer::default(),
+            frame_max: frame_max(request.buffer),
+            flusher: None,
+            next_sequence: 0,
+            scope: Scope::Transport,
+            stop: request.stop,
+            reception: None,
             _sign: sign,
         })
     }
@@ -297,6 +340,10 @@ impl Outlet for StreamOutlet {
         self.receivers.iter().filter(|receiver| !receiver.socket.has_hung_up()).count()
     }
 
+    fn is_alone(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
     fn is_lossy(&self) -> bool {
         self.receivers.iter().any(|receiver| !receiver.blocks)
     }
@@ -428,7 +475,7 @@ struct StreamGreeter {
 }
 
 impl Greeter for StreamGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket) -> Result<Option<u64>, String> {
+    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.take_seat(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
@@ -443,7 +490,8 @@ impl Greeter for StreamGreeter {
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
         lock(&self.lobby.seats).push(Seat { connection, socket: Arc::downgrade(&kept), next_sequence: its });
-        let waited_for = self.sign.enter(&hello, &kept, &next_sequence);
+        let waited_for =
+            self.sign.enter(&hello.connection, (hello.overflow, hello.depth), &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,

@@ -7,7 +7,6 @@ use super::outlet::NOTHING_YET;
 use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
 use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};
-use crate::transport::handshake::Hello;
 use crate::transport::{Bind, Endpoint};
 
 /// The port as it is shown.
@@ -39,7 +38,8 @@ impl Sign {
     /// Lists a reader; the flag returned is set while the sender sleeps for its sake.
     pub(super) fn enter(
         &self,
-        hello: &Hello,
+        connection: &str,
+        (overflow, depth): (Overflow, u32),
         socket: &Arc<Socket>,
         next_sequence: &Arc<AtomicU64>,
     ) -> Arc<AtomicBool> {
@@ -47,13 +47,13 @@ impl Sign {
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests.retain(|guest| guest.socket.strong_count() > 0);
         guests.push(Guest {
-            connection: hello.connection.clone(),
+            connection: connection.into(),
             pid: match &**socket {
                 Socket::Unix(stream) => socket::peer_process(stream),
                 Socket::Tcp(_) => None,
             },
-            overflow: hello.overflow,
-            depth: hello.depth,
+            overflow,
+            depth,
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
             waited_for: Arc::clone(&waited_for),

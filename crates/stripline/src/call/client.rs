@@ -1,0 +1,577 @@
+//! The side that asks.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outgoing};
+use crate::transport::{Stop, Wait};
+
+use super::error::Refusal;
+use super::line::{Line, NotStarted, Sender, Waited};
+use super::server::Card;
+use super::service::Operation;
+use super::wire::{Reply, Status};
+use super::{CallError, ClientOptions, Payload, chain};
+
+/// Between two looks whether a client that waits for a server is asked to stop.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
+}
+
+/// What all handles of a client of one service share.
+pub(crate) struct Caller {
+    service: String,
+    options: ClientOptions,
+    stop: Stop,
+    lines: Box<[Line]>,
+    /// How many of them have ever been used.
+    used: AtomicUsize,
+    /// Whose turn it is.
+    turn: AtomicUsize,
+    operations: Mutex<Vec<Operation>>,
+    /// How many servers have come.
+    arrivals: Mutex<u64>,
+    arrived: Condvar,
+    calls: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// Where a client's calls go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// The service and the server's name.
+    pub server: String,
+    /// Whether it is connected, as far as is known.
+    pub connected: bool,
+    /// Calls outstanding, or answered and not yet taken.
+    pub outstanding: u64,
+    /// Replies that came after their calls had been given up.
+    pub late: u64,
+}
+
+/// A client of a service: what its operations are called through.
+///
+/// ```
+/// use stripline::call::{CallError, ClientOptions, Refusal, ServerOptions, Service};
+/// use stripline::node::{Dispatch, Node};
+///
+/// let node = Node::isolated()?;
+/// let service = Service::new("adder")?.operation("add", |(a, b): (i64, i64)| Ok::<i64, String>(a + b))?;
+/// let mut server = node.service(service, ServerOptions::default())?;
+/// let adder = node.service_client("adder", ClientOptions::default())?;
+/// let add = adder.operation::<(i64, i64), i64, String>("add")?;
+/// let multiply = adder.operation::<(i64, i64), i64, String>("multiply")?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| server.serve(Dispatch::Queue));
+///     assert_eq!(add.call(&(2, 3)).expect("it is served"), 5);
+///     let error = multiply.call(&(2, 3)).unwrap_err();
+///     assert!(matches!(error, CallError::Refused { refusal: Refusal::UnknownOperation, .. }));
+///     node.stop();
+/// });
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ServiceClient {
+    pub(super) caller: Arc<Caller>,
+}
+
+/// Calls one operation, from any number of threads.
+///
+/// With several servers of the service, calls go to each in turn, or by a key. Of threads that wait at the same time, one
+/// receives for all.
+///
+/// ```
+/// use stripline::call::{ClientOptions, ServerOptions};
+/// use stripline::node::{Dispatch, Node};
+///
+/// let node = Node::isolated()?;
+/// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+/// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| server.serve(Dispatch::Queue));
+///     let pending: Vec<_> = (0..100).map(|x| double.start(&f64::from(x)).expect("a server is there")).collect();
+///     let sum: f64 = pending.into_iter().map(|reply| reply.wait().expect("it was served")).sum();
+///     assert_eq!(sum, 9900.0);
+///     node.stop();
+/// });
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Client<Req, Rep, E = String> {
+    caller: Arc<Caller>,
+    operation: usize,
+    name: Arc<str>,
+    of: PhantomData<fn(Req) -> Result<Rep, E>>,
+}
+
+impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
+    fn clone(&self) -> Self {
+        let (caller, name) = (Arc::clone(&self.caller), Arc::clone(&self.name));
+        Self { caller, operation: self.operation, name, of: PhantomData }
+    }
+}
+
+/// A call that has been made. Dropped, it is taken back.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::call::{CallError, ClientOptions, ServerOptions};
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+/// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+/// let mut four = double.start(&2.0).expect("a server is there");
+/// assert!(four.try_take().is_none());
+/// assert!(four.wait_timeout(Duration::from_millis(1)).is_none());
+/// double.start(&3.0).expect("a server is there").cancel();
+/// server.serve_one(Duration::from_secs(5))?;
+/// assert_eq!(four.wait().expect("it was served"), 4.0);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[must_use = "a call that is dropped is taken back"]
+pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
+    client: &'c Client<Req, Rep, E>,
+    line: usize,
+    number: u64,
+    deadline: Duration,
+    until: Instant,
+    is_over: bool,
+}
+
+impl ServiceClient {
+    /// One of the service's operations. That it is there, with these types, is found out by calling it.
+    ///
+    /// # Errors
+    /// A name that is none.
+    pub fn operation<Req: Payload, Rep: Payload, E: Payload>(
+        &self,
+        name: &str,
+    ) -> Result<Client<Req, Rep, E>> {
+        let operation = self.caller.register(Operation::of::<Req, Rep, E>(name)?);
+        let name = format!("`{}.{name}`", self.caller.service).into();
+        Ok(Client { caller: Arc::clone(&self.caller), operation, name, of: PhantomData })
+    }
+
+    /// Blocks until so many servers are connected; false: the timeout passed first.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the node is asked to stop.
+    pub fn wait_for_servers(&self, count: usize, timeout: Duration) -> Result<bool> {
+        self.caller.wait_for_servers(count, Instant::now() + timeout)
+    }
+
+    /// The servers that there are, and those that were.
+    pub fn servers(&self) -> Vec<ServerReport> {
+        self.caller.servers()
+    }
+}
+
+impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
+    /// Calls, and blocks until the reply is here or the deadline has passed.
+    ///
+    /// # Errors
+    /// [`CallError::User`]: the operation's own. All others say what became of the call, and who is to blame.
+    pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
+        self.start(request)?.wait()
+    }
+
+    /// As [`Client::call`], at the server that this key belongs to: of the same servers always the same, and when one
+    /// comes or goes, only its keys move.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn call_by_key(&self, key: u64, request: &Req) -> Result<Rep, CallError<E>> {
+        self.begin(request, Some(key), self.caller.options.deadline)?.wait()
+    }
+
+    /// As [`Client::call`], with this deadline in place of the client's.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn call_within(&self, deadline: Duration, request: &Req) -> Result<Rep, CallError<E>> {
+        self.begin(request, None, deadline)?.wait()
+    }
+
+    /// Calls without waiting for the reply. Blocks while there is no server or no room, until the deadline.
+    ///
+    /// # Errors
+    /// Why the call could not be made.
+    pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        self.begin(request, None, self.caller.options.deadline)
+    }
+
+    /// As [`Client::start`], at the server that this key belongs to.
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub fn start_by_key(&self, key: u64, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        self.begin(request, Some(key), self.caller.options.deadline)
+    }
+
+    fn begin(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+        deadline: Duration,
+    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        let now = Instant::now();
+        // Nobody waits longer than who waits for it.
+        let outer = chain::with(|_, until| until);
+        let until = (now + deadline).min(outer.unwrap_or(now + deadline));
+        let deadline = until.saturating_duration_since(now);
+        let mut scratch = SCRATCH.take();
+        scratch.clear();
+        let encoded = request.encode(&mut scratch);
+        let started = match encoded {
+            Ok(bytes) => self.caller.start(self.operation, bytes, key, deadline, until),
+            Err(error) => Err(NotMade::Link(error)),
+        };
+        SCRATCH.set(scratch);
+        match started {
+            Ok((line, number)) => Ok(Pending { client: self, line, number, deadline, until, is_over: false }),
+            Err(not_made) => {
+                self.caller.failed();
+                Err(self.why(not_made, deadline))
+            }
+        }
+    }
+
+    #[cold]
+    fn why(&self, not_made: NotMade, deadline: Duration) -> CallError<E> {
+        let service = self.caller.service.clone();
+        match not_made {
+            NotMade::NoServer => CallError::NoServer { service, waited: deadline },
+            NotMade::TooMany => {
+                CallError::TooMany { service, outstanding_max: self.caller.options.outstanding }
+            }
+            NotMade::Refused(line, refusal, reason) => {
+                CallError::Refused { call: self.label(line), refusal, reason }
+            }
+            NotMade::NoRoom(line) => CallError::Unanswered { call: self.label(line), deadline },
+            NotMade::Link(error) => CallError::Link(error),
+        }
+    }
+
+    fn label(&self, line: usize) -> String {
+        format!("{} at {}", self.name, self.caller.lines[line].label())
+    }
+}
+
+impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
+    /// Blocks until the reply is here or the deadline has passed.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn wait(mut self) -> Result<Rep, CallError<E>> {
+        let until = self.until;
+        match self.take(Some(until)) {
+            Some(outcome) => outcome,
+            None => {
+                self.give_up();
+                let call = self.client.label(self.line);
+                self.failed(CallError::Unanswered { call, deadline: self.deadline })
+            }
+        }
+    }
+
+    /// The reply, if it is here. Once it has been taken, there is none.
+    pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
+        self.take(None)
+    }
+
+    /// Blocks until the reply is here, but not longer than the timeout; the call goes on then.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
+        let until = Instant::now().checked_add(timeout).map_or(self.until, |until| until.min(self.until));
+        self.take(Some(until))
+    }
+
+    /// Takes the call back. Whether the server has carried it out is not known; a reply is dropped and counted.
+    pub fn cancel(mut self) {
+        self.give_up();
+    }
+
+    fn take(&mut self, until: Option<Instant>) -> Option<Result<Rep, CallError<E>>> {
+        if self.is_over {
+            return None;
+        }
+        let line = &self.client.caller.lines[self.line];
+        let waited = match until {
+            Some(until) => line.wait(self.number, until, read::<Rep, E>),
+            None => line.try_take(self.number, read::<Rep, E>),
+        };
+        match waited {
+            Waited::Reply(Ok(Ok(reply))) => {
+                self.is_over = true;
+                Some(Ok(reply))
+            }
+            Waited::TimedOut => None,
+            Waited::Reply(Ok(Err(error))) => {
+                self.is_over = true;
+                Some(Err(CallError::User(error)))
+            }
+            Waited::Reply(Err(odd)) => {
+                self.is_over = true;
+                let call = self.client.label(self.line);
+                Some(self.failed(match odd {
+                    Odd::Undecodable(reason) => CallError::Decode { call, reason },
+                    Odd::Refused(refusal, reason) => CallError::Refused { call, refusal, reason },
+                }))
+            }
+            Waited::Gone => {
+                self.is_over = true;
+                Some(self.failed(CallError::ServerGone { call: self.client.label(self.line) }))
+            }
+            Waited::Link(error) => {
+                self.give_up();
+                Some(self.failed(CallError::Link(error)))
+            }
+        }
+    }
+
+    fn failed(&self, error: CallError<E>) -> Result<Rep, CallError<E>> {
+        self.client.caller.failed();
+        Err(error)
+    }
+
+    fn give_up(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.client.caller.lines[self.line].give_up(self.number);
+        }
+    }
+}
+
+impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// A reply that is neither a reply nor the operation's own error.
+enum Odd {
+    Undecodable(String),
+    Refused(Refusal, String),
+}
+
+fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Result<Result<Rep, E>, Odd> {
+    let refusal = match reply.status {
+        Status::Done => return Rep::decode(reply.payload).map(Ok).map_err(Odd::Undecodable),
+        Status::UserError => return E::decode(reply.payload).map(Err).map_err(Odd::Undecodable),
+        Status::UnknownOperation => Refusal::UnknownOperation,
+        Status::WrongType => Refusal::WrongType,
+        Status::Panicked => Refusal::Panicked,
+        Status::DeadlinePassed => Refusal::DeadlinePassed,
+        Status::Cancelled => Refusal::Cancelled,
+        Status::Overloaded => Refusal::Overloaded,
+        Status::Cycle => Refusal::Cycle,
+        Status::Failed => Refusal::Failed,
+    };
+    // As long as a peer likes; nobody reads more.
+    let words = &reply.payload[..reply.payload.len().min(1024)];
+    Err(Odd::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
+}
+
+/// Why a call was not made.
+enum NotMade {
+    NoServer,
+    TooMany,
+    NoRoom(usize),
+    Refused(usize, Refusal, String),
+    Link(Error),
+}
+
+impl Caller {
+    pub(crate) fn new(service: &str, options: ClientOptions, stop: Stop) -> Result<Self> {
+        super::service::check_name("service", service)?;
+        options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
+        Ok(Self {
+            service: service.into(),
+            options,
+            stop,
+            lines: (0..ClientOptions::SERVERS_MAX).map(|_| Line::default()).collect(),
+            used: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            operations: Mutex::default(),
+            arrivals: Mutex::default(),
+            arrived: Condvar::new(),
+            calls: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    /// Takes a server in.
+    ///
+    /// # Errors
+    /// When it does not say what it is, or there are too many.
+    pub(crate) fn welcome(
+        &self,
+        outgoing: Outgoing,
+        incoming: Incoming,
+        card: serde_json::Value,
+    ) -> Result<()> {
+        let peer = incoming.port().to_string();
+        let card: Card = serde_json::from_value(card)
+            .map_err(|e| Error::misbehaved(&peer, format!("did not say what it serves: {e}")))?;
+        if card.service != self.service {
+            return Err(Error::misbehaved(&peer, format!("serves `{}`", card.service)));
+        }
+        let label: Arc<str> = format!("`{}`", card.server.chars().take(64).collect::<String>()).into();
+        let wanted = lock(&self.operations);
+        let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
+        let mut sender = Sender { outgoing, operations, offered: card.operations, server: card.id, hint: 0 };
+        let mut incoming = incoming;
+        let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        for (index, line) in self.lines.iter().enumerate() {
+            match line.connect(sender, incoming, Arc::clone(&label), hash, self.options.outstanding) {
+                Ok(()) => {
+                    self.used.fetch_max(index + 1, Ordering::Release);
+                    *lock(&self.arrivals) += 1;
+                    self.arrived.notify_all();
+                    return Ok(());
+                }
+                Err(back) => (sender, incoming) = back,
+            }
+        }
+        let max = ClientOptions::SERVERS_MAX;
+        Err(Error::failed(format!("client of `{}`: there are more than {max} servers", self.service)))
+    }
+
+    fn register(&self, operation: Operation) -> usize {
+        let mut operations = lock(&self.operations);
+        if let Some(known) = operations.iter().position(|known| *known == operation) {
+            return known;
+        }
+        for line in &self.lines {
+            line.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
+        }
+        operations.push(operation);
+        operations.len() - 1
+    }
+
+    /// Sends a call to one of the servers.
+    fn start(
+        &self,
+        operation: usize,
+        payload: &[u8],
+        key: Option<u64>,
+        deadline: Duration,
+        until: Instant,
+    ) -> Result<(usize, u64), NotMade> {
+        let deadline_us = u32::try_from(deadline.as_micros()).unwrap_or(u32::MAX);
+        loop {
+            let Some(line) = self.pick(key) else {
+                let there = self.wait_for_servers(1, until).map_err(NotMade::Link)?;
+                if there { continue } else { return Err(NotMade::NoServer) }
+            };
+            match self.lines[line].start(operation, payload, deadline_us, Wait::Until(Some(until))) {
+                Ok(number) => {
+                    // Not exact if several threads call at the same time: `calls` is for people.
+                    self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    return Ok((line, number));
+                }
+                Err(NotStarted::Closed) => {}
+                Err(NotStarted::TooMany) => return Err(NotMade::TooMany),
+                Err(NotStarted::Refused(refusal, reason)) => {
+                    return Err(NotMade::Refused(line, refusal, reason));
+                }
+                Err(NotStarted::Full) => return Err(NotMade::NoRoom(line)),
+                Err(NotStarted::Link(error)) => return Err(NotMade::Link(error)),
+            }
+        }
+    }
+
+    /// The server for the next call, if there is one.
+    fn pick(&self, key: Option<u64>) -> Option<usize> {
+        let used = self.used.load(Ordering::Acquire);
+        let lines = &self.lines[..used];
+        if let Some(key) = key {
+            // Highest random weight (Thaler and Ravishankar, 1998).
+            let living = lines.iter().enumerate().filter(|(_, line)| line.is_alive());
+            return living.max_by_key(|(_, line)| mixed(line.hash() ^ mixed(key))).map(|(index, _)| index);
+        }
+        if used == 1 {
+            return lines[0].is_alive().then_some(0);
+        }
+        // Not exact if several threads call at the same time, which does no harm.
+        let turn = self.turn.load(Ordering::Relaxed);
+        let index = (0..used).map(|step| (turn + step) % used).find(|&index| lines[index].is_alive())?;
+        self.turn.store(index + 1, Ordering::Relaxed);
+        Some(index)
+    }
+
+    fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
+        let mut arrivals = lock(&self.arrivals);
+        loop {
+            if self.stop.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            if self.lines.iter().filter(|line| line.is_alive()).count() >= count {
+                return Ok(true);
+            }
+            let now = Instant::now();
+            if now >= until {
+                return Ok(false);
+            }
+            let left = (until - now).min(STOP_LOOK);
+            arrivals = self.arrived.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn servers(&self) -> Vec<ServerReport> {
+        let used = self.used.load(Ordering::Acquire);
+        let report = |line: &Line| ServerReport {
+            server: line.label().to_string(),
+            connected: line.is_alive(),
+            outstanding: line.table().map_or(0, |table| table.outstanding() as u64),
+            late: line.table().map_or(0, |table| table.late_replies()),
+        };
+        self.lines[..used].iter().map(report).collect()
+    }
+
+    fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of an operation among those of a server.
+fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, String)> {
+    let Some(number) = offered.iter().position(|operation| operation.name == wanted.name) else {
+        let there: Vec<&str> = offered.iter().map(|operation| operation.name.as_str()).collect();
+        return Err((Refusal::UnknownOperation, format!("it has {}", there.join(", "))));
+    };
+    let offer = &offered[number];
+    for (what, wanted, offered) in [
+        ("request", &wanted.request, &offer.request),
+        ("reply", &wanted.reply, &offer.reply),
+        ("error", &wanted.error, &offer.error),
+    ] {
+        if wanted != offered {
+            return Err((Refusal::WrongType, format!("its {what} is {offered}, and not {wanted}")));
+        }
+    }
+    u16::try_from(number).map_err(|_| (Refusal::UnknownOperation, "it has too many operations".into()))
+}
+
+/// Mixes all bits (splitmix64; Steele et al. 2014).
+fn mixed(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole whatever happened to the last holder.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

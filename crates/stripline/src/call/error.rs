@@ -1,0 +1,161 @@
+//! What can become of a call besides its reply.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// What became of a call that has no reply.
+///
+/// ```
+/// use stripline::call::{CallError, ClientOptions};
+/// use std::time::Duration;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let options = ClientOptions { deadline: Duration::from_millis(1), ..ClientOptions::default() };
+/// let nobody = node.client::<f64, f64, String>("tune", options)?;
+/// let error = nobody.call(&1090e6).unwrap_err();
+/// assert!(matches!(error, CallError::NoServer { .. }));
+/// assert!(error.to_string().contains("there is no server of `tune`"));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum CallError<E> {
+    /// The operation's own error.
+    User(E),
+    /// There was no server when the deadline passed. The call was not made.
+    NoServer {
+        /// The service.
+        service: String,
+        /// How long one was waited for.
+        waited: Duration,
+    },
+    /// The deadline passed before the reply came. A reply that comes later is dropped and counted.
+    Unanswered {
+        /// The service and operation, and the server.
+        call: String,
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// The server died or left with the call outstanding. Nobody knows whether it was carried out.
+    ServerGone {
+        /// The service and operation, and the server.
+        call: String,
+    },
+    /// The call was taken back by this side.
+    Cancelled,
+    /// The server did not carry the call out, or not to its end.
+    Refused {
+        /// The service and operation, and the server.
+        call: String,
+        /// Why.
+        refusal: Refusal,
+        /// Its words.
+        reason: String,
+    },
+    /// So many calls are outstanding at this server already. The call was not made.
+    TooMany {
+        /// The service.
+        service: String,
+        /// How many may be.
+        outstanding_max: u32,
+    },
+    /// The reply, or the operation's error, is of another type.
+    Decode {
+        /// The service and operation, and the server.
+        call: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The call could not be made, or not be waited for: [`Error::Stopped`] among others.
+    Link(Error),
+}
+
+/// Why a server did not carry out a call.
+///
+/// ```
+/// assert_eq!(stripline::call::Refusal::Cycle.to_string(), "a cycle of calls");
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The server does not have the operation.
+    UnknownOperation,
+    /// The operation's request, reply or error has another type.
+    WrongType,
+    /// Its handler panicked; the server goes on.
+    Panicked,
+    /// The deadline had passed before the handler began.
+    DeadlinePassed,
+    /// The client took the call back before the handler began.
+    Cancelled,
+    /// The server has too much to do.
+    Overloaded,
+    /// The server is itself waiting in this chain of nested calls: it could never answer.
+    Cycle,
+    /// Its reply could not be sent.
+    Failed,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownOperation => "an unknown operation",
+            Self::WrongType => "another type",
+            Self::Panicked => "its handler panicked",
+            Self::DeadlinePassed => "the deadline had passed",
+            Self::Cancelled => "it was taken back",
+            Self::Overloaded => "it has too much to do",
+            Self::Cycle => "a cycle of calls",
+            Self::Failed => "its reply could not be sent",
+        })
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(error) => error.fmt(f),
+            Self::NoServer { service, waited } => write!(
+                f,
+                "there is no server of `{service}` in this domain, and none came within {waited:?}; start one, or \
+                 raise the deadline"
+            ),
+            Self::Unanswered { call, deadline } => write!(
+                f,
+                "{call} did not answer within {deadline:?}; find out what the server does, or raise the deadline"
+            ),
+            Self::ServerGone { call } => write!(
+                f,
+                "{call}: the server is gone and has not answered; whether it has carried the call out is not known"
+            ),
+            Self::Cancelled => f.write_str("the call was taken back"),
+            Self::Refused { call, refusal, reason } => write!(f, "{call}: {refusal}: {reason}"),
+            Self::TooMany { service, outstanding_max } => write!(
+                f,
+                "`{service}`: {outstanding_max} calls are outstanding, which is as many as may be; wait for some of \
+                 them, or raise the client's `outstanding`"
+            ),
+            Self::Decode { call, reason } => write!(f, "{call}: the reply is of another type: {reason}"),
+            Self::Link(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Display + fmt::Debug> std::error::Error for CallError<E> {}
+
+impl<E> From<Error> for CallError<E> {
+    fn from(error: Error) -> Self {
+        Self::Link(error)
+    }
+}
+
+impl<E: fmt::Display> From<CallError<E>> for Error {
+    fn from(error: CallError<E>) -> Self {
+        match error {
+            CallError::Link(error) => error,
+            error => Error::failed(error),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! A client's connection to one server. Any number of threads calls over it; one of those that wait receives for all.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outcome, Outgoing, Stamp};
+use crate::transport::Wait;
+
+use super::Operation;
+use super::chain;
+use super::error::Refusal;
+use super::table::{Fate, Found, Table};
+use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
+
+/// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
+/// is handed on without a fence.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Calls between looks for replies that nobody waits for.
+const CALLS_PER_SWEEP: u64 = 64;
+
+#[derive(Default)]
+pub(super) struct Line {
+    is_alive: AtomicBool,
+    /// Of the server's name.
+    hash: AtomicU64,
+    sender: Mutex<Option<Sender>>,
+    receiver: Mutex<Option<Incoming>>,
+    table: OnceLock<Table>,
+    /// Threads that wait for a reply while another receives.
+    followers: AtomicU32,
+    queue: Mutex<VecDeque<u64>>,
+    label: Mutex<Label>,
+}
+
+/// What the server is called, for people.
+struct Label(Arc<str>);
+
+impl Default for Label {
+    fn default() -> Self {
+        Self("nobody".into())
+    }
+}
+
+/// What the thread that sends has.
+pub(super) struct Sender {
+    pub outgoing: Outgoing,
+    /// Which number an operation of the client has here, or why it has none.
+    pub operations: Vec<Result<u16, (Refusal, String)>>,
+    /// All operations that the server has.
+    pub offered: Vec<Operation>,
+    /// The server's own number, for chains.
+    pub server: u64,
+    pub hint: usize,
+}
+
+/// Why a call could not be started.
+pub(super) enum NotStarted {
+    /// The server is gone: try another.
+    Closed,
+    TooMany,
+    Refused(Refusal, String),
+    Full,
+    Link(Error),
+}
+
+/// What a wait came to.
+pub(super) enum Waited<R> {
+    Reply(R),
+    TimedOut,
+    Gone,
+    Link(Error),
+}
+
+impl Line {
+    /// Whether there is a server, as far as is known.
+    pub(super) fn is_alive(&self) -> bool {
+        // Relaxed: whoever is too late finds the sender gone.
+        self.is_alive.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash.load(Ordering::Relaxed)
+    }
+
+    /// Who is at the other end, for people.
+    pub(super) fn label(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.label).0)
+    }
+
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.table.get()
+    }
+
+    /// Takes a connection, if there is none; otherwise gives it back.
+    pub(super) fn connect(
+        &self,
+        sender: Sender,
+        incoming: Incoming,
+        label: Arc<str>,
+        hash: u64,
+        outstanding: u32,
+    ) -> Result<(), (Sender, Incoming)> {
+        let mut place = lock(&self.sender);
+        if place.is_some() {
+            return Err((sender, incoming));
+        }
+        self.table.get_or_init(|| Table::new(outstanding));
+        *lock(&self.receiver) = Some(incoming);
+        *lock(&self.label) = Label(label);
+        *place = Some(sender);
+        self.hash.store(hash, Ordering::Relaxed);
+        // Release: whoever sees it finds the rest behind the lock.
+        self.is_alive.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Does something with what sends, if it is there.
+    pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
+        lock(&self.sender).as_mut().map(act)
+    }
+
+    /// Sends a call, and returns its number. Blocks while there is no room.
+    pub(super) fn start(
+        &self,
+        operation: usize,
+        payload: &[u8],
+        deadline_us: u32,
+        wait: Wait,
+    ) -> Result<u64, NotStarted> {
+        let mut sender = lock(&self.sender);
+        let (Some(its), Some(table)) = (sender.as_mut(), self.table.get()) else {
+            return Err(NotStarted::Closed);
+        };
+        let its_number = match its.operations.get(operation) {
+            Some(Ok(number)) => *number,
+            Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
+            None => return Err(NotStarted::Refused(Refusal::UnknownOperation, "it is not known".into())),
+        };
+        let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
+        let sent = chain::with(|chain, _| {
+            let links = chain::length(chain);
+            if links > CHAIN_MAX {
+                let reason = format!("a chain of more than {CHAIN_MAX} nested calls");
+                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+            }
+            if links > 0 && chain::is_exhausted(chain, its.server) {
+                let reason = "the server waits in this very chain of nested calls".to_string();
+                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+            }
+            let before = HEAD_BYTES + chain.0.len();
+            let bytes = before + payload.len();
+            let place = its.outgoing.reserve_bytes(bytes, wait).map_err(NotStarted::of)?;
+            place[..HEAD_BYTES].copy_from_slice(&call_head(number, its_number, links as u8, deadline_us));
+            place[HEAD_BYTES..before].copy_from_slice(chain.0);
+            place[before..].copy_from_slice(payload);
+            its.outgoing.send(bytes, 1, &Stamp::default(), wait).map_err(NotStarted::of)
+        });
+        match sent {
+            Ok(()) if !its.outgoing.is_alone() => {
+                drop(sender);
+                if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_SWEEP) {
+                    self.sweep();
+                }
+                Ok(number)
+            }
+            Ok(()) => {
+                table.free(number);
+                drop(sender);
+                self.close();
+                Err(NotStarted::Closed)
+            }
+            Err(error) => {
+                table.free(number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a call's reply, and gives it to `read`.
+    pub(super) fn wait<R>(
+        &self,
+        number: u64,
+        until: Instant,
+        read: impl FnOnce(Reply<'_>) -> R,
+    ) -> Waited<R> {
+        let Some(table) = self.table.get() else { return Waited::Gone };
+        let mut read = Some(read);
+        loop {
+            match self.try_receiver() {
+                Some(mut receiver) => {
+                    let outcome =
+                        self.lead(&mut receiver, table, number, Wait::Until(Some(until)), &mut read);
+                    drop(receiver);
+                    self.hand_on(table);
+                    return outcome;
+                }
+                None => {
+                    // Before the next try: whoever stops receiving after it finds this one in the queue.
+                    self.followers.fetch_add(1, Ordering::SeqCst);
+                    lock(&self.queue).push_back(number);
+                    let found = match self.try_receiver() {
+                        Some(receiver) => {
+                            drop(receiver);
+                            Found::Promoted
+                        }
+                        None => table.sleep(number, until.min(Instant::now() + LOOK_AGAIN), &mut read),
+                    };
+                    lock(&self.queue).retain(|waiting| *waiting != number);
+                    self.followers.fetch_sub(1, Ordering::SeqCst);
+                    match found {
+                        Found::Reply(reply) => return Waited::Reply(reply),
+                        Found::Gone => return Waited::Gone,
+                        Found::Promoted => {}
+                        Found::Nothing if Instant::now() >= until => return Waited::TimedOut,
+                        Found::Nothing => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// A call's reply, if it is there.
+    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
+        let Some(table) = self.table.get() else { return Waited::Gone };
+        let mut read = Some(read);
+        match self.try_receiver() {
+            Some(mut receiver) => {
+                let outcome = self.lead(&mut receiver, table, number, Wait::Never, &mut read);
+                drop(receiver);
+                self.hand_on(table);
+                outcome
+            }
+            None => match table.look(number, &mut read) {
+                Found::Reply(reply) => Waited::Reply(reply),
+                Found::Gone => Waited::Gone,
+                Found::Nothing | Found::Promoted => Waited::TimedOut,
+            },
+        }
+    }
+
+    /// Gives a call up, and tells the server if there is room for it.
+    pub(super) fn give_up(&self, number: u64) {
+        if let Some(table) = self.table.get() {
+            table.give_up(number);
+        }
+        self.with_sender(|sender| {
+            if let Ok(place) = sender.outgoing.reserve_bytes(HEAD_BYTES, Wait::Never) {
+                place.copy_from_slice(&cancel(number));
+                // What cannot be said is not worth more: the server answers, and its reply is late.
+                let _ = sender.outgoing.send(HEAD_BYTES, 1, &Stamp::default(), Wait::Never);
+            }
+        });
+    }
+
+    /// Receives for all until the reply to one call is here.
+    fn lead<R>(
+        &self,
+        receiver: &mut Option<Incoming>,
+        table: &Table,
+        mine: u64,
+        wait: Wait,
+        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+    ) -> Waited<R> {
+        // Whoever received before may have had it.
+        match table.look(mine, read) {
+            Found::Reply(reply) => return Waited::Reply(reply),
+            Found::Gone => return Waited::Gone,
+            Found::Nothing | Found::Promoted => {}
+        }
+        let Some(incoming) = receiver else { return Waited::Gone };
+        let error = loop {
+            match incoming.receive(wait) {
+                Ok(Outcome::Packet) => {}
+                Ok(Outcome::Nothing) => return Waited::TimedOut,
+                Ok(Outcome::Ended) => break None,
+                Err(Error::Stopped) => return Waited::Link(Error::Stopped),
+                Err(error) => break Some(error),
+            }
+            let lent = Lending(incoming);
+            let deed = match Reply::parse(lent.0.payload()) {
+                Ok(reply) if reply.number == mine => {
+                    let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
+                    table.free(mine);
+                    return outcome;
+                }
+                Ok(reply) => match table.deliver(&reply) {
+                    Fate::Delivered | Fate::Late => None,
+                    Fate::Unasked => {
+                        Some(format!("sent a reply to call {:#x}, which nobody waits for", reply.number))
+                    }
+                },
+                Err(deed) => Some(deed),
+            };
+            drop(lent);
+            if let Some(deed) = deed {
+                break Some(Error::misbehaved(self.label(), deed));
+            }
+        };
+        if let Some(error) = error {
+            crate::sys::complain!("stripline: {error}");
+        }
+        *receiver = None;
+        self.close();
+        match table.look(mine, read) {
+            Found::Reply(reply) => Waited::Reply(reply),
+            _ => Waited::Gone,
+        }
+    }
+
+    /// Takes what nobody waits for off the link, without waiting.
+    fn sweep(&self) {
+        let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
+        let mut read: Option<fn(Reply<'_>)> = None;
+        // No call has this number.
+        let _ = self.lead(&mut receiver, table, u64::MAX, Wait::Never, &mut read);
+        drop(receiver);
+        self.hand_on(table);
+    }
+
+    /// The server is gone: all that is outstanding fails.
+    #[cold]
+    pub(super) fn close(&self) {
+        self.is_alive.store(false, Ordering::Relaxed);
+        let sender = lock(&self.sender).take();
+        drop(sender);
+        if let Some(table) = self.table.get() {
+            table.fail_all();
+        }
+    }
+
+    /// Lets another thread that waits receive.
+    fn hand_on(&self, table: &Table) {
+        // SeqCst, with the follower's: one of the two sees the other; see `LOOK_AGAIN` for the rest.
+        while self.followers.load(Ordering::SeqCst) > 0 {
+            let Some(next) = lock(&self.queue).pop_front() else { return };
+            if table.promote(next) {
+                return;
+            }
+        }
+    }
+
+    fn try_receiver(&self) -> Option<MutexGuard<'_, Option<Incoming>>> {
+        match self.receiver.try_lock() {
+            Ok(receiver) => Some(receiver),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl NotStarted {
+    fn of(error: Error) -> Self {
+        match error {
+            Error::Full { .. } => Self::Full,
+            error => Self::Link(error),
+        }
+    }
+}
+
+/// A reply that is looked at in place, given back whatever happens.
+struct Lending<'a>(&'a mut Incoming);
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind it is whole, or made so by whoever finds it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,167 @@
+//! How a node makes clients and servers, and brings them together.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::error::{Error, Result};
+use crate::link::{Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope, Terms};
+use crate::node::rendezvous::Offer;
+use crate::node::{Customer, Node, TopicOptions};
+use crate::payload::TypeName;
+use crate::transport::duplex::Host;
+use crate::transport::{self, Bind, Connect, Stop};
+
+use super::client::Caller;
+use super::server::Premises;
+use super::{
+    Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
+};
+
+/// Clients of this process so far, which tells their connections apart.
+static CLIENTS: AtomicU64 = AtomicU64::new(0);
+
+impl Node {
+    /// A client of a service that has one operation, [`Operation::ONLY`]: as [`Node::server`] makes it.
+    ///
+    /// # Errors
+    /// A name that is none, or an option out of range.
+    pub fn client<Req: Payload, Rep: Payload, E: Payload>(
+        &self,
+        service: &str,
+        options: ClientOptions,
+    ) -> Result<Client<Req, Rep, E>> {
+        self.service_client(service, options)?.operation(Operation::ONLY)
+    }
+
+    /// A client of a service: of every server of that name in the domain, now and later.
+    ///
+    /// # Errors
+    /// As [`Node::client`].
+    pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
+        let stop = self.stop_of_all().clone();
+        let caller = Arc::new(Caller::new(service, options, stop.clone())?);
+        // Relaxed: the numbers need only differ.
+        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let seeker = Seeker {
+            caller: Arc::downgrade(&caller),
+            name: format!("{service}: client {}.{number}", std::process::id()),
+            topic: self.topics().of(service).clone(),
+            marker: marker()?,
+            stop,
+        };
+        self.seek(service, Arc::new(seeker));
+        Ok(ServiceClient { caller })
+    }
+
+    /// A server of a service that has one operation, [`Operation::ONLY`].
+    ///
+    /// # Errors
+    /// As [`Node::service`].
+    pub fn server<'h, Req: Payload, Rep: Payload, E: Payload>(
+        &self,
+        service: &str,
+        handler: impl Fn(Req) -> Result<Rep, E> + Send + Sync + 'h,
+        options: ServerOptions,
+    ) -> Result<Server<'h>> {
+        self.service(Service::new(service)?.operation(Operation::ONLY, handler)?, options)
+    }
+
+    /// A server of a service, which clients of the domain find from now on.
+    ///
+    /// # Errors
+    /// A transport that is missing, an option out of range, or when the system lacks memory, descriptors or threads.
+    pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
+        let name = service.name().to_string();
+        options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
+        let TopicOptions { transport: its, link, sampling } = self.topics().of(&name).clone();
+        let transport = options.transport.clone().unwrap_or(its);
+        let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
+        transport::check(&transport, &open_to)?;
+        let stop = self.stop_of_all().clone();
+        let mailbox = Arc::new(Mailbox::new()?);
+        let link = LinkOptions {
+            overflow: Overflow::Block,
+            scope: Scope::Transport,
+            wait: options.wait,
+            buffer: options.buffer,
+            depth: LinkOptions::DEPTH_MAX / 2,
+            huge_pages: false,
+            locked: false,
+            ..link
+        };
+        let terms_for = Arc::new(move |_: &str| Terms::new(&link));
+        let mut incoming =
+            Incoming::new(name.clone(), Arc::clone(&mailbox), terms_for, stop.clone(), true, None);
+        incoming.set_ends(Ends::Never);
+        let premises = Premises { mailbox, incoming, sampling, stop: stop.clone() };
+        let request = bind(&name, &link, stop)?;
+        Server::new(service, &options, premises, |host: Box<dyn Host>| {
+            let door = transport::find(&transport)?.open(request, host)?;
+            let offer = Offer { topic: name, payload: marker()?, endpoint: door.endpoint.clone() };
+            Ok((door, Box::new(self.offer(offer))))
+        })
+    }
+}
+
+/// What is asked of the transport of one direction.
+fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
+    Ok(Bind {
+        port: port.into(),
+        payload: marker()?,
+        buffer: link.buffer,
+        scope: Scope::Transport,
+        depth: link.depth,
+        wait: link.wait,
+        huge_pages: false,
+        locked: false,
+        group: link.group,
+        stop,
+    })
+}
+
+/// A client that wants every server of its service.
+struct Seeker {
+    caller: Weak<Caller>,
+    name: String,
+    topic: TopicOptions,
+    marker: TypeName,
+    stop: Stop,
+}
+
+impl Customer for Seeker {
+    fn is_there(&self) -> bool {
+        self.caller.strong_count() > 0
+    }
+
+    fn wants(&self, payload: &TypeName) -> bool {
+        *payload == self.marker
+    }
+
+    fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
+        let Some(caller) = self.caller.upgrade() else { return Ok(()) };
+        let asked = caller.options();
+        let link = LinkOptions {
+            overflow: Overflow::Block,
+            scope: Scope::Transport,
+            wait: asked.wait,
+            buffer: asked.buffer,
+            depth: 2 * asked.outstanding,
+            huge_pages: false,
+            locked: false,
+            ..self.topic.link
+        };
+        let request = Connect { connection: self.name.clone(), payload: self.marker.clone(), options: link };
+        let bind = bind(&self.name, &link, self.stop.clone())?;
+        let visit = transport::find(&offer.endpoint.transport)?.visit(&offer.endpoint, &request, bind)?;
+        let mut outgoing =
+            Outgoing::new(self.name.clone(), vec![visit.pair.outlet], self.topic.sampling, self.stop.clone());
+        outgoing.admit();
+        let mailbox = Arc::new(Mailbox::new()?);
+        mailbox.deliver(Delivery::Connected(self.name.clone(), visit.pair.inlet));
+        let terms_for = Arc::new(move |_: &str| Terms::new(&link));
+        let mut incoming =
+            Incoming::new(self.name.clone(), mailbox, terms_for, self.stop.clone(), false, None);
+        incoming.set_ends(Ends::WithSender);
+        caller.welcome(outgoing, incoming, visit.card)
+    }
+}

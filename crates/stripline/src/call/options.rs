@@ -1,0 +1,128 @@
+//! What clients and servers may ask for.
+
+use std::time::Duration;
+
+use crate::link::{LinkOptions, WaitStrategy};
+
+/// What a client asks for. Which transport its calls take is the server's to say.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::call::ClientOptions;
+///
+/// assert_eq!(ClientOptions::default().deadline, Duration::from_secs(5));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// How long a call may take, from when it is made to when its reply is here: at most an hour. It includes the time
+    /// in which a server is waited for.
+    pub deadline: Duration,
+    /// How replies, and room for requests, are waited for.
+    pub wait: WaitStrategy,
+    /// Calls that may be outstanding at each server: 1 to [`ClientOptions::OUTSTANDING_MAX`].
+    pub outstanding: u32,
+    /// Bytes of the buffer for requests: as [`LinkOptions::buffer`]. Larger requests travel in pieces.
+    pub buffer: u32,
+}
+
+impl ClientOptions {
+    /// The most calls outstanding at one server.
+    pub const OUTSTANDING_MAX: u32 = 16_384;
+    /// The longest deadline.
+    pub const DEADLINE_MAX: Duration = Duration::from_secs(3600);
+    /// The most servers of one service that a client calls.
+    pub const SERVERS_MAX: usize = 64;
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// A sentence that names the number and its range.
+    ///
+    /// ```
+    /// use stripline::call::ClientOptions;
+    ///
+    /// let options = ClientOptions { outstanding: 0, ..ClientOptions::default() };
+    /// assert_eq!(options.check().unwrap_err(), "outstanding is 0; it must be from 1 to 16384");
+    /// ```
+    pub fn check(&self) -> Result<(), String> {
+        if self.outstanding == 0 || self.outstanding > Self::OUTSTANDING_MAX {
+            let max = Self::OUTSTANDING_MAX;
+            return Err(format!("outstanding is {}; it must be from 1 to {max}", self.outstanding));
+        }
+        if self.deadline.is_zero() || self.deadline > Self::DEADLINE_MAX {
+            return Err(format!(
+                "a deadline of {:?}; it must be at most an hour, and not zero",
+                self.deadline
+            ));
+        }
+        LinkOptions { buffer: self.buffer, ..LinkOptions::default() }.check()
+    }
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(5),
+            wait: WaitStrategy::Adaptive,
+            outstanding: 1024,
+            buffer: 1 << 18,
+        }
+    }
+}
+
+/// What a server asks for.
+///
+/// ```
+/// use stripline::call::ServerOptions;
+///
+/// let options = ServerOptions { transport: Some("uds".into()), ..ServerOptions::default() };
+/// assert_eq!(options.clients, 256);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// The transport's name; `None`: what the domain's topics say of the service's name.
+    pub transport: Option<String>,
+    /// The server's own name, by which calls with a key find the same server again after a restart: 1 to 64 bytes.
+    /// `None`: one that no other has.
+    pub name: Option<String>,
+    /// How requests are waited for.
+    pub wait: WaitStrategy,
+    /// Bytes of the buffer for the replies to each client: as [`LinkOptions::buffer`]. Larger replies travel in pieces.
+    pub buffer: u32,
+    /// Clients at a time: 1 to 4096.
+    pub clients: u32,
+}
+
+impl ServerOptions {
+    /// The most clients at a time.
+    pub const CLIENTS_MAX: u32 = 4096;
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// A sentence that names what is out of range.
+    ///
+    /// ```
+    /// use stripline::call::ServerOptions;
+    ///
+    /// let options = ServerOptions { clients: 0, ..ServerOptions::default() };
+    /// assert_eq!(options.check().unwrap_err(), "clients is 0; it must be from 1 to 4096");
+    /// ```
+    pub fn check(&self) -> Result<(), String> {
+        if self.clients == 0 || self.clients > Self::CLIENTS_MAX {
+            return Err(format!("clients is {}; it must be from 1 to {}", self.clients, Self::CLIENTS_MAX));
+        }
+        if let Some(name) = &self.name
+            && (name.is_empty() || name.len() > 64)
+        {
+            return Err(format!("a server's name has from 1 to 64 bytes, not {}", name.len()));
+        }
+        LinkOptions { buffer: self.buffer, ..LinkOptions::default() }.check()
+    }
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self { transport: None, name: None, wait: WaitStrategy::Adaptive, buffer: 1 << 18, clients: 256 }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a request, a reply or an error may be.
+
+use std::ops::{Deref, DerefMut};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::payload::{Sample, TypeName};
+
+/// Nesting that a message may have: more is refused before the stack runs out.
+const NESTING_MAX: usize = 128;
+
+/// What a request, a reply or an error may be: every type that serialises, as CBOR (RFC 8949); and samples as plain
+/// memory, in [`Plain`] and [`Samples`].
+///
+/// ```
+/// use stripline::call::{Payload, Plain, Samples};
+///
+/// assert_eq!(<(f64, String)>::type_name()?.as_str(), "message/cbor");
+/// assert_eq!(Samples::<i16>::type_name()?.as_str(), "s16");
+/// assert_eq!(Plain::<u32>::decode(&[1, 0, 0, 0]), Ok(Plain(1)));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub trait Payload: Sized {
+    /// The type's name, which client and server compare.
+    ///
+    /// # Errors
+    /// A name that is none, of a type that is the user's own.
+    fn type_name() -> Result<TypeName>;
+
+    /// Its bytes: its own, or made in `scratch`, which is empty.
+    ///
+    /// # Errors
+    /// When the type does not serialise.
+    fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]>;
+
+    /// The value of some bytes, which a peer has chosen.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn decode(bytes: &[u8]) -> Result<Self, String>;
+}
+
+impl<T: Serialize + DeserializeOwned> Payload for T {
+    fn type_name() -> Result<TypeName> {
+        TypeName::message("cbor").map_err(Error::failed)
+    }
+
+    fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        ciborium::into_writer(self, &mut *scratch)
+            .map_err(|e| Error::failed(format!("a message does not encode: {e}")))?;
+        Ok(scratch)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut rest = bytes;
+        let value = ciborium::de::from_reader_with_recursion_limit(&mut rest, NESTING_MAX)
+            .map_err(|e| e.to_string())?;
+        if rest.is_empty() { Ok(value) } else { Err(format!("{} bytes follow the message", rest.len())) }
+    }
+}
+
+/// One sample as plain memory: nothing is allocated or serialised.
+///
+/// ```
+/// use stripline::call::Plain;
+///
+/// assert_eq!(*Plain(2.5), 2.5);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plain<T: Sample>(pub T);
+
+impl<T: Sample> Payload for Plain<T> {
+    fn type_name() -> Result<TypeName> {
+        TypeName::new(T::TYPE).map_err(Error::failed)
+    }
+
+    #[inline]
+    fn encode<'a>(&'a self, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        Ok(bytemuck::bytes_of(&self.0))
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        bytemuck::try_pod_read_unaligned(bytes)
+            .map(Self)
+            .map_err(|_| format!("{} bytes are no {} of {}", bytes.len(), T::TYPE, size_of::<T>()))
+    }
+}
+
+impl<T: Sample> Deref for Plain<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Any number of samples as plain memory.
+///
+/// ```
+/// use stripline::call::Samples;
+///
+/// assert_eq!(Samples(vec![1, 2, 3]).len(), 3);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples<T: Sample>(pub Vec<T>);
+
+impl<T: Sample> Payload for Samples<T> {
+    fn type_name() -> Result<TypeName> {
+        TypeName::new(T::TYPE).map_err(Error::failed)
+    }
+
+    fn encode<'a>(&'a self, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        Ok(bytemuck::cast_slice(&self.0))
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let size = size_of::<T>();
+        if size == 0 || !bytes.len().is_multiple_of(size) {
+            return Err(format!("{} bytes are no whole number of {} of {size}", bytes.len(), T::TYPE));
+        }
+        // Behind a chain of calls or in a socket's buffer, they may lie anywhere.
+        let mut samples = vec![T::zeroed(); bytes.len() / size];
+        bytemuck::cast_slice_mut(&mut samples).copy_from_slice(bytes);
+        Ok(Self(samples))
+    }
+}
+
+impl<T: Sample> Deref for Samples<T> {
+    type Target = Vec<T>;
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<T: Sample> DerefMut for Samples<T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back<P: Payload + PartialEq + std::fmt::Debug>(value: &P) {
+        let mut scratch = Vec::new();
+        let bytes = value.encode(&mut scratch).unwrap().to_vec();
+        assert_eq!(&P::decode(&bytes).unwrap(), value);
+    }
+
+    #[test]
+    fn every_kind_travels() {
+        there_and_back(&("tune".to_string(), 1090e6, vec![1u8, 2, 3]));
+        there_and_back(&());
+        there_and_back(&Plain(0x1234_5678u32));
+        there_and_back(&Samples(vec![1.0f32, -2.0]));
+        there_and_back(&Samples::<i16>(vec![]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert!(Plain::<u32>::decode(&[1, 2, 3]).unwrap_err().contains("3 bytes are no u32 of 4"));
+        assert!(Samples::<u16>::decode(&[1, 2, 3]).unwrap_err().contains("whole number of u16"));
+        assert!(u32::decode(&[0x01, 0x02]).unwrap_err().contains("1 bytes follow"));
+        assert!(String::decode(&[0x01]).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The way back to one client. Whoever serves never waits for it: replies for which there is no room are queued for a
+//! thread of their own, and given up when nobody waits for them any more.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::link::{Outgoing, Stamp};
+use crate::transport::Wait;
+
+use super::server::Counts;
+use super::wire::{HEAD_BYTES, Status, reply_head};
+
+pub(super) struct Replies {
+    pub connection: String,
+    /// How many calls the client said that it will have outstanding.
+    outstanding_max: usize,
+    state: Mutex<State>,
+    counts: Arc<Counts>,
+}
+
+enum State {
+    /// There is room, as far as is known.
+    Free(Box<Outgoing>),
+    /// Its thread has the link, and waits for room.
+    Stuck(VecDeque<Waiting>),
+    Closed,
+}
+
+/// A reply for which there is no room yet.
+struct Waiting {
+    bytes: Vec<u8>,
+    /// When nobody waits for it any more.
+    until: Option<Instant>,
+}
+
+/// One answer.
+pub(super) struct Answer<'a> {
+    pub number: u64,
+    pub status: Status,
+    pub payload: &'a [u8],
+    /// How long the client waits.
+    pub deadline: Duration,
+}
+
+impl Replies {
+    pub(super) fn new(
+        connection: String,
+        outstanding_max: u32,
+        outgoing: Outgoing,
+        counts: Arc<Counts>,
+    ) -> Self {
+        let state = Mutex::new(State::Free(Box::new(outgoing)));
+        Self { connection, outstanding_max: outstanding_max as usize, state, counts }
+    }
+
+    /// Sends an answer, or sees to it that it is sent.
+    pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
+        let mut state = self.state();
+        match &mut *state {
+            State::Free(outgoing) if !outgoing.is_alone() => match put(outgoing, answer) {
+                Ok(()) => {}
+                Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
+                Err(_) => self.dropped(),
+            },
+            State::Stuck(queue) if queue.len() < self.outstanding_max => queue.push_back(Waiting::of(answer)),
+            State::Free(_) | State::Stuck(_) | State::Closed => self.dropped(),
+        }
+    }
+
+    /// Whether the client has more calls outstanding than it said, and takes no replies.
+    pub(super) fn is_flooded(&self) -> bool {
+        matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
+    }
+
+    /// Whether the client is gone, as far as is known.
+    pub(super) fn is_over(&self) -> bool {
+        match &*self.state() {
+            State::Free(outgoing) => outgoing.is_alone(),
+            State::Stuck(_) => false,
+            State::Closed => true,
+        }
+    }
+
+    /// Nothing more is to be sent.
+    pub(super) fn close(&self) {
+        let before = std::mem::replace(&mut *self.state(), State::Closed);
+        drop(before);
+    }
+
+    /// Leaves the link to a thread of its own until there is room for all that waits.
+    #[cold]
+    fn get_stuck(self: &Arc<Self>, mut state: MutexGuard<'_, State>, answer: &Answer<'_>) {
+        let queue = VecDeque::from([Waiting::of(answer)]);
+        let State::Free(outgoing) = std::mem::replace(&mut *state, State::Stuck(queue)) else { return };
+        drop(state);
+        let its = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("stripline-reply".into());
+        if let Err(error) = thread.spawn(move || its.work_off(outgoing)) {
+            crate::sys::complain!("stripline: {}: cannot start a thread: {error}", self.connection);
+            self.close();
+        }
+    }
+
+    /// The life of that thread.
+    fn work_off(&self, mut outgoing: Box<Outgoing>) {
+        loop {
+            let next = match &mut *self.state() {
+                State::Stuck(queue) => queue.pop_front(),
+                State::Free(_) | State::Closed => return,
+            };
+            let Some(Waiting { bytes, until }) = next else {
+                let mut state = self.state();
+                // Some may have come in between.
+                match &*state {
+                    State::Stuck(queue) if queue.is_empty() => {
+                        *state = State::Free(outgoing);
+                        return;
+                    }
+                    _ => continue,
+                }
+            };
+            let wait = Wait::Until(until);
+            let sent = outgoing.reserve_bytes(bytes.len(), wait).map(|place| place.copy_from_slice(&bytes));
+            let sent = sent.and_then(|()| outgoing.send(bytes.len(), 1, &Stamp::default(), wait));
+            if sent.is_err() || outgoing.is_alone() {
+                self.dropped();
+            }
+        }
+    }
+
+    fn dropped(&self) {
+        self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whole whatever happened to the last holder.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
+    let bytes = HEAD_BYTES + answer.payload.len();
+    let place = outgoing.reserve_bytes(bytes, Wait::Never)?;
+    place[..HEAD_BYTES].copy_from_slice(&reply_head(answer.number, answer.status));
+    place[HEAD_BYTES..].copy_from_slice(answer.payload);
+    outgoing.send(bytes, 1, &Stamp::default(), Wait::Never)
+}
+
+impl Waiting {
+    fn of(answer: &Answer<'_>) -> Self {
+        let bytes = [&reply_head(answer.number, answer.status)[..], answer.payload].concat();
+        Self { bytes, until: Instant::now().checked_add(answer.deadline) }
+    }
+}

@@ -1,0 +1,491 @@
+//! The side that answers.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::node::Dispatch;
+use crate::transport::duplex::{Door, Host, Pair};
+use crate::transport::handshake::Hello;
+use crate::transport::{Stop, Wait, random};
+
+use super::chain;
+use super::replies::{Answer, Replies};
+use super::service::{Context, Operation, Service};
+use super::wire::{ChainBytes, ChainLink, Request, Status};
+use super::{ClientOptions, ServerOptions};
+
+/// What a server says of itself to whoever comes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Card {
+    pub service: String,
+    pub server: String,
+    pub id: u64,
+    pub operations: Vec<Operation>,
+}
+
+#[derive(Default)]
+pub(super) struct Counts {
+    calls: AtomicU64,
+    refused: AtomicU64,
+    panicked: AtomicU64,
+    taken_back: AtomicU64,
+    misbehaved: AtomicU64,
+    pub replies_dropped: AtomicU64,
+}
+
+/// What a server has counted.
+///
+/// ```
+/// use stripline::call::{ServerCounts, ServerOptions};
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+/// assert_eq!(server.counts(), ServerCounts::default());
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCounts {
+    /// Calls that a handler was run for.
+    pub calls: u64,
+    /// Calls that were answered without.
+    pub refused: u64,
+    /// Handlers that panicked.
+    pub panicked: u64,
+    /// Calls that their clients took back, in time or not.
+    pub taken_back: u64,
+    /// Clients that were thrown out because they broke the protocol.
+    pub misbehaved: u64,
+    /// Replies that nobody was there for any more, or that a client did not take in time.
+    pub replies_dropped: u64,
+    /// Clients connected now.
+    pub clients: u64,
+}
+
+/// Answers the calls of any number of clients.
+///
+/// Clients find it from when it is made; their calls wait until it serves.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::call::{ClientOptions, ServerOptions, Service};
+/// use stripline::node::Node;
+///
+/// let node = Node::isolated()?;
+/// let service = Service::new("adder")?.operation("add", |(a, b): (i64, i64)| Ok::<i64, String>(a + b))?;
+/// let mut server = node.service(service, ServerOptions::default())?;
+/// let adder = node.service_client("adder", ClientOptions::default())?;
+/// let add = adder.operation::<(i64, i64), i64, String>("add")?;
+/// let sum = add.start(&(2, 3)).expect("a server is there");
+/// assert!(server.serve_one(Duration::from_secs(5))?);
+/// assert_eq!(sum.wait().expect("it was served"), 5);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Server<'h> {
+    // Dropped first: nobody comes in any more.
+    _door: Door,
+    _offer: Box<dyn Send>,
+    core: Core<'h>,
+    source: Source,
+    scratch: Vec<u8>,
+}
+
+/// What all threads of a server use.
+struct Core<'h> {
+    service: Service<'h>,
+    id: u64,
+    counts: Arc<Counts>,
+    lobby: Arc<Lobby>,
+}
+
+/// What the thread that receives has.
+struct Source {
+    incoming: Incoming,
+    /// By the places of the incoming link's connections.
+    seats: Vec<Option<Seat>>,
+    lobby: Arc<Lobby>,
+    counts: Arc<Counts>,
+}
+
+struct Seat {
+    connection: u16,
+    replies: Arc<Replies>,
+}
+
+/// Where clients come in.
+struct Lobby {
+    clients: Mutex<HashMap<String, Arc<Replies>>>,
+    mailbox: Arc<Mailbox>,
+}
+
+/// A call that was taken.
+struct Call<'a> {
+    number: u64,
+    operation: u16,
+    deadline: Duration,
+    age: Option<Duration>,
+    chain: ChainBytes<'a>,
+    payload: &'a [u8],
+}
+
+struct Desk {
+    lobby: Arc<Lobby>,
+    counts: Arc<Counts>,
+    card: serde_json::Value,
+    clients_max: usize,
+    sampling: Sampling,
+    stop: Stop,
+}
+
+impl Host for Desk {
+    fn card(&self) -> serde_json::Value {
+        self.card.clone()
+    }
+
+    fn admit(&mut self, hello: &Hello) -> Result<(), String> {
+        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
+        if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
+            return Err(format!("{outstanding} calls outstanding are out of range"));
+        }
+        let mut clients = self.lobby.clients();
+        clients.retain(|_, replies| !replies.is_over());
+        if clients.contains_key(&hello.connection) {
+            return Err("a client of that name is there already".into());
+        }
+        if clients.len() >= self.clients_max {
+            return Err(format!("{} clients are there already, which is as many as may be", clients.len()));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, hello: &Hello, pair: Pair) {
+        let name = hello.connection.clone();
+        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], self.sampling, self.stop.clone());
+        outgoing.admit();
+        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
+        let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
+        self.lobby.clients().insert(name.clone(), Arc::new(replies));
+        self.lobby.mailbox.deliver(Delivery::Connected(name, pair.inlet));
+    }
+}
+
+impl Lobby {
+    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<Replies>>> {
+        // Entries are whole whatever happened to the last holder.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the node gives a server.
+pub(crate) struct Premises {
+    pub mailbox: Arc<Mailbox>,
+    pub incoming: Incoming,
+    pub sampling: Sampling,
+    pub stop: Stop,
+}
+
+impl<'h> Server<'h> {
+    /// Opens a server: `open` opens its door for a host, and offers what comes of it to others.
+    pub(crate) fn new(
+        service: Service<'h>,
+        options: &ServerOptions,
+        premises: Premises,
+        open: impl FnOnce(Box<dyn Host>) -> Result<(Door, Box<dyn Send>)>,
+    ) -> Result<Self> {
+        let id = random()?;
+        let card = Card {
+            service: service.name().into(),
+            server: options.name.clone().unwrap_or_else(|| format!("{id:016x}")),
+            id,
+            operations: service.operations().to_vec(),
+        };
+        let card = serde_json::to_value(card).map_err(Error::failed)?;
+        let lobby = Arc::new(Lobby { clients: Mutex::default(), mailbox: premises.mailbox });
+        let counts: Arc<Counts> = Arc::default();
+        let desk = Desk {
+            lobby: Arc::clone(&lobby),
+            counts: Arc::clone(&counts),
+            card,
+            clients_max: options.clients as usize,
+            sampling: premises.sampling,
+            stop: premises.stop,
+        };
+        let (door, offer) = open(Box::new(desk))?;
+        let source = Source {
+            incoming: premises.incoming,
+            seats: Vec::new(),
+            lobby: Arc::clone(&lobby),
+            counts: Arc::clone(&counts),
+        };
+        let core = Core { service, id, counts, lobby };
+        Ok(Self { _door: door, _offer: offer, core, source, scratch: Vec::new() })
+    }
+
+    /// Answers calls until the node is asked to stop. A handler that panics is answered for with
+    /// [`Refusal::Panicked`](super::Refusal::Panicked), and serving goes on.
+    ///
+    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] handlers run on this thread, which is also the one that receives:
+    /// call by call, with requests in place. With a pool they run on several threads at once, and replies go out as they
+    /// are finished.
+    ///
+    /// # Errors
+    /// When the system lacks threads, or a pool is out of range. To be stopped is none.
+    pub fn serve(&mut self, dispatch: Dispatch) -> Result<()> {
+        dispatch.check().map_err(Error::failed)?;
+        match dispatch {
+            Dispatch::Queue | Dispatch::Direct => loop {
+                match self.serve_within(Wait::FOREVER) {
+                    Ok(_) => {}
+                    Err(Error::Stopped) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            },
+            Dispatch::Pool { threads, .. } => self.serve_with(threads),
+        }
+    }
+
+    /// Answers one call on this thread, if one comes within the timeout; false: none came.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the node is asked to stop.
+    pub fn serve_one(&mut self, timeout: Duration) -> Result<bool> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            if self.serve_within(Wait::Until(until))? {
+                return Ok(true);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// What has been counted.
+    pub fn counts(&self) -> ServerCounts {
+        // Relaxed throughout: each counter is exact by itself.
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.core.counts;
+        let clients = self.core.lobby.clients().values().filter(|replies| !replies.is_over()).count();
+        ServerCounts {
+            calls: read(&counts.calls),
+            refused: read(&counts.refused),
+            panicked: read(&counts.panicked),
+            taken_back: read(&counts.taken_back),
+            misbehaved: read(&counts.misbehaved),
+            replies_dropped: read(&counts.replies_dropped),
+            clients: clients as u64,
+        }
+    }
+
+    /// The service's operations.
+    pub fn operations(&self) -> &[Operation] {
+        self.core.service.operations()
+    }
+
+    /// Answers the next call; false: it was none, or none came.
+    fn serve_within(&mut self, wait: Wait) -> Result<bool> {
+        let Self { core, source, scratch, .. } = self;
+        if !source.receive(wait)? {
+            return Ok(false);
+        }
+        let Source { incoming, seats, .. } = &mut *source;
+        let Some(replies) = seats.get(incoming.came_over().0).and_then(|seat| seat.as_ref()) else {
+            incoming.release();
+            return Ok(false);
+        };
+        let replies = &replies.replies;
+        let age = incoming.age_ns().map(Duration::from_nanos);
+        let outcome = match Request::parse(incoming.payload()) {
+            Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
+                let deadline = Duration::from_micros(u64::from(deadline_us));
+                let call = Call { number, operation, deadline, age, chain, payload };
+                core.answer(&call, 1, replies, None, scratch);
+                Ok(true)
+            }
+            Ok(Request::Cancel { .. }) => {
+                core.counts.taken_back.fetch_add(1, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(deed) => Err(deed),
+        };
+        match outcome {
+            Ok(served) => {
+                incoming.release();
+                Ok(served)
+            }
+            Err(deed) => {
+                source.expel(&deed);
+                Ok(false)
+            }
+        }
+    }
+
+    fn serve_with(&mut self, threads: usize) -> Result<()> {
+        let Self { core, source, .. } = self;
+        let source = Mutex::new(source);
+        let failure = Mutex::new(None);
+        let (core, source_of, failed) = (&*core, &source, &failure);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let thread = std::thread::Builder::new().name("stripline-serve".into());
+                let started = thread.spawn_scoped(scope, move || {
+                    if let Err(error) = core.play(source_of, threads) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                });
+                if let Err(error) = started {
+                    let error = Error::system("cannot start a thread of a pool", error);
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    break;
+                }
+            }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+impl Source {
+    /// Takes the next request, whose seat is there then; false: there is none.
+    fn receive(&mut self, wait: Wait) -> Result<bool> {
+        match self.incoming.receive(wait) {
+            Ok(crate::link::Outcome::Packet) => {}
+            Ok(_) => return Ok(false),
+            Err(error @ Error::PeerMisbehaved { .. }) => {
+                self.threw_out(&error);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        let (place, connection) = self.incoming.came_over();
+        let known = self.seats.get(place).and_then(|seat| seat.as_ref());
+        if known.is_none_or(|seat| seat.connection != connection) {
+            self.seat(place, connection);
+        }
+        if self.seats[place].as_ref().is_some_and(|seat| seat.replies.is_flooded()) {
+            self.expel("has more calls outstanding than it said, and takes no replies");
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn seat(&mut self, place: usize, connection: u16) {
+        let replies = self.lobby.clients().get(self.incoming.connection()).cloned();
+        if self.seats.len() <= place {
+            self.seats.resize_with(place + 1, || None);
+        }
+        self.seats[place] = replies.map(|replies| Seat { connection, replies });
+    }
+
+    /// Throws the client out whose request was taken.
+    #[cold]
+    fn expel(&mut self, deed: &str) {
+        let place = self.incoming.came_over().0;
+        let error = self.incoming.expel(deed);
+        if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
+            seat.replies.close();
+        }
+        self.threw_out(&error);
+    }
+
+    fn threw_out(&self, error: &Error) {
+        self.counts.misbehaved.fetch_add(1, Ordering::Relaxed);
+        crate::sys::complain!("stripline: {error}");
+    }
+}
+
+impl Core<'_> {
+    /// The life of one thread of a pool. They take turns at receiving.
+    fn play(&self, source: &Mutex<&mut Source>, threads: usize) -> Result<()> {
+        let (mut request, mut scratch) = (Vec::new(), Vec::new());
+        loop {
+            // No code that is not ours runs under it.
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            match source.receive(Wait::FOREVER) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(Error::Stopped) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            request.clear();
+            request.extend_from_slice(source.incoming.payload());
+            let age = source.incoming.age_ns().map(Duration::from_nanos);
+            let place = source.incoming.came_over().0;
+            let replies = source.seats[place].as_ref().map(|seat| Arc::clone(&seat.replies));
+            let parsed = match Request::parse(&request) {
+                Ok(parsed) => parsed,
+                Err(deed) => {
+                    source.expel(&deed);
+                    continue;
+                }
+            };
+            source.incoming.release();
+            drop(source);
+            match (parsed, replies) {
+                (Request::Call { number, operation, deadline_us, chain, payload }, Some(replies)) => {
+                    let deadline = Duration::from_micros(u64::from(deadline_us));
+                    let call = Call { number, operation, deadline, age, chain, payload };
+                    self.answer(&call, threads as u32, &replies, None, &mut scratch);
+                }
+                (Request::Cancel { .. }, _) => {
+                    self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Carries a call out and answers it.
+    fn answer(
+        &self,
+        call: &Call<'_>,
+        threads: u32,
+        replies: &Arc<Replies>,
+        taken_back: Option<&std::sync::atomic::AtomicBool>,
+        scratch: &mut Vec<u8>,
+    ) {
+        let (number, deadline) = (call.number, call.deadline);
+        let send = |status, payload: &[u8]| replies.send(&Answer { number, status, payload, deadline });
+        let refuse = |status, words: &str| {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            send(status, words.as_bytes());
+        };
+        let Some(handler) = self.service.handlers.get(usize::from(call.operation)) else {
+            let count = self.service.handlers.len();
+            return refuse(
+                Status::UnknownOperation,
+                &format!("operation {} of {count} is not there", call.operation),
+            );
+        };
+        if call.age.is_some_and(|age| age > deadline) {
+            return refuse(Status::DeadlinePassed, "it came too late");
+        }
+        if chain::is_exhausted(call.chain, self.id) {
+            return refuse(Status::Cycle, "this server waits in the same chain of calls");
+        }
+        bump(&self.counts.calls);
+        let until = call.age.and_then(|age| Instant::now().checked_add(deadline.saturating_sub(age)));
+        let context = Context { client: &replies.connection, deadline, taken_back };
+        scratch.clear();
+        let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until);
+        let mut sink = send;
+        let outcome = catch_unwind(AssertUnwindSafe(|| handler(call.payload, &context, scratch, &mut sink)));
+        drop(entered);
+        if let Err(panic) = outcome {
+            self.counts.panicked.fetch_add(1, Ordering::Relaxed);
+            let words = crate::error::words_of(&*panic);
+            send(Status::Panicked, words.as_bytes());
+        }
+    }
+}
+
+fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

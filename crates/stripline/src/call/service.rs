@@ -1,0 +1,203 @@
+//! A service: its name, its operations and what carries them out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::payload::TypeName;
+
+use super::Payload;
+use super::wire::Status;
+
+/// What is known of an operation from outside.
+///
+/// ```
+/// use stripline::call::Operation;
+///
+/// let tune = Operation::of::<f64, f64, String>("tune")?;
+/// assert_eq!((tune.name.as_str(), tune.request.as_str()), ("tune", "message/cbor"));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Its name: 1 to [`Operation::NAME_MAX`] letters, digits, `-`, `_`, `.`.
+    pub name: String,
+    /// The type of its request.
+    pub request: TypeName,
+    /// The type of its reply.
+    pub reply: TypeName,
+    /// The type of its own errors.
+    pub error: TypeName,
+}
+
+impl Operation {
+    /// The longest name, in bytes.
+    pub const NAME_MAX: usize = 64;
+    /// The name of the operation of a service that has only one.
+    pub const ONLY: &str = "call";
+
+    /// The operation with these types.
+    ///
+    /// # Errors
+    /// A name that is none.
+    pub fn of<Req: Payload, Rep: Payload, E: Payload>(name: &str) -> Result<Self> {
+        check_name("operation", name)?;
+        let (request, reply, error) = (Req::type_name()?, Rep::type_name()?, E::type_name()?);
+        Ok(Self { name: name.into(), request, reply, error })
+    }
+}
+
+pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
+    let sound = !name.is_empty()
+        && name.len() <= Operation::NAME_MAX
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if sound {
+        return Ok(());
+    }
+    let name: String = name.chars().take(80).collect();
+    let max = Operation::NAME_MAX;
+    Err(Error::failed(format!("`{name}` is no {what}: use 1 to {max} letters, digits, `-`, `_`, `.`")))
+}
+
+/// What a handler may know of the call that it handles.
+///
+/// ```
+/// use stripline::call::{Context, Service};
+///
+/// let greet = |name: String, context: &Context<'_>| -> Result<String, String> {
+///     Ok(format!("{name}, you came as {}", context.client()))
+/// };
+/// let service = Service::new("greeter")?.operation_with("greet", greet)?;
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Context<'a> {
+    pub(super) client: &'a str,
+    pub(super) deadline: Duration,
+    pub(super) taken_back: Option<&'a AtomicBool>,
+}
+
+impl Context<'_> {
+    /// The client's connection.
+    pub fn client(&self) -> &str {
+        self.client
+    }
+
+    /// How long the client waits for the reply, from when it made the call.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Whether the client has taken the call back meanwhile. Known of calls that a pool handles; otherwise false, because
+    /// nobody reads what the client says while the handler runs.
+    pub fn is_taken_back(&self) -> bool {
+        // Relaxed: a hint, nothing else hangs on it.
+        self.taken_back.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// Where a handler leaves its answer.
+pub(super) type Sink<'a> = &'a mut dyn FnMut(Status, &[u8]);
+
+/// What carries an operation out: from bytes to bytes.
+pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
+
+/// A service: named operations and the handlers that carry them out.
+///
+/// A handler is given the request and returns the reply, or the operation's own error. With a
+/// [pool](crate::node::Dispatch::Pool) it runs on several threads at once.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use stripline::call::Service;
+///
+/// let frequency_hz = Mutex::new(100e6);
+/// let service = Service::new("tuner")?
+///     .operation("tune", |hz: f64| match hz {
+///         0.0..=6e9 => Ok(*frequency_hz.lock().expect("nobody panics") = hz),
+///         _ => Err(format!("{hz} Hz is out of range")),
+///     })?
+///     .operation("frequency", |()| Ok::<f64, String>(*frequency_hz.lock().expect("nobody panics")))?;
+/// assert_eq!(service.operations().len(), 2);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Service<'h> {
+    name: String,
+    operations: Vec<Operation>,
+    pub(super) handlers: Vec<Handler<'h>>,
+}
+
+impl<'h> Service<'h> {
+    /// The most operations.
+    pub const OPERATIONS_MAX: usize = 128;
+
+    /// A service without operations. Its name, by which clients find it: 1 to [`Operation::NAME_MAX`] letters, digits,
+    /// `-`, `_`, `.`.
+    ///
+    /// # Errors
+    /// A name that is none.
+    pub fn new(name: &str) -> Result<Self> {
+        check_name("service", name)?;
+        Ok(Self { name: name.into(), operations: Vec::new(), handlers: Vec::new() })
+    }
+
+    /// With an operation.
+    ///
+    /// # Errors
+    /// A name that is none or there already, or one operation too many.
+    pub fn operation<Req: Payload, Rep: Payload, E: Payload>(
+        self,
+        name: &str,
+        handler: impl Fn(Req) -> Result<Rep, E> + Send + Sync + 'h,
+    ) -> Result<Self> {
+        self.operation_with(name, move |request, _: &Context<'_>| handler(request))
+    }
+
+    /// With an operation whose handler wants to know of the call.
+    ///
+    /// # Errors
+    /// As [`Service::operation`].
+    pub fn operation_with<Req: Payload, Rep: Payload, E: Payload>(
+        mut self,
+        name: &str,
+        handler: impl Fn(Req, &Context<'_>) -> Result<Rep, E> + Send + Sync + 'h,
+    ) -> Result<Self> {
+        let operation = Operation::of::<Req, Rep, E>(name)?;
+        if self.operations.iter().any(|known| known.name == name) {
+            return Err(Error::failed(format!("service `{}` has two operations `{name}`", self.name)));
+        }
+        if self.operations.len() >= Self::OPERATIONS_MAX {
+            let max = Self::OPERATIONS_MAX;
+            return Err(Error::failed(format!("service `{}` has more than {max} operations", self.name)));
+        }
+        self.operations.push(operation);
+        self.handlers.push(Box::new(move |bytes, context, scratch, answer| {
+            let request = match Req::decode(bytes) {
+                Ok(request) => request,
+                Err(problem) => return answer(Status::WrongType, problem.as_bytes()),
+            };
+            let outcome = handler(request, context);
+            let encoded = match &outcome {
+                Ok(reply) => reply.encode(scratch).map(|bytes| (Status::Done, bytes)),
+                Err(error) => error.encode(scratch).map(|bytes| (Status::UserError, bytes)),
+            };
+            match encoded {
+                Ok((status, bytes)) => answer(status, bytes),
+                Err(error) => answer(Status::Failed, error.to_string().as_bytes()),
+            }
+        }));
+        Ok(self)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its operations, by their numbers.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+}

@@ -1,0 +1,275 @@
+//! The calls of a client that are outstanding at one server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::wire::{Reply, Status};
+
+/// Low bits of a call's number: its slot.
+const SLOT_BITS: u32 = 16;
+
+/// One slot for each call that may be outstanding.
+pub(super) struct Table {
+    slots: Box<[Slot]>,
+    /// How many calls there have been; their numbers begin at 1.
+    issued: AtomicU64,
+    /// Calls that were given up, of which a reply may still come.
+    owed: AtomicU64,
+    late: AtomicU64,
+}
+
+struct Slot {
+    /// The number of the call that is outstanding here, or whose reply waits here; 0: none.
+    number: AtomicU64,
+    /// When it was sent, if it is measured.
+    sent_ns: AtomicU64,
+    contents: Mutex<Contents>,
+    /// Rung when the reply is here, or it is this call's turn to receive.
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Contents {
+    filled: Option<Filled>,
+    /// Whether the thread that waits here is asked to receive for all.
+    is_promoted: bool,
+    /// Kept, to be used again.
+    spare: Vec<u8>,
+}
+
+/// What came for a call while another thread received.
+enum Filled {
+    Reply(Status, Vec<u8>),
+    Gone,
+}
+
+/// What a reply was.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Delivered,
+    Late,
+    Unasked,
+}
+
+/// What a slot has for the call that waits there.
+pub(super) enum Found<R> {
+    Reply(R),
+    Gone,
+    Nothing,
+    /// It is this call's turn to receive.
+    Promoted,
+}
+
+impl Table {
+    pub(super) fn new(outstanding: u32) -> Self {
+        let slot = || Slot {
+            number: AtomicU64::new(0),
+            sent_ns: AtomicU64::new(0),
+            contents: Mutex::default(),
+            bell: Condvar::new(),
+        };
+        let slots = (0..outstanding).map(|_| slot()).collect();
+        Self { slots, issued: AtomicU64::new(0), owed: AtomicU64::new(0), late: AtomicU64::new(0) }
+    }
+
+    /// A number for a call that is about to be sent; one thread at a time. `hint` is where to look first, and is kept
+    /// for the next. `None`: as many as may be are outstanding.
+    #[inline]
+    pub(super) fn claim(&self, hint: &mut usize) -> Option<u64> {
+        let mut index = *hint;
+        for _ in 0..self.slots.len() {
+            if index >= self.slots.len() {
+                index = 0;
+            }
+            let slot = &self.slots[index];
+            // Acquire: whoever freed it is done with it.
+            if slot.number.load(Ordering::Acquire) == 0 {
+                *hint = index;
+                // Relaxed: only the thread that claims writes it.
+                let count = self.issued.load(Ordering::Relaxed) + 1;
+                self.issued.store(count, Ordering::Relaxed);
+                let number = count << SLOT_BITS | index as u64;
+                // Release: whoever delivers finds the slot empty.
+                slot.number.store(number, Ordering::Release);
+                return Some(number);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// Says when a call was sent, before it is: for one that is measured.
+    pub(super) fn set_sent(&self, number: u64, sent_ns: u64) {
+        if let Some(slot) = self.slot(number) {
+            // Relaxed: the reply, which comes after it, orders the rest.
+            slot.sent_ns.store(sent_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// When a call was sent, once, if it is measured.
+    #[inline]
+    pub(super) fn take_sent(&self, number: u64) -> Option<u64> {
+        let slot = self.slot(number)?;
+        let sent_ns = slot.sent_ns.load(Ordering::Relaxed);
+        if sent_ns == 0 {
+            return None;
+        }
+        slot.sent_ns.store(0, Ordering::Relaxed);
+        Some(sent_ns)
+    }
+
+    /// Frees the slot of a call whose reply has been read in place.
+    #[inline]
+    pub(super) fn free(&self, number: u64) {
+        if let Some(slot) = self.slot(number) {
+            slot.number.store(0, Ordering::Release);
+        }
+    }
+
+    /// Leaves a reply for the call that it is of. Replies are delivered by one thread at a time.
+    pub(super) fn deliver(&self, reply: &Reply<'_>) -> Fate {
+        let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
+        let mut contents = lock(&slot.contents);
+        if slot.number.load(Ordering::Acquire) != reply.number {
+            drop(contents);
+            return self.late(reply.number);
+        }
+        if contents.filled.is_some() {
+            return Fate::Unasked;
+        }
+        let mut bytes = std::mem::take(&mut contents.spare);
+        bytes.clear();
+        bytes.extend_from_slice(reply.payload);
+        contents.filled = Some(Filled::Reply(reply.status, bytes));
+        drop(contents);
+        slot.bell.notify_one();
+        Fate::Delivered
+    }
+
+    /// What is there for a call. A reply is given to `read` and its slot freed.
+    pub(super) fn look<R>(&self, number: u64, read: &mut Option<impl FnOnce(Reply<'_>) -> R>) -> Found<R> {
+        let Some(slot) = self.slot(number) else { return Found::Gone };
+        self.settle(slot, number, &mut lock(&slot.contents), read)
+    }
+
+    /// As [`Table::look`]; sleeps until there is something, or the deadline.
+    pub(super) fn sleep<R>(
+        &self,
+        number: u64,
+        deadline: Instant,
+        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+    ) -> Found<R> {
+        let Some(slot) = self.slot(number) else { return Found::Gone };
+        let mut contents = lock(&slot.contents);
+        loop {
+            match self.settle(slot, number, &mut contents, read) {
+                Found::Nothing => {}
+                found => return found,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Found::Nothing;
+            }
+            contents = slot.bell.wait_timeout(contents, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn settle<R>(
+        &self,
+        slot: &Slot,
+        number: u64,
+        contents: &mut Contents,
+        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+    ) -> Found<R> {
+        match contents.filled.take() {
+            None if std::mem::take(&mut contents.is_promoted) => Found::Promoted,
+            None => Found::Nothing,
+            Some(filled) => {
+                contents.is_promoted = false;
+                slot.number.store(0, Ordering::Release);
+                let Filled::Reply(status, bytes) = filled else { return Found::Gone };
+                let reply = Reply { number, status, payload: &bytes };
+                let found = read.take().map_or(Found::Gone, |read| Found::Reply(read(reply)));
+                contents.spare = bytes;
+                found
+            }
+        }
+    }
+
+    /// Gives a call up, whose reply may still come; false: it is there already.
+    pub(super) fn give_up(&self, number: u64) -> bool {
+        let Some(slot) = self.slot(number) else { return true };
+        let mut contents = lock(&slot.contents);
+        if contents.filled.take().is_none() {
+            // Before the slot is free: a reply that comes meanwhile is late, and not unasked.
+            self.owed.fetch_add(1, Ordering::Relaxed);
+        }
+        contents.is_promoted = false;
+        slot.sent_ns.store(0, Ordering::Relaxed);
+        slot.number.store(0, Ordering::Release);
+        true
+    }
+
+    /// Asks the thread that waits for a call to receive; false: it does not wait any more.
+    pub(super) fn promote(&self, number: u64) -> bool {
+        let Some(slot) = self.slot(number) else { return false };
+        let mut contents = lock(&slot.contents);
+        let waits = slot.number.load(Ordering::Acquire) == number && contents.filled.is_none();
+        if waits {
+            contents.is_promoted = true;
+            slot.bell.notify_one();
+        }
+        waits
+    }
+
+    /// Ends all calls: the server is gone.
+    pub(super) fn fail_all(&self) {
+        // Nothing that is owed will come any more.
+        self.owed.store(0, Ordering::Relaxed);
+        for slot in &self.slots {
+            let mut contents = lock(&slot.contents);
+            if slot.number.load(Ordering::Acquire) != 0 && contents.filled.is_none() {
+                contents.filled = Some(Filled::Gone);
+                slot.bell.notify_one();
+            }
+        }
+    }
+
+    /// Calls outstanding, or answered and not yet taken.
+    pub(super) fn outstanding(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.number.load(Ordering::Relaxed) != 0).count()
+    }
+
+    /// Calls that were given up, of which a reply may still come.
+    #[inline]
+    pub(super) fn owed(&self) -> u64 {
+        self.owed.load(Ordering::Relaxed)
+    }
+
+    /// Replies that came late.
+    pub(super) fn late_replies(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    fn late(&self, number: u64) -> Fate {
+        let count = number >> SLOT_BITS;
+        let was_issued = count != 0 && count <= self.issued.load(Ordering::Relaxed);
+        let owed = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1));
+        if !was_issued || owed.is_err() {
+            return Fate::Unasked;
+        }
+        self.late.fetch_add(1, Ordering::Relaxed);
+        Fate::Late
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> Option<&Slot> {
+        self.slots.get((number & ((1 << SLOT_BITS) - 1)) as usize)
+    }
+}
+
+fn lock(contents: &Mutex<Contents>) -> MutexGuard<'_, Contents> {
+    // Whole whatever happened to the last holder.
+    contents.lock().unwrap_or_else(PoisonError::into_inner)
+}

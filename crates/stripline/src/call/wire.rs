@@ -1,0 +1,181 @@
+//! What stands before a request and a reply: 16 bytes each, little-endian. `docs/calls.md` says it byte by byte.
+
+/// Bytes before a request's chain, and before a reply's payload.
+pub(super) const HEAD_BYTES: usize = 16;
+/// Bytes of one link of a chain.
+pub(super) const LINK_BYTES: usize = 16;
+/// The longest chain of nested calls.
+pub(super) const CHAIN_MAX: usize = 32;
+
+const CALL: u8 = 1;
+const CANCEL: u8 = 2;
+
+/// A request as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request<'a> {
+    Call {
+        number: u64,
+        operation: u16,
+        /// How long the client waits for the reply, in microseconds.
+        deadline_us: u32,
+        chain: ChainBytes<'a>,
+        payload: &'a [u8],
+    },
+    Cancel {
+        number: u64,
+    },
+}
+
+/// The servers that a chain of nested calls has come through, as they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ChainBytes<'a>(pub &'a [u8]);
+
+/// One server in a chain of nested calls that waits for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChainLink {
+    pub server: u64,
+    /// How many calls it can work on at once.
+    pub threads: u32,
+}
+
+impl ChainLink {
+    pub(super) fn to_bytes(self) -> [u8; LINK_BYTES] {
+        let mut bytes = [0; LINK_BYTES];
+        bytes[..8].copy_from_slice(&self.server.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.threads.to_le_bytes());
+        bytes
+    }
+}
+
+impl ChainBytes<'_> {
+    pub(super) fn links(&self) -> impl Iterator<Item = ChainLink> {
+        self.0.chunks_exact(LINK_BYTES).map(|bytes| {
+            let (server, rest) = bytes.split_at(8);
+            ChainLink {
+                server: u64::from_le_bytes(server.try_into().unwrap_or_default()),
+                threads: u32::from_le_bytes(rest[..4].try_into().unwrap_or_default()),
+            }
+        })
+    }
+}
+
+/// The first bytes of a call, before the chain and the payload.
+#[inline]
+pub(super) fn call_head(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u8; HEAD_BYTES] {
+    let second =
+        u64::from(operation) | u64::from(CALL) << 16 | u64::from(links) << 24 | u64::from(deadline_us) << 32;
+    words(number, second)
+}
+
+/// A whole message that takes a call back.
+pub(super) fn cancel(number: u64) -> [u8; HEAD_BYTES] {
+    words(number, u64::from(CANCEL) << 16)
+}
+
+#[inline]
+fn words(first: u64, second: u64) -> [u8; HEAD_BYTES] {
+    let mut bytes = [0; HEAD_BYTES];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+#[inline]
+fn split(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    let (second, rest) = rest.split_first_chunk()?;
+    Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second), rest))
+}
+
+impl<'a> Request<'a> {
+    /// Takes a message of a client apart.
+    ///
+    /// # Errors
+    /// What the client did wrong.
+    #[inline]
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+        let Some((number, second, rest)) = split(bytes) else {
+            return Err(format!("sent a request of {} bytes", bytes.len()));
+        };
+        let links = usize::from((second >> 24) as u8);
+        match (second >> 16) as u8 {
+            CALL if links <= CHAIN_MAX => {
+                let Some((chain, payload)) = rest.split_at_checked(links * LINK_BYTES) else {
+                    return Err(format!("announced a chain of {links} calls and sent {} bytes", rest.len()));
+                };
+                let (operation, deadline_us) = (second as u16, (second >> 32) as u32);
+                Ok(Self::Call { number, operation, deadline_us, chain: ChainBytes(chain), payload })
+            }
+            CALL => Err(format!("sent a chain of {links} calls (at most {CHAIN_MAX} are allowed)")),
+            CANCEL if second == u64::from(CANCEL) << 16 && rest.is_empty() => Ok(Self::Cancel { number }),
+            CANCEL => Err("took a call back in too many words".into()),
+            kind => Err(format!("sent a request of unknown kind {kind}")),
+        }
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Status {
+    /// The payload is the reply.
+    Done = 0,
+    /// The payload is the operation's own error.
+    UserError = 1,
+    // Of all others, it is a text for people.
+    UnknownOperation = 2,
+    WrongType = 3,
+    Panicked = 4,
+    DeadlinePassed = 5,
+    Cancelled = 6,
+    Overloaded = 7,
+    Cycle = 8,
+    Failed = 9,
+}
+
+impl Status {
+    const ALL: [Self; 10] = [
+        Self::Done,
+        Self::UserError,
+        Self::UnknownOperation,
+        Self::WrongType,
+        Self::Panicked,
+        Self::DeadlinePassed,
+        Self::Cancelled,
+        Self::Overloaded,
+        Self::Cycle,
+        Self::Failed,
+    ];
+}
+
+/// The first bytes of a reply, before the payload.
+#[inline]
+pub(super) fn reply_head(number: u64, status: Status) -> [u8; HEAD_BYTES] {
+    words(number, u64::from(status as u8))
+}
+
+/// A reply as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reply<'a> {
+    pub number: u64,
+    pub status: Status,
+    pub payload: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// Takes a message of a server apart.
+    ///
+    /// # Errors
+    /// What the server did wrong.
+    #[inline]
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+        let Some((number, second, payload)) = split(bytes) else {
+            return Err(format!("sent a reply of {} bytes", bytes.len()));
+        };
+        let status = usize::try_from(second).ok().and_then(|status| Status::ALL.get(status));
+        match status {
+            Some(&status) => Ok(Self { number, status, payload }),
+            None => Err(format!("sent a reply of unknown status {second:#x}")),
+        }
+    }
+}

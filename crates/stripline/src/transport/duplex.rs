@@ -1,0 +1,178 @@
+//! Pairs of ends, one for each direction, made by one handshake: what calls go over.
+//!
+//! On `uds` and `tcp` both directions share one socket. On `shm` each side has a ring of its own: the client's
+//! descriptors go with its hello, the server's with its welcome. On `inproc` a table leads to the server.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::handshake::{self, Answer, Hello, Welcome};
+use super::reception::{Greeter, Reception};
+use super::stream::{StreamInlet, StreamOutlet};
+use super::{Bind, Connect, Endpoint, Inlet, Outlet};
+use crate::error::{Error, Result};
+use crate::link::{LinkOptions, Overflow};
+use crate::sys::socket::{Listener, Socket};
+
+/// What a client of calls says besides its hello.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallHello {
+    /// Bytes of the client's buffer, which bounds its frames; on `shm`, of its ring.
+    pub buffer: u32,
+    /// Of a ring: bytes of a page of its memory.
+    pub page: u32,
+    /// Whether the client runs a barrier on all processors before it sleeps for want of room.
+    pub barriers: bool,
+    /// Calls that it will have outstanding at most.
+    pub outstanding: u32,
+}
+
+/// What a server of calls says besides its welcome.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallWelcome {
+    /// Whether the server runs a barrier on all processors before it sleeps for want of requests.
+    pub barriers: bool,
+    /// What the server says of itself.
+    pub card: serde_json::Value,
+}
+
+/// Who takes clients in.
+pub(crate) trait Host: Send {
+    /// What every client is told.
+    fn card(&self) -> serde_json::Value;
+
+    /// Whether a client may come in.
+    ///
+    /// # Errors
+    /// Why not, in words for it.
+    fn admit(&mut self, hello: &Hello) -> Result<(), String>;
+
+    /// A client that has been told that it is in. Whatever it sends may be there already.
+    fn enter(&mut self, hello: &Hello, pair: Pair);
+}
+
+/// Both ends of this side of a connection.
+pub(crate) struct Pair {
+    pub outlet: Box<dyn Outlet>,
+    pub inlet: Box<dyn Inlet>,
+}
+
+/// The door of a server, closed when dropped.
+pub(crate) struct Door {
+    pub endpoint: Endpoint,
+    _way_in: Box<dyn Send>,
+}
+
+impl Door {
+    pub(super) fn new(endpoint: Endpoint, way_in: impl Send + 'static) -> Self {
+        Self { endpoint, _way_in: Box::new(way_in) }
+    }
+}
+
+/// What a client gets.
+pub(crate) struct Visit {
+    pub pair: Pair,
+    pub card: serde_json::Value,
+}
+
+/// What the two sides ask of the way from the server to a client.
+pub(super) fn way_back(hello: &Hello) -> Result<(), String> {
+    let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
+    if hello.overflow != Overflow::Block {
+        return Err("replies are not to be dropped: overflow must be `block`".into());
+    }
+    if !is_buffer(call.buffer) {
+        return Err(format!("a buffer of {} bytes is out of range", call.buffer));
+    }
+    Ok(())
+}
+
+pub(super) fn is_buffer(bytes: u32) -> bool {
+    (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&bytes) && bytes.is_power_of_two()
+}
+
+/// What a server says of itself.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn card_of(peer: &str, welcome: &Welcome) -> Result<CallWelcome> {
+    let card = welcome.call.clone();
+    card.ok_or_else(|| Error::misbehaved(peer, "answered as a topic and not as a server of calls"))
+}
+
+/// The door of a server over sockets.
+pub(super) fn open_stream(
+    request: Bind,
+    endpoint: Endpoint,
+    listener: Listener,
+    host: Box<dyn Host>,
+) -> Result<Door> {
+    let reception = Reception::open(listener, StreamDoorman { endpoint: endpoint.clone(), request, host })?;
+    Ok(Door::new(endpoint, reception))
+}
+
+/// The client's part over a socket.
+pub(super) fn visit_stream(
+    socket: Socket,
+    endpoint: &Endpoint,
+    request: &Connect,
+    bind: Bind,
+) -> Result<Visit> {
+    let call = CallHello { buffer: bind.buffer, page: 0, barriers: false, outstanding: bind.depth };
+    let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
+    let (welcome, _) = handshake::introduce_as(&socket, endpoint, &hello, &[])?;
+    let call = card_of(&request.connection, &welcome)?;
+    if !is_buffer(welcome.buffer) {
+        let deed = format!("announced a buffer of {} bytes", welcome.buffer);
+        return Err(Error::misbehaved(&request.connection, deed));
+    }
+    let pair = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
+    Ok(Visit { pair, card: call.card })
+}
+
+fn stream_pair(
+    socket: Socket,
+    bind: Bind,
+    endpoint: Endpoint,
+    connection: &str,
+    its_buffer: u32,
+) -> Result<Pair> {
+    let socket = Arc::new(socket);
+    let inlet = StreamInlet::of_pair(Arc::clone(&socket), connection, its_buffer)?;
+    let outlet = StreamOutlet::of_pair(bind, endpoint, socket, connection)?;
+    Ok(Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) })
+}
+
+struct StreamDoorman {
+    endpoint: Endpoint,
+    request: Bind,
+    host: Box<dyn Host>,
+}
+
+impl Greeter for StreamDoorman {
+    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+        hello.check(self.endpoint.keys[0], &self.request.payload)?;
+        way_back(&hello)?;
+        self.host.admit(&hello)?;
+        let call = CallWelcome { barriers: false, card: self.host.card() };
+        let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.buffer);
+        let answer = Answer::Welcome(Welcome { call: Some(call), ..welcome });
+        let bytes = handshake::encode_answer(&answer).map_err(|e| e.to_string())?;
+        let kept = socket.try_clone().map_err(|e| e.to_string())?;
+        kept.set_nonblocking(false).map_err(|e| e.to_string())?;
+        let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);
+        let bind = Bind { port: hello.connection.clone(), ..self.request.clone() };
+        let pair = stream_pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer)
+            .map_err(|e| e.to_string())?;
+        (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
+        self.host.enter(&hello, pair);
+        Ok(None)
+    }
+
+    fn gone(&mut self, _: u64) {}
+}
