@@ -26,6 +26,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
                 return Exit::Failure;
             }
         };
+        leave_out(&mut overview, arguments.name.as_deref());
         if let Some(name) = &arguments.name {
             keep(&mut overview, name);
         }
@@ -47,6 +48,19 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             None => return Exit::Clean,
         }
     }
+}
+
+/// Leaves out what launchers are asked by, `stripline ls` and the like, unless it is asked for.
+fn leave_out(overview: &mut Overview, name: Option<&str>) {
+    let service = stripline::waveform::control::SERVICE;
+    if name.is_some_and(|name| name.contains(service)) {
+        return;
+    }
+    for process in &mut overview.processes {
+        process.sending.retain(|port| !port.name.starts_with(service));
+        process.receiving.retain(|port| !port.name.starts_with(service));
+    }
+    overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
 /// Keeps the ports that the filter names, themselves or by a connection or their process.

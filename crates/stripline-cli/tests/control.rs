@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Run, Running, is_alive, run, send, stripline, wait_until};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
+use stripline::call::{CallError, ClientOptions, ServiceClient};
+use stripline::node::{Node, Topics};
 use tempfile::TempDir;
 
 /// An account that no process here has otherwise.
@@ -106,14 +108,19 @@ impl File {
     }
 }
 
-/// The sockets that launchers can be asked by.
+/// What the names of launchers' sockets begin with.
+fn prefix() -> String {
+    format!("stripline-{}-run-1-", rustix::process::geteuid().as_raw())
+}
+
+/// The sockets that a launcher can be asked by.
 fn sockets_of(pid: u32) -> Vec<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
-    let part = format!("@stripline-run-{}-{pid}-", rustix::process::geteuid().as_raw());
     let list = String::from_utf8_lossy(&list);
     let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
-    let mut names: Vec<String> =
-        names.filter(|name| name.starts_with(&part)).map(|name| name[1..].to_string()).collect();
+    let its = |name: &&str| name.starts_with(&format!("@{}", prefix())) && name.contains(&format!("-{pid}-"));
+    let mut names: Vec<String> = names.filter(its).map(|name| name[1..].to_string()).collect();
+    names.sort();
     names.dedup();
     names
 }
@@ -124,18 +131,13 @@ fn connect(name: &str) -> UnixStream {
     stream
 }
 
-/// One raw request, and the raw answer; empty: hung up on.
-fn talk(name: &str, bytes: &[u8]) -> String {
-    let mut stream = connect(name);
-    // It may hang up in the middle.
-    let _ = stream.write_all(bytes);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(answer.get(4..).unwrap_or_default()).into()
-}
-
-fn framed(text: &str) -> Vec<u8> {
-    [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+/// The launcher's domain, joined, and its service.
+fn service_of(pid: u32) -> (Node, ServiceClient) {
+    let name = sockets_of(pid).pop().unwrap();
+    let user = format!("stripline-{}-", rustix::process::geteuid().as_raw());
+    let node = Node::join(name.strip_prefix(&user).unwrap(), Topics::default()).unwrap();
+    let client = node.service_client("waveform-control", ClientOptions::default()).unwrap();
+    (node, client)
 }
 
 #[test]
@@ -336,8 +338,9 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
     let stopped = format!("its process {filter} is stopped; `kill -CONT {filter}` lets it go on");
     file.ask("set", &["filter.high=2e3", "--timeout", "0.2"]).says(1, &["not applied yet", &stopped]);
     file.ask("test", &["filter", "--timeout", "0.2"]).says(1, &["was not run", &stopped]);
-    // The others are not affected, nor is what the launcher knows itself.
-    file.ask("set", &["tone.amplitude=0.5"]).says(0, &[]);
+    // Neither is what the launcher knows itself affected, nor what the others say.
+    file.ask("get", &["tone.amplitude"]).says(0, &[]);
+    assert!(file.property("sink.packets")["value"].is_i64());
     assert_eq!(file.property("filter.high")["waiting"], 2e3);
     // A process that reads nothing must not stop the launcher, however much it is asked.
     let value = "2".repeat(50_000);
@@ -487,7 +490,12 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
     let pid = running.pid().to_string();
     file.ask("get", &["--pid", &pid])
         .says(1, &["is stopped and does not answer", &format!("kill -CONT {pid}")]);
-    file.ask("get", &[]).says(1, &["no waveform", &format!("the launcher in process {pid} does not answer")]);
+    file.ask("get", &[])
+        .says(1, &[&format!("launcher of `{}`", file.name), "is stopped and does not answer"]);
+    // What has another name is asked all the same.
+    let other = File::radio();
+    let _other = other.start(&[], 3);
+    other.ask("get", &[]).says(0, &[]);
     assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
     send(running.pid(), Signal::CONT);
     // In the middle of a request, and of a stop.
@@ -556,35 +564,43 @@ fn many_may_ask_at_once() {
 fn hostile_requests_harm_nobody() {
     let file = File::radio();
     let running = file.start(&[], 3);
-    let name = sockets_of(running.pid()).pop().unwrap();
-    assert_eq!(talk(&name, &u32::MAX.to_le_bytes().repeat(3)).contains("more than"), true);
-    for (said, words) in [
-        ("", "does not parse"),
-        ("\u{1b}[2J", "does not parse"),
-        ("{}", "does not parse"),
-        (r#"{"version": 1, "word": {"explode": {}}}"#, "does not parse"),
-        (r#"{"version": 7, "word": "show"}"#, "speaks version 7 of this protocol, not 1"),
-        (
-            r#"{"version": 1, "word": {"set": {"folder": null, "settings": [], "timeout_ms": 0}}}"#,
-            "from 1 to 256",
-        ),
-        (
-            r#"{"version": 1, "word": {"test": {"component": "", "tests": [], "timeout_ms": 18446744073709551615}}}"#,
-            "no component",
-        ),
+    let (_node, service) = service_of(running.pid());
+    // Somebody else's types, and operations that are not there.
+    for (operation, request) in [
+        ("set", json!({"settings": "all of them"})),
+        ("set", json!([1, 2, 3])),
+        ("stop", json!("now")),
+        ("explode", json!(null)),
     ] {
-        let answer = talk(&name, &framed(said));
-        assert!(answer.contains(words), "{said}: {answer}");
+        let operation = service.operation::<Value, Value, Value>(operation).unwrap();
+        let error = operation.call(&request).unwrap_err();
+        assert!(matches!(error, CallError::Refused { .. }), "{error}");
     }
+    let wrong = |operation: &str, request: Value, words: &str| {
+        let operation = service.operation::<Value, Value, Value>(operation).unwrap();
+        let CallError::User(fault) = operation.call(&request).unwrap_err() else { panic!("{words}") };
+        assert!(fault["wrong"][0].as_str().unwrap().contains(words), "{words}: {fault}");
+    };
+    let set = |settings: Value, timeout_ms: u64| json!({"folder": null, "settings": settings, "timeout_ms": timeout_ms});
+    wrong("set", set(json!([]), 0), "from 1 to 256");
+    let setting = |component: &str, value: &str| json!({"component": component, "property": "waveform", "value": value});
+    wrong("set", set(json!(vec![setting("tone", "sine"); 1000]), 0), "from 1 to 256");
+    wrong("set", set(json!([setting(&"x".repeat(1 << 20), "sine")]), u64::MAX), "no component");
+    wrong("set", set(json!([setting("tone", &"x".repeat(1 << 20))]), u64::MAX), "must be one of");
+    wrong("test", json!({"component": "", "tests": [], "timeout_ms": u64::MAX}), "no component");
     // Whoever hangs is not waited for, and whoever hangs up is not missed.
-    let _hanging: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
+    let name = sockets_of(running.pid()).pop().unwrap();
+    let mut hanging: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
+    let _ = hanging[0].write_all(&[0xff; 64]);
     drop(connect(&name));
-    let set = r#"{"version": 1, "word": {"set": {"folder": null, "settings":
-        [{"component": "tone", "property": "amplitude", "value": "0.5"}], "timeout_ms": 1000}}}"#;
-    let mut stream = connect(&name);
-    stream.write_all(&framed(set)).unwrap();
-    drop(stream);
+    let operation = service.operation::<Value, Value, Value>("set").unwrap();
+    let amplitude = json!([{"component": "tone", "property": "amplitude", "value": "0.5"}]);
+    operation.start(&set(amplitude, 1000)).unwrap().cancel();
     wait_until("it was heard all the same", || file.ask("get", &["tone.amplitude"]).stdout == "0.5\n");
+    // Nor does anybody take a place for good.
+    for _ in 0..150 {
+        file.ask("get", &["tone.amplitude"]).says(0, &[]);
+    }
     file.ask("stop", &[]).says(0, &[]);
     assert_eq!(running.end().0, Some(0));
 }
@@ -595,22 +611,23 @@ fn forged_launchers_are_told_apart() {
     let _running = file.start(&[], 3);
     let me = std::process::id();
     let forge = |number: u32, say: fn(UnixStream)| {
-        let name = format!("stripline-run-{}-{me}-{number:016x}", rustix::process::geteuid().as_raw());
+        let name = format!("{}{:016x}-{me}-{number:016x}", prefix(), 0);
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
         std::thread::spawn(move || listener.incoming().for_each(|stream| say(stream.unwrap())));
     };
-    forge(1, |mut stream| drop(stream.write_all(&framed("\u{1b}[2J{\"version\": 1"))));
+    forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"version\": 1")));
     forge(2, |mut stream| drop(stream.write_all(&u32::MAX.to_le_bytes())));
-    forge(3, |mut stream| {
-        drop(stream.write_all(&framed(r#"{"version": 2, "word": {"shown": "otherwise"}}"#)))
-    });
-    // Hangs up without a word, which whoever ends just now does.
-    forge(4, drop);
+    // Neither a word nor an end: kept until the test is over.
+    forge(3, std::mem::forget);
+    // A launcher of another version, which has another name.
+    let other = format!("stripline-{}-run-2-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
+    let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
     let listed = run(&["ls"]);
-    listed.says(0, &["does not parse", "more than", "speaks version 2"]);
+    listed.says(0, &[&format!("process {me}) does not answer"), "speaks version 2 of this protocol, not 1"]);
     assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
     assert!(listed.stdout.contains(&file.name));
     file.ask("get", &["tone.amplitude"]).says(0, &[]);
+    run(&["get", "no-such-waveform"]).says(1, &["no waveform", &format!("process {me} does not answer")]);
 }
 
 #[test]
@@ -642,8 +659,11 @@ fn another_user_is_not_answered() {
 
 /// In a process of another user, which knows the socket's name.
 fn ask_as_another_user(name: &str) {
-    let stop = r#"{"version": 1, "word": {"stop": {"component": null, "now": true}}}"#;
-    assert_eq!(talk(name, &framed(stop)), "", "another user was answered");
+    let mut stream = connect(name);
+    let mut answer = Vec::new();
+    // Hung up on, one way or another, before it has heard of anything that is offered.
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
 }
 
 #[test]

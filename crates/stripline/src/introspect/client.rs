@@ -11,7 +11,6 @@ use crate::sys::doorbell::Sleep;
 use crate::sys::process::state_and_parent;
 use crate::sys::{names, socket};
 
-pub(super) const NAME_PREFIX: &str = "stripline-ps-";
 pub(super) const VERSION: u32 = 1;
 /// The most that a process says, in bytes.
 pub(super) const ANSWER_MAX: usize = 4 << 20;
@@ -45,7 +44,7 @@ const NAME_MAX: usize = 2048;
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub fn processes() -> Result<Overview> {
-    let mut names = names::listening(NAME_PREFIX)?;
+    let mut names = names::listening(&prefix(), false)?;
     let mut overview = Overview::default();
     if names.len() > SOCKETS_MAX {
         let what = format!("{} more sockets were not looked at", names.len() - SOCKETS_MAX);
@@ -60,6 +59,11 @@ pub fn processes() -> Result<Overview> {
     overview.processes.dedup_by_key(|process| process.pid);
     overview.problems.sort_by_key(|problem| problem.pid);
     Ok(overview)
+}
+
+/// What the names of this user's sockets begin with.
+pub(super) fn prefix() -> String {
+    format!("stripline-ps-{}-", rustix::process::geteuid().as_raw())
 }
 
 /// A process that has been asked.

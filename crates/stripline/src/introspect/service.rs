@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::client::{ANSWER_MAX, LINES_MAX, NAME_PREFIX, lines};
+use super::client::{ANSWER_MAX, LINES_MAX, lines, prefix};
 use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) fn start() -> Result<Self> {
-        let name = names::own(NAME_PREFIX)?;
+        let name = format!("{}{}", prefix(), names::own()?);
         let listener = Listener::unix(&name, None)?;
         let shutdown = Doorbell::new()?;
         let bell = shutdown.clone();

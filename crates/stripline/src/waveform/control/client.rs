@@ -1,19 +1,22 @@
-//! Finding the running waveforms of this user, and asking them.
+//! Finding the running waveforms of this user, and calling them.
 
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::service::NAME_PREFIX;
+use super::service::{SERVICE, VERSION, tag};
 use super::{
-    ComponentChange, ControlError, Operation, PropertyReading, Reply, RunningWaveform, Setting, Stopped,
-    TestRun, wire,
+    ComponentChange, ControlError, Fault, GetRequest, PropertyReading, RunningWaveform, SetRequest, Setting,
+    StopRequest, Stopped, TestRequest, TestRun,
 };
+use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
 use crate::error::{Error, Result};
+use crate::link::WaitStrategy;
+use crate::node::Node;
+use crate::sys::names;
 use crate::sys::process::state_and_parent;
-use crate::sys::{names, socket};
 
 /// How long a launcher may take for what it knows itself.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -52,7 +55,7 @@ pub struct Running {
 /// ```
 pub fn running() -> Result<Running> {
     let mut found = Running::default();
-    for (client, answer) in launchers()? {
+    for (client, answer) in launchers(names::listening(&prefix(VERSION), true)?)? {
         match answer {
             Ok(waveform) => found.waveforms.push(waveform),
             // It ended just now.
@@ -60,12 +63,12 @@ pub fn running() -> Result<Running> {
             Err(error) => found.problems.push((client.pid, error.to_string())),
         }
     }
+    found.problems.extend(others()?);
     found.waveforms.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
     Ok(found)
 }
 
-/// A running waveform that can be asked. Each call is a connection of its own; when the launcher ends meanwhile, the
-/// call says so.
+/// A running waveform that can be asked. When the launcher ends meanwhile, the call says so.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -79,11 +82,24 @@ pub fn running() -> Result<Running> {
 /// }
 /// # Ok::<(), stripline::waveform::control::ControlError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     name: String,
     pid: u32,
-    socket: String,
+    link: Arc<Link>,
+}
+
+/// The way to one launcher.
+struct Link {
+    calls: ServiceClient,
+    /// The launcher's domain, joined.
+    _node: Node,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("name", &self.name).field("pid", &self.pid).finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -92,29 +108,42 @@ impl Client {
     /// # Errors
     /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be listed.
     pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
-        let (mut found, mut running, mut silent) = (Vec::new(), Vec::new(), Vec::new());
-        for (client, answer) in launchers()? {
+        let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
+        let mut named = names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
+        named.retain(|(_, its)| is_meant(*its));
+        let mut found = Vec::new();
+        for (client, answer) in launchers(named)? {
             match answer {
-                Ok(shown) if shown.name == waveform && pid.is_none_or(|pid| client.pid == pid) => {
-                    found.push(client);
-                }
-                Ok(shown) => running.push((shown.name, client.pid)),
-                Err(ControlError::Gone { .. }) => {}
-                // Which one it is cannot be asked, but was said.
-                Err(error) if pid == Some(client.pid) => return Err(error),
-                Err(_) => silent.push(client.pid),
+                Ok(shown) if shown.name == waveform => found.push(Ok(client)),
+                Ok(_) | Err(ControlError::Gone { .. }) => {}
+                // It has that name, or says so.
+                Err(error) => found.push(Err(error.about(waveform))),
             }
         }
+        // Of several, those that answer.
+        if found.len() > 1 && found.iter().any(Result::is_ok) {
+            found.retain(Result::is_ok);
+        }
         match (found.pop(), &found[..]) {
-            (Some(client), []) => Ok(client),
-            (Some(client), others) => {
-                let mut pids: Vec<u32> = others.iter().map(|c| c.pid).chain([client.pid]).collect();
+            (Some(only), []) => only,
+            (Some(last), others) => {
+                let pids = others.iter().chain([&last]).filter_map(|one| one.as_ref().ok().map(Self::pid));
+                let mut pids: Vec<u32> = pids.collect();
                 pids.sort_unstable();
-                Err(ControlError::Several { name: waveform.into(), pids })
+                // None of them answers: one of them says why.
+                if pids.is_empty() {
+                    last
+                } else {
+                    Err(ControlError::Several { name: waveform.into(), pids })
+                }
             }
             (None, _) => {
+                let all = running()?;
+                let mut running: Vec<(String, u32)> =
+                    all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
                 running.sort();
-                silent.sort_unstable();
+                let mut silent: Vec<u32> = all.problems.into_iter().map(|(pid, _)| pid).collect();
+                silent.dedup();
                 Err(ControlError::NoSuchWaveform { name: waveform.into(), pid, running, silent })
             }
         }
@@ -135,10 +164,7 @@ impl Client {
     /// # Errors
     /// When the launcher has ended or does not answer within three seconds, as for all calls.
     pub fn show(&self) -> Result<RunningWaveform, ControlError> {
-        match self.call(&Operation::Show, Some(PATIENCE))? {
-            Reply::Shown(shown) => Ok(shown),
-            other => Err(self.unexpected(other)),
-        }
+        self.call("show", &(), PATIENCE)
     }
 
     /// What properties are now: of all components, of one, or one of them. A component is not disturbed by this, nor
@@ -151,12 +177,8 @@ impl Client {
         component: Option<&str>,
         property: Option<&str>,
     ) -> Result<Vec<PropertyReading>, ControlError> {
-        let operation =
-            Operation::Get { component: component.map(Into::into), property: property.map(Into::into) };
-        match self.call(&operation, Some(PATIENCE))? {
-            Reply::Got(readings) => Ok(readings),
-            other => Err(self.unexpected(other)),
-        }
+        let request = GetRequest { component: component.map(Into::into), property: property.map(Into::into) };
+        self.call("get", &request, PATIENCE)
     }
 
     /// Sets properties, those of one component all or none. If one of them is unknown, does not fit or cannot be
@@ -169,11 +191,8 @@ impl Client {
     pub fn set(&self, settings: &[Setting], timeout: Duration) -> Result<Vec<ComponentChange>, ControlError> {
         let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
         let timeout_ms = milliseconds(timeout);
-        let operation = Operation::Set { folder, settings: settings.to_vec(), timeout_ms };
-        match self.call(&operation, Some(timeout.saturating_add(PATIENCE)))? {
-            Reply::Set(changes) => Ok(changes),
-            other => Err(self.unexpected(other)),
-        }
+        let request = SetRequest { folder, settings: settings.to_vec(), timeout_ms };
+        self.call("set", &request, timeout.saturating_add(PATIENCE))
     }
 
     /// Runs self-tests of a component, those named or all that it has, between its packets. What it has not begun
@@ -188,11 +207,8 @@ impl Client {
         timeout: Duration,
     ) -> Result<Vec<TestRun>, ControlError> {
         let timeout_ms = milliseconds(timeout);
-        let operation = Operation::Test { component: component.into(), tests: tests.to_vec(), timeout_ms };
-        match self.call(&operation, Some(timeout.saturating_add(PATIENCE)))? {
-            Reply::Tested(runs) => Ok(runs),
-            other => Err(self.unexpected(other)),
-        }
+        let request = TestRequest { component: component.into(), tests: tests.to_vec(), timeout_ms };
+        self.call("test", &request, timeout.saturating_add(PATIENCE))
     }
 
     /// Stops the waveform and waits for its end: the sources first, so that everything on its way still arrives; or
@@ -207,116 +223,129 @@ impl Client {
         now: bool,
         progress: &mut dyn FnMut(&RunningWaveform),
     ) -> Result<Stopped, ControlError> {
-        let operation = Operation::Stop { component: component.map(Into::into), now };
-        let stream = self.ask(&operation, Instant::now() + PATIENCE)?;
-        loop {
-            let mut sleep = crate::sys::doorbell::Sleep::default();
-            sleep.readable(std::os::fd::AsFd::as_fd(&stream));
-            if sleep.until(Some(Instant::now() + PROGRESS_TIME))? {
-                break;
+        let request = StopRequest { component: component.map(Into::into), now };
+        let stop = self.link.calls.operation::<StopRequest, Stopped, Fault>("stop")?;
+        // How long it may take is the launcher's to say: it ends what does not stop.
+        let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
+        let stopped = loop {
+            match stopping.wait_timeout(PROGRESS_TIME) {
+                Some(stopped) => break stopped.map_err(|error| self.failed(error))?,
+                None => match self.show() {
+                    Ok(shown) => progress(&shown),
+                    // Its end is on its way.
+                    Err(ControlError::Cannot(_)) => {}
+                    Err(error) => return Err(error),
+                },
             }
-            // Over a connection of its own. Who does not answer this would not answer the other.
-            match self.show() {
-                Ok(shown) => progress(&shown),
-                // Its end is on its way.
-                Err(ControlError::Gone { .. } | ControlError::Cannot(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        match self.answer(&stream, Some(PATIENCE))? {
-            Reply::Stopped(stopped) => Ok(stopped),
-            other => Err(self.unexpected(other)),
-        }
-    }
-
-    fn call(&self, operation: &Operation, patience: Option<Duration>) -> Result<Reply, ControlError> {
-        let stream = self.ask(operation, Instant::now() + PATIENCE)?;
-        self.answer(&stream, patience)
-    }
-
-    fn ask(&self, operation: &Operation, deadline: Instant) -> Result<UnixStream, ControlError> {
-        let bytes = wire::framed(operation).map_err(Error::from)?;
-        if bytes.len() > wire::REQUEST_MAX {
-            let why = format!("the request has {} bytes; it may have {}", bytes.len(), wire::REQUEST_MAX);
-            return Err(ControlError::Wrong(vec![why]));
-        }
-        let (stream, pid) = socket::connect_unix_at_once(&self.socket).map_err(|error| match error {
-            Error::System { source, .. } if source.kind() == ErrorKind::ConnectionRefused => self.gone(),
-            Error::System { source, .. } if source.kind() == ErrorKind::WouldBlock => self.silent(),
-            error => error.into(),
-        })?;
-        if pid != self.pid {
-            return Err(self.misbehaved(&format!("has its name held by process {pid}")));
-        }
-        stream.set_nonblocking(false).map_err(Error::from)?;
-        wire::send(&stream, &bytes, deadline).map_err(|error| self.broken(&error))?;
-        Ok(stream)
-    }
-
-    fn answer(&self, stream: &UnixStream, patience: Option<Duration>) -> Result<Reply, ControlError> {
-        let deadline = patience.and_then(|time| Instant::now().checked_add(time));
-        let text = wire::receive(stream, wire::REPLY_MAX, deadline).map_err(|error| self.broken(&error))?;
-        wire::parse(&text).map_err(|deed| self.misbehaved(&deed))
-    }
-
-    fn broken(&self, error: &std::io::Error) -> ControlError {
-        match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.gone(),
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => self.silent(),
-            _ => self.misbehaved(&error.to_string()),
-        }
-    }
-
-    fn gone(&self) -> ControlError {
-        ControlError::Gone { name: self.name.clone(), pid: self.pid }
-    }
-
-    fn silent(&self) -> ControlError {
-        let pid = self.pid;
-        let how = match state_and_parent(pid).0 {
-            Some('T') => format!("is stopped and does not answer; `kill -CONT {pid}` lets it go on"),
-            _ => "does not answer".into(),
         };
-        ControlError::Silent { name: self.name.clone(), pid, how }
+        if component.is_none() {
+            // The launcher waits for this, so that its end does not overtake its answer.
+            let _ = self.call::<(), ()>("heard", &(), PATIENCE);
+        }
+        Ok(stopped)
     }
 
-    fn misbehaved(&self, deed: &str) -> ControlError {
-        let who = format!("launcher of `{}` (process {})", self.name, self.pid);
-        ControlError::Failed(Error::failed(format!("the {who} {deed}")))
+    /// Calls an operation, for an hour at most.
+    fn call<Req: Payload, Rep: Payload>(
+        &self,
+        operation: &str,
+        request: &Req,
+        deadline: Duration,
+    ) -> Result<Rep, ControlError> {
+        let operation = self.link.calls.operation::<Req, Rep, Fault>(operation)?;
+        let deadline = deadline.min(ClientOptions::DEADLINE_MAX);
+        operation.call_within(deadline, request).map_err(|error| self.failed(error))
     }
 
-    fn unexpected(&self, reply: Reply) -> ControlError {
-        match reply {
-            Reply::Wrong(faults) => ControlError::Wrong(faults),
-            Reply::Cannot(why) => ControlError::Cannot(why),
-            _ => self.misbehaved("answered something else than what it was asked"),
+    /// What became of a call that was not answered.
+    fn failed(&self, error: CallError<Fault>) -> ControlError {
+        let (name, pid) = (self.name.clone(), self.pid);
+        match error {
+            CallError::User(Fault::Wrong(faults)) => ControlError::Wrong(faults),
+            CallError::User(Fault::Cannot(why)) => ControlError::Cannot(why),
+            CallError::ServerGone { .. } | CallError::Link(Error::Stopped) => {
+                ControlError::Gone { name, pid }
+            }
+            CallError::NoServer { .. } | CallError::Unanswered { .. } => match state_and_parent(pid).0 {
+                None | Some('Z' | 'X') => ControlError::Gone { name, pid },
+                Some('T' | 't') => {
+                    let how = format!("is stopped and does not answer; `kill -CONT {pid}` lets it go on");
+                    ControlError::Silent { name, pid, how }
+                }
+                Some(_) => ControlError::Silent { name, pid, how: "does not answer".into() },
+            },
+            CallError::Link(error) => error.into(),
+            error => Error::failed(format!("the launcher of `{name}` (process {pid}): {error}")).into(),
         }
     }
 }
 
-/// Asks all launchers of this user who they are.
-fn launchers() -> Result<Vec<(Client, Result<RunningWaveform, ControlError>)>> {
-    let mut names = names::listening(NAME_PREFIX)?;
+/// A launcher, and what it says of itself.
+type Launcher = (Client, Result<RunningWaveform, ControlError>);
+
+/// Launchers of other versions, which nobody here can ask.
+fn others() -> Result<Vec<(u32, String)>> {
+    // One before and those to come soon, after which there is another `stripline` to ask.
+    let mut found = Vec::new();
+    for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
+        for (_, pid) in names::listening(&prefix(version), true)? {
+            found.push((
+                pid,
+                format!(
+                    "the launcher in process {pid} speaks version {version} of this protocol, not {VERSION}; use the \
+                     `stripline` that it was started with"
+                ),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// What the names of this user's domains begin with.
+fn user() -> String {
+    format!("stripline-{}-", rustix::process::geteuid().as_raw())
+}
+
+/// What the names of launchers' domains begin with.
+fn prefix(version: u32) -> String {
+    format!("{}run-{version}-", user())
+}
+
+/// Asks launchers who they are.
+fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
+    let user = user();
     names.truncate(LAUNCHERS_MAX);
-    let mut clients = names
-        .into_iter()
-        .map(|(socket, pid)| Client { name: "?".into(), pid, socket })
-        .map(|client| (client, None))
-        .collect::<Vec<_>>();
-    for batch in clients.chunks_mut(AT_ONCE) {
+    let mut found = Vec::new();
+    for batch in names.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
-            for (client, answer) in batch {
-                scope.spawn(move || {
-                    let shown = client.show();
-                    if let Ok(shown) = &shown {
-                        client.name.clone_from(&shown.name);
-                    }
-                    *answer = Some(shown);
-                });
-            }
+            let ask = |(name, pid): &(String, u32)| {
+                let domain = name.strip_prefix(&user).unwrap_or_default().to_string();
+                let pid = *pid;
+                scope.spawn(move || launcher(&domain, pid))
+            };
+            let asking: Vec<_> = batch.iter().map(ask).collect();
+            // None of them panics; one that did would have nothing to say.
+            found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
         });
     }
-    Ok(clients.into_iter().filter_map(|(client, answer)| Some((client, answer?))).collect())
+    found.into_iter().collect()
+}
+
+fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
+    let node = Node::look_into(domain)?;
+    let options = ClientOptions {
+        deadline: ClientOptions::DEADLINE_MAX,
+        wait: WaitStrategy::Block,
+        outstanding: 16,
+        ..ClientOptions::default()
+    };
+    let calls = node.service_client(SERVICE, options)?;
+    let mut client = Client { name: "?".into(), pid, link: Arc::new(Link { calls, _node: node }) };
+    let shown = client.show();
+    if let Ok(shown) = &shown {
+        client.name.clone_from(&shown.name);
+    }
+    Ok((client, shown))
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -71,6 +71,14 @@ impl ControlError {
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::Wrong(_))
     }
+
+    /// The same, of a launcher that could not say which waveform it runs, but is known to run this one.
+    pub(super) fn about(self, waveform: &str) -> Self {
+        match self {
+            Self::Silent { pid, how, .. } => Self::Silent { name: waveform.into(), pid, how },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for ControlError {

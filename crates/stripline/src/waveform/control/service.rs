@@ -1,136 +1,158 @@
-//! What a launcher answers whoever asks: one thread that listens, and one for each who has come.
+//! What a launcher answers whoever calls.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use super::wire;
-use super::{Operation, Reply};
+use super::{Fault, GetRequest, Reply, Request, SetRequest, StopRequest, TestRequest};
+use crate::call::{self, Payload, ServerOptions};
 use crate::error::{Error, Result};
-use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::names;
-use crate::sys::socket::{Listener, Socket, Visitor};
+use crate::link::WaitStrategy;
+use crate::node::{Dispatch, Node, Topics};
+use crate::sys::{names, process};
 
-/// Launchers' abstract names begin with this.
-pub(super) const NAME_PREFIX: &str = "stripline-run-";
-/// How long the request may take to come, and the answer to go.
-const TALK_TIME: Duration = Duration::from_secs(5);
-/// The most who are served at a time.
-const VISITORS_MAX: usize = 64;
+/// The version of the operations and their types, part of the domain's name.
+pub(super) const VERSION: u32 = 1;
+/// The name of the service that every launcher offers in its domain.
+///
+/// ```
+/// assert_eq!(stripline::waveform::control::SERVICE, "waveform-control");
+/// ```
+pub const SERVICE: &str = "waveform-control";
+/// Calls that are served at a time: most of them wait for a component, or for the waveform's end.
+const CALLS_MAX: usize = 16;
+/// Clients at a time.
+const CLIENTS_MAX: u32 = 128;
 
-/// What is behind the service: whatever serves it, and over whatever it is reached.
+/// What is behind the service: whatever serves it, and however it is reached.
 pub(crate) trait Operations: Send + Sync + 'static {
     /// Does what is asked, and answers within the time that the request gives.
-    fn call(&self, operation: Operation) -> Reply;
+    fn call(&self, request: Request) -> Reply;
 }
 
-/// The listening thread and its name; nobody is let in any more once this is dropped, and whoever has an answer
-/// coming has a moment to take it.
+/// The server in its domain; both are gone when this is dropped.
 pub(crate) struct Service {
-    shutdown: Doorbell,
-    visitors: Arc<Visitors>,
-}
-
-/// How many are being served.
-#[derive(Default)]
-struct Visitors {
-    count: Mutex<usize>,
-    left: Condvar,
+    node: Node,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    pub(crate) fn start(operations: impl Operations) -> Result<Self> {
-        let listener = Listener::unix(&names::own(NAME_PREFIX)?, None)?;
-        let shutdown = Doorbell::new()?;
-        let visitors = Arc::new(Visitors::default());
-        let (bell, theirs) = (shutdown.clone(), Arc::clone(&visitors));
-        std::thread::Builder::new()
+    pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
+        let domain = format!("run-{VERSION}-{}-{}", tag(waveform), names::own()?);
+        let node = Node::join(&domain, Topics::default())?;
+        let operations = Arc::new(operations);
+        let options = ServerOptions {
+            // No memory of its own, and nothing to map for whoever asks once.
+            transport: Some("uds".into()),
+            wait: WaitStrategy::Block,
+            clients: CLIENTS_MAX,
+            ..ServerOptions::default()
+        };
+        let service = call::Service::new(SERVICE)?;
+        let service = add(
+            service,
+            "show",
+            &operations,
+            |()| Request::Show,
+            |reply| match reply {
+                Reply::Shown(shown) => Ok(shown),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "get",
+            &operations,
+            |get: GetRequest| Request::Get(get),
+            |reply| match reply {
+                Reply::Got(readings) => Ok(readings),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "set",
+            &operations,
+            |set: SetRequest| Request::Set(set),
+            |reply| match reply {
+                Reply::Set(changes) => Ok(changes),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "test",
+            &operations,
+            |test: TestRequest| Request::Test(test),
+            |reply| match reply {
+                Reply::Tested(runs) => Ok(runs),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "stop",
+            &operations,
+            |stop: StopRequest| Request::Stop(stop),
+            |reply| match reply {
+                Reply::Stopped(stopped) => Ok(stopped),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "heard",
+            &operations,
+            |()| Request::Heard,
+            |reply| match reply {
+                Reply::Heard => Ok(()),
+                other => Err(other),
+            },
+        )?;
+        let mut server = node.service(service, options)?;
+        let pool = Dispatch::pool(CALLS_MAX)?;
+        let thread = std::thread::Builder::new()
             .name("stripline-ctl".into())
-            .spawn(move || listen(&listener, &bell, &Arc::new(operations), &theirs))
+            .spawn(move || {
+                process::clear_priority();
+                // It ends when the node is stopped; without threads, nobody is served.
+                if let Err(error) = server.serve(pool) {
+                    crate::sys::complain!("stripline: the waveform cannot be asked any more: {error}");
+                }
+            })
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shutdown, visitors })
+        Ok(Self { node, thread: Some(thread) })
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.shutdown.ring();
-        let count = self.visitors.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let _left = self.visitors.left.wait_timeout_while(count, Duration::from_secs(1), |count| *count > 0);
+        self.node.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
-fn listen(
-    listener: &Listener,
-    shutdown: &Doorbell,
+/// What the domains of all waveforms of that name have in common, so that whoever asks for one need not ask others: a
+/// domain's own name is too short for theirs. FNV-1a (Fowler, Noll, Vo).
+pub(super) fn tag(waveform: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// Adds an operation: from its own request to a [`Request`], and from a [`Reply`] to its own.
+fn add<Req: Payload, Rep: Payload>(
+    service: call::Service<'static>,
+    name: &str,
     operations: &Arc<impl Operations>,
-    visitors: &Arc<Visitors>,
-) {
-    loop {
-        let mut sleep = Sleep::default();
-        sleep.readable(shutdown.as_fd());
-        sleep.readable(listener.as_fd());
-        if sleep.until(None).is_err() || sleep.fired(0) {
-            return;
-        }
-        match listener.accept() {
-            Some(Visitor::Welcome(Socket::Unix(stream))) => {
-                let Some(guest) = Guest::enter(visitors) else { continue };
-                let operations = Arc::clone(operations);
-                let serve = move || {
-                    let _guest = guest;
-                    serve(&stream, &*operations);
-                };
-                // Without a thread it is hung up on, and comes again.
-                let _ = std::thread::Builder::new().name("stripline-ctl".into()).spawn(serve);
-            }
-            // Another user.
-            Some(_) => {}
-            // Out of descriptors, perhaps: the door may go on ringing, but need not be answered at once.
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
-
-/// Counts as a visitor until dropped.
-struct Guest(Arc<Visitors>);
-
-impl Guest {
-    fn enter(visitors: &Arc<Visitors>) -> Option<Self> {
-        let mut count = visitors.count.lock().unwrap_or_else(PoisonError::into_inner);
-        if *count >= VISITORS_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Self(Arc::clone(visitors)))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.left.notify_all();
-    }
-}
-
-/// One request and its answer.
-fn serve(stream: &UnixStream, operations: &impl Operations) {
-    let deadline = Instant::now() + TALK_TIME;
-    if stream.set_nonblocking(false).is_err() {
-        return;
-    }
-    let request = match wire::receive(stream, wire::REQUEST_MAX, Some(deadline)) {
-        Ok(text) => wire::parse(&text),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(error.to_string()),
-        Err(_) => return,
-    };
-    let reply = match request {
-        Ok(operation) => operations.call(operation),
-        Err(deed) => Reply::Wrong(vec![format!("your `stripline` {deed}")]),
-    };
-    if let Ok(bytes) = wire::framed(&reply) {
-        // Whoever does not take it has left.
-        let _ = wire::send(stream, &bytes, Instant::now() + TALK_TIME);
-    }
+    request: impl Fn(Req) -> Request + Send + Sync + 'static,
+    reply: impl Fn(Reply) -> Result<Rep, Reply> + Send + Sync + 'static,
+) -> Result<call::Service<'static>> {
+    let operations = Arc::clone(operations);
+    service.operation(name, move |asked: Req| {
+        reply(operations.call(request(asked))).map_err(|other| match other {
+            Reply::Failed(fault) => fault,
+            _ => Fault::Cannot("the launcher answered something else than what it was asked".into()),
+        })
+    })
 }

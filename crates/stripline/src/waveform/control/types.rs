@@ -236,20 +236,46 @@ pub(crate) const SET_MAX: usize = 256;
 /// The longest value in a request, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// What is asked of a launcher.
+/// Which properties are meant: of all components, of one, or one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Operation {
-    /// Who are you?
+pub(crate) struct GetRequest {
+    pub component: Option<String>,
+    pub property: Option<String>,
+}
+
+/// Set these. A path is relative to the folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetRequest {
+    pub folder: Option<String>,
+    pub settings: Vec<Setting>,
+    pub timeout_ms: u64,
+}
+
+/// Run these self-tests of a component, or all that it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TestRequest {
+    pub component: String,
+    pub tests: Vec<String>,
+    pub timeout_ms: u64,
+}
+
+/// Stop, and answer at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StopRequest {
+    pub component: Option<String>,
+    pub now: bool,
+}
+
+/// What is asked of a launcher.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Request {
     Show,
-    /// The properties of all components, of one, or one of them.
-    Get { component: Option<String>, property: Option<String> },
-    /// Set these. A path is relative to the folder.
-    Set { folder: Option<String>, settings: Vec<Setting>, timeout_ms: u64 },
-    /// Run these self-tests of a component, or all that it has.
-    Test { component: String, tests: Vec<String>, timeout_ms: u64 },
-    /// Stop, and answer at the end.
-    Stop { component: Option<String>, now: bool },
+    Get(GetRequest),
+    Set(SetRequest),
+    Test(TestRequest),
+    Stop(StopRequest),
+    /// The answer to a `Stop` has come.
+    Heard,
 }
 
 /// One value for one property, as text.
@@ -289,16 +315,32 @@ impl std::str::FromStr for Setting {
 }
 
 /// What a launcher answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Shown(RunningWaveform),
     Got(Vec<PropertyReading>),
     Set(Vec<ComponentChange>),
     Tested(Vec<TestRun>),
     Stopped(Stopped),
+    Heard,
+    Failed(Fault),
+}
+
+/// Why a launcher does not do what it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fault {
     /// The request is wrong, and nothing has been done: a sentence for each fault.
     Wrong(Vec<String>),
     /// It is right but cannot be served now.
     Cannot(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(faults) => f.write_str(&faults.join("\n")),
+            Self::Cannot(why) => f.write_str(why),
+        }
+    }
 }

@@ -171,7 +171,7 @@ impl<'a> Supervisor<'a> {
 
     pub(super) fn run(mut self) -> Result<RunReport> {
         // A waveform without one works as well.
-        let service = Service::start(self.desk.clone()).map_err(|e| {
+        let service = Service::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
             self.observer.warning("stripline", &format!("it cannot be asked while it runs: {e}"))
         });
         for group in 0..self.groups.len() {
@@ -191,9 +191,8 @@ impl<'a> Supervisor<'a> {
         self.dismiss();
         let (desk, stoppers) = (self.desk.clone(), self.take_stoppers());
         let report = self.report();
-        requests::tell(stoppers, &report);
+        requests::tell(stoppers, &report, &desk);
         desk.close();
-        // Those who are told have a moment to hear it.
         drop(service);
         Ok(report)
     }

@@ -9,10 +9,10 @@ use crate::component::control::{Answer, Ask, Order};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::RunReport;
 use crate::waveform::control::{
-    ComponentChange, Operation, PropertyReading, Reply, RunPhase, RunningComponent, RunningWaveform, Stopped,
-    Taken, TestRun,
+    ComponentChange, Fault, GetRequest, PropertyReading, Reply, Request, RunPhase, RunningComponent,
+    RunningWaveform, SetRequest, StopRequest, Stopped, Taken, TestRequest, TestRun,
 };
-use crate::waveform::launch::desk::Visit;
+use crate::waveform::launch::desk::{Desk, Visit};
 
 /// The most requests that are in progress.
 const CASES_MAX: usize = 64;
@@ -22,6 +22,8 @@ const OPEN_MAX: usize = 64;
 const TIME_MAX: Duration = Duration::from_secs(3600);
 /// How long a process may take to say its read-only properties, which takes nothing of its components.
 const QUERY_TIME: Duration = Duration::from_secs(1);
+/// How long those who have stopped a waveform may take to hear what it did.
+const HEAR_TIME: Duration = Duration::from_secs(1);
 /// How long one component that is asked to stop is waited for.
 const END_TIME: Duration = Duration::from_secs(10);
 
@@ -79,8 +81,8 @@ impl Supervisor<'_> {
 
     /// Serves whoever has come, and answers whose time has come.
     pub(super) fn heed_requests(&mut self) {
-        for Visit { operation, reply } in self.desk.take() {
-            match self.serve(operation, &reply) {
+        for Visit { request, reply } in self.desk.take() {
+            match self.serve(request, &reply) {
                 Ok(Some((kind, time))) => {
                     let time = time.min(TIME_MAX);
                     self.requests.cases.push(Case { reply, deadline: Instant::now() + time, time, kind });
@@ -103,33 +105,31 @@ impl Supervisor<'_> {
     }
 
     /// `Err`: the answer.
-    fn serve(
-        &mut self,
-        operation: Operation,
-        reply: &Sender<Reply>,
-    ) -> Result<Option<(Kind, Duration)>, Reply> {
+    fn serve(&mut self, request: Request, reply: &Sender<Reply>) -> Result<Option<(Kind, Duration)>, Reply> {
         let time = Duration::from_millis;
-        match operation {
-            Operation::Show => Err(Reply::Shown(self.shown())),
-            Operation::Stop { component: None, now } => {
+        match request {
+            Request::Show => Err(Reply::Shown(self.shown())),
+            Request::Heard => Err(Reply::Heard),
+            Request::Stop(StopRequest { component: None, now }) => {
                 self.stop_waveform(now);
                 self.requests.stoppers.push(reply.clone());
                 Ok(None)
             }
             _ if self.requests.cases.len() >= CASES_MAX => {
-                Err(Reply::Cannot(format!("{CASES_MAX} requests are in progress already; try again")))
+                let why = format!("{CASES_MAX} requests are in progress already; try again");
+                Err(Reply::Failed(Fault::Cannot(why)))
             }
-            Operation::Get { component, property } => {
+            Request::Get(GetRequest { component, property }) => {
                 let kind = self.get(component.as_deref(), property.as_deref())?;
                 Ok(Some((kind, QUERY_TIME)))
             }
-            Operation::Set { folder, settings, timeout_ms } => {
+            Request::Set(SetRequest { folder, settings, timeout_ms }) => {
                 Ok(Some((self.set(folder.as_deref(), settings)?, time(timeout_ms))))
             }
-            Operation::Test { component, tests, timeout_ms } => {
+            Request::Test(TestRequest { component, tests, timeout_ms }) => {
                 Ok(Some((self.test(&component, &tests)?, time(timeout_ms))))
             }
-            Operation::Stop { component: Some(component), now } => {
+            Request::Stop(StopRequest { component: Some(component), now }) => {
                 Ok(Some((self.stop_component(&component, now)?, END_TIME)))
             }
         }
@@ -198,10 +198,10 @@ impl Supervisor<'_> {
     }
 
     fn stop_component(&mut self, component: &str, now: bool) -> Result<Kind, Reply> {
-        let member = self.member_named(component).map_err(|error| Reply::Wrong(vec![error]))?;
+        let member = self.member_named(component).map_err(wrong)?;
         if now {
             let why = "--now ends a whole waveform; one component is stopped in order".to_string();
-            return Err(Reply::Wrong(vec![why]));
+            return Err(wrong(why));
         }
         self.stop(member);
         Ok(Kind::Stop(member))
@@ -382,10 +382,10 @@ impl Supervisor<'_> {
                 let silent = self.groups[self.members[member].group].process.as_ref();
                 let why = silent.filter(|process| process.is_stopped()).map(super::ComponentProcess::silence);
                 let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                Reply::Cannot(format!(
+                Reply::Failed(Fault::Cannot(format!(
                     "`{component}` was asked to stop and has not ended within {time} s{why}; `stripline stop \
                      {waveform}` ends what does not stop"
-                ))
+                )))
             }
             Kind::Stop(member) => Reply::Stopped(Stopped::Component {
                 component: self.waveform.components[member].name.clone(),
@@ -443,7 +443,8 @@ impl Supervisor<'_> {
                 "the component has not begun to look for requests within {time}: it does so with `Ports::live`"
             ),
             Some(true) => format!(
-                "the component has not looked within {time}: it waits for a packet, or is busy with one"
+                "the component has not looked within {time}: it waits for a packet, or for room to send one, or is \
+                 busy with one"
             ),
         }
     }
@@ -499,9 +500,14 @@ impl Case {
     }
 }
 
+/// One fault of a request.
+pub(super) fn wrong(fault: String) -> Reply {
+    Reply::Failed(Fault::Wrong(vec![fault]))
+}
+
 /// Tells those who have stopped a waveform what it did.
-pub(super) fn tell(stoppers: Vec<Sender<Reply>>, report: &RunReport) {
-    for stopper in stoppers {
-        let _ = stopper.send(Reply::Stopped(Stopped::Waveform(Box::new(report.clone()))));
-    }
+pub(super) fn tell(stoppers: Vec<Sender<Reply>>, report: &RunReport, desk: &Desk) {
+    let stopped = || Reply::Stopped(Stopped::Waveform(Box::new(report.clone())));
+    let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
+    desk.wait_until_heard(told, HEAR_TIME);
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::requests::Kind;
+use super::requests::{Kind, wrong};
 use super::{Member, Supervisor};
 use crate::component::control::Ask;
 use crate::component::{Access, PropertyKind, PropertySpec, Value};
 use crate::waveform::components::absolute_path;
 use crate::waveform::control::{
-    ComponentChange, NewValue, PropertyReading, Reply, SET_MAX, Setting, Taken, TestRun,
+    ComponentChange, Fault, NewValue, PropertyReading, Reply, SET_MAX, Setting, Taken, TestRun,
 };
 use crate::waveform::diagnostics::{did_you_mean, listed, quoted};
 use crate::waveform::plan::ComponentPlan;
@@ -42,7 +42,6 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn get(&mut self, component: Option<&str>, property: Option<&str>) -> Result<Kind, Reply> {
-        let wrong = |error| Reply::Wrong(vec![error]);
         let members = match component {
             Some(name) => {
                 let member = self.member_named(name).map_err(wrong)?;
@@ -98,7 +97,7 @@ impl Supervisor<'_> {
     pub(super) fn set(&mut self, folder: Option<&str>, settings: Vec<Setting>) -> Result<Kind, Reply> {
         if settings.is_empty() || settings.len() > SET_MAX {
             let why = format!("{} properties at once; it takes from 1 to {SET_MAX}", settings.len());
-            return Err(Reply::Wrong(vec![why]));
+            return Err(wrong(why));
         }
         let mut faults = Vec::new();
         // In the order in which the components are named.
@@ -117,7 +116,7 @@ impl Supervisor<'_> {
             }
         }
         if !faults.is_empty() {
-            return Err(Reply::Wrong(faults));
+            return Err(Reply::Failed(Fault::Wrong(faults)));
         }
         let changes = wanted.into_iter().map(|(member, values)| {
             let plan = &self.waveform.components[member];
@@ -166,7 +165,6 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<Kind, Reply> {
-        let wrong = |error| Reply::Wrong(vec![error]);
         let member = self.member_named(component).map_err(wrong)?;
         let plan = &self.waveform.components[member];
         let known = &plan.spec.tests;
@@ -186,7 +184,7 @@ impl Supervisor<'_> {
         });
         let unknown: Vec<String> = unknown.take(SET_MAX).collect();
         if !unknown.is_empty() {
-            return Err(Reply::Wrong(unknown));
+            return Err(Reply::Failed(Fault::Wrong(unknown)));
         }
         // Each once, in the component's order.
         let asked = known.iter().filter(|test| tests.is_empty() || tests.contains(&test.name));
