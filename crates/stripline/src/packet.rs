@@ -80,7 +80,7 @@ impl Header {
     pub const TARGET: u8 = 32;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
-    /// The largest payload after a short header: with the ring's own header, it fills a cache line.
+    /// The largest payload after a short header: with the ring's own header, it fills a cache line. (Of a call: two.)
     pub const SHORT_PAYLOAD_MAX: usize = 32;
 
     /// The header at the start of a frame; `None` when the frame is too short.

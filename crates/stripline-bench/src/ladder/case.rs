@@ -21,6 +21,8 @@ pub(crate) enum What {
     TcpDuplex,
     PosixQueue,
     Stripline,
+    /// Its two-way calls.
+    Calls,
     Iceoryx2,
     Zeromq,
     /// No peer at all: what the clock and the machine do by themselves.
@@ -40,6 +42,7 @@ impl What {
             Self::TcpDuplex => "bare TCP, duplex",
             Self::PosixQueue => "bare POSIX queue",
             Self::Stripline => "stripline",
+            Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
             Self::Noise => "noise",
@@ -79,6 +82,8 @@ pub(crate) enum Measure {
     Publish,
     /// A chain of components.
     Pipeline,
+    /// Calls, with so many outstanding: `readers`.
+    Outstanding,
 }
 
 /// One rung: everything that tells it from the others.
@@ -117,7 +122,7 @@ impl Case {
     pub(crate) fn processes(&self) -> u32 {
         match self.what {
             What::Memcpy | What::Noise => 1,
-            What::Stripline if self.transport == "inproc" => 1,
+            What::Stripline | What::Calls if self.transport == "inproc" => 1,
             _ => self.components,
         }
     }
@@ -136,14 +141,16 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what.name())?;
-        if self.what == What::Stripline {
+        if matches!(self.what, What::Stripline | What::Calls) {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {
+            Measure::Latency if self.what == What::Calls => write!(f, ", half of one")?,
             Measure::Latency => write!(f, ", one way")?,
             Measure::Throughput => write!(f, ", throughput")?,
             Measure::Publish => write!(f, ", publish to {}", self.readers)?,
             Measure::Pipeline => write!(f, ", {} components", self.components)?,
+            Measure::Outstanding => write!(f, ", {} outstanding", self.readers)?,
         }
         if self.size > 0 {
             write!(f, ", {} B", self.size)?;

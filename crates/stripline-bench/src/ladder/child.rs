@@ -41,12 +41,12 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
     let here: &AtomicU64 = board.atomic(0);
     let all_here = || assemble(here, job.case.sides());
-    if job.case.what != What::Stripline {
+    if !matches!(job.case.what, What::Stripline | What::Calls) {
         return side(job, all_here);
     }
     let node = ends::stripline::node(&job.case, &job.domain)?;
     if job.case.processes() > 1 {
-        return ends::stripline::run(&job.case, job.place, job.seconds, &node, all_here);
+        return part(job, job.place, &node, all_here);
     }
     // One process, a thread for each side.
     let sides = std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
                 let (node, all_here) = (&node, &all_here);
                 scope.spawn(move || {
                     pin(job, place)?;
-                    let outcome = ends::stripline::run(&job.case, place, job.seconds, node, all_here);
+                    let outcome = part(job, place, node, all_here);
                     if outcome.is_err() {
                         // The other side need not wait for what will not come.
                         node.stop();
@@ -74,6 +74,19 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
         whole.merge(side?);
     }
     Ok(whole)
+}
+
+/// One side of what Stripline does.
+fn part(
+    job: &Job,
+    place: u32,
+    node: &stripline::node::Node,
+    ready: impl FnOnce() -> Result<(), Problem>,
+) -> Result<Outcome, Problem> {
+    match job.case.what {
+        What::Calls => ends::calls::run(&job.case, place, job.seconds, node, ready),
+        _ => ends::stripline::run(&job.case, place, job.seconds, node, ready),
+    }
 }
 
 /// One side of everything that is not Stripline.
@@ -120,7 +133,7 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
         What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => unsafe {
             ends::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
         },
-        What::Ring | What::Stripline | What::Iceoryx2 | What::Zeromq => Err("it is not built in".into()),
+        What::Ring | What::Stripline | What::Calls | What::Iceoryx2 | What::Zeromq => Err("it is not built in".into()),
     }
 }
 

@@ -7,6 +7,10 @@ use super::ends;
 /// Above this, one packet in flight and many asleep say the same: left out of a quick run.
 const QUICK_SLEEPING_MAX: usize = 1024;
 
+/// Where calls are kept outstanding, and how many.
+pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
+pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
+
 /// The rungs in their order: what is compared with each other stands close together, as little apart in time as
 /// can be.
 pub(super) fn cases(settings: &Settings) -> Vec<Case> {
@@ -14,6 +18,14 @@ pub(super) fn cases(settings: &Settings) -> Vec<Case> {
     for size in settings.sizes() {
         latency(settings, size, &mut cases);
         throughput(settings, size, &mut cases);
+    }
+    for (transport, wait) in OUTSTANDING {
+        if settings.has(transport) {
+            for readers in OUTSTANDING_COUNTS {
+                let case = Case::new(Measure::Outstanding, What::Calls, transport, wait, ends::calls::BYTES);
+                cases.push(Case { readers, ..case });
+            }
+        }
     }
     if settings.has("shm") {
         for readers in if settings.quick { &[1, 10, 200][..] } else { &[1, 10, 50, 100, 200] } {
@@ -83,6 +95,9 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
                 add(what, &transport, wait);
             }
             add(What::Stripline, &transport, wait);
+            if size == ends::calls::BYTES && (wait == Wait::Spin) != socket {
+                add(What::Calls, &transport, wait);
+            }
             match &*transport {
                 "uds" => add(What::UnixDuplex, &transport, wait),
                 "tcp" => add(What::TcpDuplex, &transport, wait),
@@ -153,7 +168,8 @@ mod tests {
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
         let cases = cases(&settings);
-        assert!(cases.iter().all(|case| case.what != What::Stripline || case.transport == "uds"));
+        let ours = |case: &Case| matches!(case.what, What::Stripline | What::Calls);
+        assert!(cases.iter().all(|case| !ours(case) || case.transport == "uds"));
         assert!(cases.iter().all(|case| [0, 64].contains(&case.size)));
         assert_eq!(null(&settings), atomics());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Settings;
 use super::case::{Case, Measure, Outcome, Wait, What};
 use super::mood::are_alike;
-use super::plan::{atomics, bare, futex};
+use super::plan::{OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex};
 use super::report::{Null, Ratio};
 use super::statistics::{bootstrap, median};
 
@@ -61,6 +61,10 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     let over_memcpy =
         rate(stream(shm, "shm", spin, 65_536), stream(What::Memcpy, "memory", Wait::None, 65_536));
     let statistics = vec![time(shm_64.clone(), off(&shm_64)), rate(off(&shm_32), shm_32.clone())];
+    let calls = |transport, wait| latency(What::Calls, transport, wait, 64);
+    let two_ways = time(calls("shm", spin), latency(shm, "shm", spin, 64));
+    let duplex =
+        time(calls("uds", Wait::Block), latency(What::UnixDuplex, "uds", Wait::Block, 64));
     let mut ratios = vec![
         ratio("shm_64_over_atomic", vec![time(shm_64, atomics())], Target::AtMost(1.5), results),
         ratio("iceoryx2_64_over_shm", vec![iceoryx2], Target::AtLeast(3.0), results),
@@ -76,6 +80,10 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
             Target::AtMost(1.1),
             results,
         ),
+        ratio("call_shm_64_over_two_ways", vec![two_ways], Target::AtMost(1.25), results),
+        ratio("call_uds_64_over_bare", vec![duplex], Target::AtMost(1.15), results),
+        // Of as many as were ever faster with fewer: they may lose a tenth.
+        ratio("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9), results),
         ratio("uds_1024_over_bare", socket("uds"), Target::AtMost(1.1), results),
         ratio("tcp_1024_over_bare", socket("tcp"), Target::AtMost(1.1), results),
     ];
@@ -90,6 +98,23 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
         }
     }
     ratios
+}
+
+/// Calls per second with fewer outstanding over those with more.
+fn steps() -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (transport, wait) in OUTSTANDING {
+        let with = |readers| Case {
+            readers,
+            ..Case::new(Measure::Outstanding, What::Calls, transport, wait, 64)
+        };
+        for (index, more) in OUTSTANDING_COUNTS.into_iter().enumerate() {
+            for fewer in &OUTSTANDING_COUNTS[..index] {
+                pairs.push(Pair { over: with(*fewer), under: with(more), figure: Figure::Rate });
+            }
+        }
+    }
+    pairs
 }
 
 /// A case against itself: what a ratio of 1 looks like here.
@@ -135,7 +160,9 @@ fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Rat
     // Half of a comparison is none: the other half might be the worse.
     let found = if missing.is_none() { worst } else { None };
     let (text, met) = match target {
-        Target::AtMost(most) => (format!("<= {most}"), found.map(|f| f.0 <= most)),
+        Target::AtMost(most) => {
+            (format!("<= {}", (most * 100.0).round() / 100.0), found.map(|f| f.0 <= most))
+        }
         Target::AtLeast(least) => (format!(">= {least}"), found.map(|f| f.0 >= least)),
     };
     Ratio {

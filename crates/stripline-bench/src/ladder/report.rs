@@ -216,7 +216,8 @@ fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
         of.filter_map(|case| results.get(case)).flatten().flatten().collect()
     };
     let (latency, publish) = (runs(Measure::Latency), runs(Measure::Publish));
-    let (stream, pipeline) = (runs(Measure::Throughput), runs(Measure::Pipeline));
+    let (mut stream, pipeline) = (runs(Measure::Throughput), runs(Measure::Pipeline));
+    stream.extend(runs(Measure::Outstanding));
     let all: Vec<&Outcome> =
         [&latency, &stream, &publish, &pipeline].into_iter().flatten().copied().collect();
     let rate =

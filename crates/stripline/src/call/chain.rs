@@ -46,8 +46,13 @@ impl Drop for Entered {
 }
 
 /// What a call made now is nested in.
-pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>, Option<Instant>) -> R) -> R {
-    HERE.with_borrow(|here| look(ChainBytes(&here.links[here.start..]), here.until))
+pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
+    HERE.with_borrow(|here| look(ChainBytes(&here.links[here.start..])))
+}
+
+/// Until when what a call made now is nested in is waited for, if that is known.
+pub(super) fn until() -> Option<Instant> {
+    HERE.with_borrow(|here| here.until)
 }
 
 /// How many links a chain has.
@@ -69,16 +74,16 @@ mod tests {
     #[test]
     fn a_chain_is_there_while_it_is_handled_and_nests() {
         let link = |server| ChainLink { server, threads: 1 };
-        assert_eq!(with(|chain, _| length(chain)), 0);
+        assert_eq!(with(|chain| length(chain)), 0);
         let outer = enter(ChainBytes(&link(7).to_bytes()), link(8), None);
-        assert!(with(|chain, _| chain.links().eq([link(7), link(8)])));
+        assert!(with(|chain| chain.links().eq([link(7), link(8)])));
         {
             let _inner = enter(ChainBytes(&[]), link(9), None);
-            assert!(with(|chain, _| chain.links().eq([link(9)])));
+            assert!(with(|chain| chain.links().eq([link(9)])));
         }
-        assert_eq!(with(|chain, _| length(chain)), 2);
+        assert_eq!(with(|chain| length(chain)), 2);
         drop(outer);
-        assert_eq!(with(|chain, _| length(chain)), 0);
+        assert_eq!(with(|chain| length(chain)), 0);
     }
 
     #[test]

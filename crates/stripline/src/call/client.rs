@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outgoing};
-use crate::transport::{Stop, Wait};
+use crate::link::{Incoming, LatencyReport, Outgoing, Recorded, Sampler, Sampling};
+use crate::transport::Stop;
 
 use super::error::Refusal;
 use super::line::{Line, NotStarted, Sender, Waited};
 use super::server::Card;
 use super::service::Operation;
-use super::wire::{Reply, Status};
-use super::{CallError, ClientOptions, Payload, chain};
+use super::wire::{Reply, SHORT_MAX, Status};
+use super::term::Term;
+use super::{CallError, ClientOptions, Payload};
 
 /// Between two looks whether a client that waits for a server is asked to stop.
 const STOP_LOOK: Duration = Duration::from_millis(20);
@@ -55,6 +56,11 @@ pub struct ServerReport {
     pub outstanding: u64,
     /// Replies that came after their calls had been given up.
     pub late: u64,
+    /// Round trips of calls, in nanoseconds: of every call, or of an unbiased sample, as the topic of the service's name
+    /// has it.
+    pub round_trips: LatencyReport,
+    /// What the server offers; empty when it is not connected.
+    pub operations: Vec<Operation>,
 }
 
 /// A client of a service: what its operations are called through.
@@ -140,8 +146,7 @@ pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
     client: &'c Client<Req, Rep, E>,
     line: usize,
     number: u64,
-    deadline: Duration,
-    until: Instant,
+    term: Term,
     is_over: bool,
 }
 
@@ -157,6 +162,13 @@ impl ServiceClient {
         let operation = self.caller.register(Operation::of::<Req, Rep, E>(name)?);
         let name = format!("`{}.{name}`", self.caller.service).into();
         Ok(Client { caller: Arc::clone(&self.caller), operation, name, of: PhantomData })
+    }
+
+    /// Calls made, and those of them that came to nothing: neither a reply nor the operation's own error. With several
+    /// threads that call at the same time, the first is not exact.
+    pub fn counts(&self) -> (u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.caller.calls), read(&self.caller.failures))
     }
 
     /// Blocks until so many servers are connected; false: the timeout passed first.
@@ -178,8 +190,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     ///
     /// # Errors
     /// [`CallError::User`]: the operation's own. All others say what became of the call, and who is to blame.
+    #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.start(request)?.wait()
+        self.call_at(request, None, self.caller.options.deadline)
     }
 
     /// As [`Client::call`], at the server that this key belongs to: of the same servers always the same, and when one
@@ -188,7 +201,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// As [`Client::call`].
     pub fn call_by_key(&self, key: u64, request: &Req) -> Result<Rep, CallError<E>> {
-        self.begin(request, Some(key), self.caller.options.deadline)?.wait()
+        self.call_at(request, Some(key), self.caller.options.deadline)
     }
 
     /// As [`Client::call`], with this deadline in place of the client's.
@@ -196,7 +209,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// As [`Client::call`].
     pub fn call_within(&self, deadline: Duration, request: &Req) -> Result<Rep, CallError<E>> {
-        self.begin(request, None, deadline)?.wait()
+        self.call_at(request, None, deadline.min(ClientOptions::DEADLINE_MAX))
     }
 
     /// Calls without waiting for the reply. Blocks while there is no server or no room, until the deadline.
@@ -204,7 +217,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// Why the call could not be made.
     pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.begin(request, None, self.caller.options.deadline)
+        self.start_at(request, None)
     }
 
     /// As [`Client::start`], at the server that this key belongs to.
@@ -212,35 +225,49 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// As [`Client::start`].
     pub fn start_by_key(&self, key: u64, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.begin(request, Some(key), self.caller.options.deadline)
+        self.start_at(request, Some(key))
     }
 
+    fn start_at(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        let mut term = Term::now(self.caller.options.deadline);
+        let (line, number) = self.begin(request, key, &mut term)?;
+        Ok(Pending { client: self, line, number, term, is_over: false })
+    }
+
+    #[inline]
+    fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
+        let mut term = Term::soon(deadline);
+        let (line, number) = self.begin(request, key, &mut term)?;
+        match self.caller.lines[line].wait(number, term, read::<Rep, E>) {
+            Waited::Reply(Ok(Ok(reply))) => Ok(reply),
+            other => Pending { client: self, line, number, term, is_over: false }.conclude(other),
+        }
+    }
+
+    /// Sends the call.
+    #[inline]
     fn begin(
         &self,
         request: &Req,
         key: Option<u64>,
-        deadline: Duration,
-    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        let now = Instant::now();
-        // Nobody waits longer than who waits for it.
-        let outer = chain::with(|_, until| until);
-        let until = (now + deadline).min(outer.unwrap_or(now + deadline));
-        let deadline = until.saturating_duration_since(now);
+        term: &mut Term,
+    ) -> Result<(usize, u64), CallError<E>> {
         let mut scratch = SCRATCH.take();
         scratch.clear();
         let encoded = request.encode(&mut scratch);
         let started = match encoded {
-            Ok(bytes) => self.caller.start(self.operation, bytes, key, deadline, until),
+            Ok(bytes) => self.caller.start(self.operation, bytes, key, term),
             Err(error) => Err(NotMade::Link(error)),
         };
         SCRATCH.set(scratch);
-        match started {
-            Ok((line, number)) => Ok(Pending { client: self, line, number, deadline, until, is_over: false }),
-            Err(not_made) => {
-                self.caller.failed();
-                Err(self.why(not_made, deadline))
-            }
-        }
+        started.map_err(|not_made| {
+            self.caller.failed();
+            self.why(not_made, term.deadline)
+        })
     }
 
     #[cold]
@@ -269,27 +296,42 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub fn wait(mut self) -> Result<Rep, CallError<E>> {
-        let until = self.until;
-        match self.take(Some(until)) {
+    pub fn wait(self) -> Result<Rep, CallError<E>> {
+        if self.is_over {
+            return Err(CallError::Cancelled);
+        }
+        let waited = self.line().wait(self.number, self.term, read::<Rep, E>);
+        self.conclude(waited)
+    }
+
+    /// What a wait to the end came to.
+    fn conclude(mut self, waited: Waited<Outcome<Rep, E>>) -> Result<Rep, CallError<E>> {
+        match self.settle(waited) {
             Some(outcome) => outcome,
             None => {
                 self.give_up();
                 let call = self.client.label(self.line);
-                self.failed(CallError::Unanswered { call, deadline: self.deadline })
+                self.failed(CallError::Unanswered { call, deadline: self.term.deadline })
             }
         }
     }
 
     /// The reply, if it is here. Once it has been taken, there is none.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
-        self.take(None)
+        if self.is_over {
+            return None;
+        }
+        let waited = self.line().try_take(self.number, read::<Rep, E>);
+        self.settle(waited)
     }
 
     /// Blocks until the reply is here, but not longer than the timeout; the call goes on then.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
-        let until = Instant::now().checked_add(timeout).map_or(self.until, |until| until.min(self.until));
-        self.take(Some(until))
+        if self.is_over {
+            return None;
+        }
+        let waited = self.line().wait(self.number, self.term.at_most(timeout), read::<Rep, E>);
+        self.settle(waited)
     }
 
     /// Takes the call back. Whether the server has carried it out is not known; a reply is dropped and counted.
@@ -297,15 +339,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.give_up();
     }
 
-    fn take(&mut self, until: Option<Instant>) -> Option<Result<Rep, CallError<E>>> {
-        if self.is_over {
-            return None;
-        }
-        let line = &self.client.caller.lines[self.line];
-        let waited = match until {
-            Some(until) => line.wait(self.number, until, read::<Rep, E>),
-            None => line.try_take(self.number, read::<Rep, E>),
-        };
+    fn line(&self) -> &Line {
+        &self.client.caller.lines[self.line]
+    }
+
+    /// What a wait came to; `None`: the call is outstanding still.
+    fn settle(&mut self, waited: Waited<Outcome<Rep, E>>) -> Option<Result<Rep, CallError<E>>> {
         match waited {
             Waited::Reply(Ok(Ok(reply))) => {
                 self.is_over = true;
@@ -359,9 +398,21 @@ enum Odd {
     Refused(Refusal, String),
 }
 
-fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Result<Result<Rep, E>, Odd> {
+/// What a reply says.
+type Outcome<Rep, E> = Result<Result<Rep, E>, Odd>;
+
+#[inline]
+fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
+    if reply.status == Status::Done {
+        return Rep::decode(reply.payload).map(Ok).map_err(Odd::Undecodable);
+    }
+    read_odd(reply)
+}
+
+#[cold]
+fn read_odd<Rep, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
     let refusal = match reply.status {
-        Status::Done => return Rep::decode(reply.payload).map(Ok).map_err(Odd::Undecodable),
+        Status::Done => Refusal::Failed,
         Status::UserError => return E::decode(reply.payload).map(Err).map_err(Odd::Undecodable),
         Status::UnknownOperation => Refusal::UnknownOperation,
         Status::WrongType => Refusal::WrongType,
@@ -418,6 +469,7 @@ impl Caller {
         outgoing: Outgoing,
         incoming: Incoming,
         card: serde_json::Value,
+        sampling: Sampling,
     ) -> Result<()> {
         let peer = incoming.port().to_string();
         let card: Card = serde_json::from_value(card)
@@ -428,7 +480,15 @@ impl Caller {
         let label: Arc<str> = format!("`{}`", card.server.chars().take(64).collect::<String>()).into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
-        let mut sender = Sender { outgoing, operations, offered: card.operations, server: card.id, hint: 0 };
+        let mut sender = Sender {
+            outgoing,
+            operations,
+            offered: card.operations,
+            server: card.id,
+            hint: 0,
+            sampler: Sampler::new(sampling),
+        };
+        sender.outgoing.set_short_payload_max(SHORT_MAX);
         let mut incoming = incoming;
         let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -466,16 +526,14 @@ impl Caller {
         operation: usize,
         payload: &[u8],
         key: Option<u64>,
-        deadline: Duration,
-        until: Instant,
+        term: &mut Term,
     ) -> Result<(usize, u64), NotMade> {
-        let deadline_us = u32::try_from(deadline.as_micros()).unwrap_or(u32::MAX);
         loop {
             let Some(line) = self.pick(key) else {
-                let there = self.wait_for_servers(1, until).map_err(NotMade::Link)?;
+                let there = self.wait_for_servers(1, term.until()).map_err(NotMade::Link)?;
                 if there { continue } else { return Err(NotMade::NoServer) }
             };
-            match self.lines[line].start(operation, payload, deadline_us, Wait::Until(Some(until))) {
+            match self.lines[line].start(operation, payload, term) {
                 Ok(number) => {
                     // Not exact if several threads call at the same time: `calls` is for people.
                     self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -536,6 +594,11 @@ impl Caller {
             connected: line.is_alive(),
             outstanding: line.table().map_or(0, |table| table.outstanding() as u64),
             late: line.table().map_or(0, |table| table.late_replies()),
+            round_trips: line
+                .table()
+                .map(|table| Recorded(table.round_trips.pairs()).percentiles())
+                .unwrap_or_default(),
+            operations: line.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
         };
         self.lines[..used].iter().map(report).collect()
     }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outcome, Outgoing, Stamp};
+use crate::link::{Incoming, Outcome, Outgoing, Sampler, Stamp};
+use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::Operation;
 use super::chain;
 use super::error::Refusal;
 use super::table::{Fate, Found, Table};
+use super::term::Term;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
 
 /// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
@@ -54,6 +56,8 @@ pub(super) struct Sender {
     /// The server's own number, for chains.
     pub server: u64,
     pub hint: usize,
+    /// Which calls are measured.
+    pub sampler: Sampler,
 }
 
 /// Why a call could not be started.
@@ -127,8 +131,7 @@ impl Line {
         &self,
         operation: usize,
         payload: &[u8],
-        deadline_us: u32,
-        wait: Wait,
+        term: &mut Term,
     ) -> Result<u64, NotStarted> {
         let mut sender = lock(&self.sender);
         let (Some(its), Some(table)) = (sender.as_mut(), self.table.get()) else {
@@ -140,7 +143,11 @@ impl Line {
             None => return Err(NotStarted::Refused(Refusal::UnknownOperation, "it is not known".into())),
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
-        let sent = chain::with(|chain, _| {
+        let sent_ns = its.sampler.stamp();
+        if sent_ns != 0 {
+            table.set_sent(number, sent_ns);
+        }
+        let sent = chain::with(|chain| {
             let links = chain::length(chain);
             if links > CHAIN_MAX {
                 let reason = format!("a chain of more than {CHAIN_MAX} nested calls");
@@ -152,11 +159,20 @@ impl Line {
             }
             let before = HEAD_BYTES + chain.0.len();
             let bytes = before + payload.len();
-            let place = its.outgoing.reserve_bytes(bytes, wait).map_err(NotStarted::of)?;
-            place[..HEAD_BYTES].copy_from_slice(&call_head(number, its_number, links as u8, deadline_us));
-            place[HEAD_BYTES..before].copy_from_slice(chain.0);
-            place[before..].copy_from_slice(payload);
-            its.outgoing.send(bytes, 1, &Stamp::default(), wait).map_err(NotStarted::of)
+            let head = call_head(number, its_number, links as u8, term.deadline_us());
+            let put = |outgoing: &mut Outgoing, wait| {
+                let place = outgoing.reserve_bytes(bytes, wait)?;
+                place[..HEAD_BYTES].copy_from_slice(&head);
+                place[HEAD_BYTES..before].copy_from_slice(chain.0);
+                place[before..].copy_from_slice(payload);
+                outgoing.send(bytes, 1, &Stamp::default(), wait)
+            };
+            match put(&mut its.outgoing, Wait::Never) {
+                Err(Error::Full { .. } | Error::TooLarge { .. }) => {
+                    put(&mut its.outgoing, Wait::Until(Some(term.until()))).map_err(NotStarted::of)
+                }
+                outcome => outcome.map_err(NotStarted::Link),
+            }
         });
         match sent {
             Ok(()) if !its.outgoing.is_alone() => {
@@ -183,7 +199,7 @@ impl Line {
     pub(super) fn wait<R>(
         &self,
         number: u64,
-        until: Instant,
+        mut term: Term,
         read: impl FnOnce(Reply<'_>) -> R,
     ) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
@@ -192,12 +208,13 @@ impl Line {
             match self.try_receiver() {
                 Some(mut receiver) => {
                     let outcome =
-                        self.lead(&mut receiver, table, number, Wait::Until(Some(until)), &mut read);
+                        self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;
                 }
                 None => {
+                    let until = term.until();
                     // Before the next try: whoever stops receiving after it finds this one in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
                     lock(&self.queue).push_back(number);
@@ -228,7 +245,7 @@ impl Line {
         let mut read = Some(read);
         match self.try_receiver() {
             Some(mut receiver) => {
-                let outcome = self.lead(&mut receiver, table, number, Wait::Never, &mut read);
+                let outcome = self.lead(&mut receiver, table, number, None, &mut read);
                 drop(receiver);
                 self.hand_on(table);
                 outcome
@@ -243,8 +260,9 @@ impl Line {
 
     /// Gives a call up, and tells the server if there is room for it.
     pub(super) fn give_up(&self, number: u64) {
-        if let Some(table) = self.table.get() {
-            table.give_up(number);
+        let is_open = self.table.get().is_some_and(|table| table.give_up(number));
+        if !is_open {
+            return;
         }
         self.with_sender(|sender| {
             if let Ok(place) = sender.outgoing.reserve_bytes(HEAD_BYTES, Wait::Never) {
@@ -261,18 +279,20 @@ impl Line {
         receiver: &mut Option<Incoming>,
         table: &Table,
         mine: u64,
-        wait: Wait,
+        mut term: Option<&mut Term>,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
     ) -> Waited<R> {
         // Whoever received before may have had it.
-        match table.look(mine, read) {
-            Found::Reply(reply) => return Waited::Reply(reply),
-            Found::Gone => return Waited::Gone,
-            Found::Nothing | Found::Promoted => {}
+        if table.is_filled(mine) {
+            match table.look(mine, read) {
+                Found::Reply(reply) => return Waited::Reply(reply),
+                Found::Gone => return Waited::Gone,
+                Found::Nothing | Found::Promoted => {}
+            }
         }
         let Some(incoming) = receiver else { return Waited::Gone };
         let error = loop {
-            match incoming.receive(wait) {
+            match next(incoming, term.as_deref_mut()) {
                 Ok(Outcome::Packet) => {}
                 Ok(Outcome::Nothing) => return Waited::TimedOut,
                 Ok(Outcome::Ended) => break None,
@@ -282,6 +302,9 @@ impl Line {
             let lent = Lending(incoming);
             let deed = match Reply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
+                    if let Some(sent_ns) = table.take_sent(mine) {
+                        table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
+                    }
                     let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
                     table.free(mine);
                     return outcome;
@@ -315,7 +338,7 @@ impl Line {
         let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
         let mut read: Option<fn(Reply<'_>)> = None;
         // No call has this number.
-        let _ = self.lead(&mut receiver, table, u64::MAX, Wait::Never, &mut read);
+        let _ = self.lead(&mut receiver, table, u64::MAX, None, &mut read);
         drop(receiver);
         self.hand_on(table);
     }
@@ -348,6 +371,16 @@ impl Line {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+/// The next packet within the term; without one, what is there.
+#[inline]
+fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Outcome> {
+    let Some(term) = term else { return incoming.receive(Wait::Never) };
+    match incoming.receive_soon()? {
+        Outcome::Nothing => incoming.receive(Wait::Until(Some(term.until()))),
+        found => Ok(found),
     }
 }
 

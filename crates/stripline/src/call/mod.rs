@@ -34,6 +34,7 @@ mod replies;
 mod server;
 mod service;
 mod table;
+mod term;
 mod wire;
 
 pub use client::{Client, Pending, ServerReport, ServiceClient};

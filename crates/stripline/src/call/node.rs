@@ -162,6 +162,6 @@ impl Customer for Seeker {
         let mut incoming =
             Incoming::new(self.name.clone(), mailbox, terms_for, self.stop.clone(), false, None);
         incoming.set_ends(Ends::WithSender);
-        caller.welcome(outgoing, incoming, visit.card)
+        caller.welcome(outgoing, incoming, visit.card, self.topic.sampling)
     }
 }

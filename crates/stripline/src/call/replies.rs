@@ -2,7 +2,7 @@
 //! thread of their own, and given up when nobody waits for them any more.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,14 @@ use crate::link::{Outgoing, Stamp};
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, Status, reply_head};
+use super::wire::{HEAD_BYTES, SHORT_MAX, Status, reply_head};
 
 pub(super) struct Replies {
     pub connection: String,
     /// How many calls the client said that it will have outstanding.
     outstanding_max: usize,
+    /// Whether replies wait for room: what can be seen without the lock.
+    is_stuck: AtomicBool,
     state: Mutex<State>,
     counts: Arc<Counts>,
 }
@@ -49,11 +51,13 @@ impl Replies {
     pub(super) fn new(
         connection: String,
         outstanding_max: u32,
-        outgoing: Outgoing,
+        mut outgoing: Outgoing,
         counts: Arc<Counts>,
     ) -> Self {
+        outgoing.set_short_payload_max(SHORT_MAX);
         let state = Mutex::new(State::Free(Box::new(outgoing)));
-        Self { connection, outstanding_max: outstanding_max as usize, state, counts }
+        let outstanding_max = outstanding_max as usize;
+        Self { connection, outstanding_max, is_stuck: AtomicBool::new(false), state, counts }
     }
 
     /// Sends an answer, or sees to it that it is sent.
@@ -72,7 +76,9 @@ impl Replies {
 
     /// Whether the client has more calls outstanding than it said, and takes no replies.
     pub(super) fn is_flooded(&self) -> bool {
-        matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
+        // Relaxed: a late look lets one more request in.
+        self.is_stuck.load(Ordering::Relaxed)
+            && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
     /// Whether the client is gone. Asks the system: one that has left is otherwise noticed by a reply only.
@@ -95,6 +101,7 @@ impl Replies {
     fn get_stuck(self: &Arc<Self>, mut state: MutexGuard<'_, State>, answer: &Answer<'_>) {
         let queue = VecDeque::from([Waiting::of(answer)]);
         let State::Free(outgoing) = std::mem::replace(&mut *state, State::Stuck(queue)) else { return };
+        self.is_stuck.store(true, Ordering::Relaxed);
         drop(state);
         let its = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stripline-reply".into());
@@ -117,6 +124,7 @@ impl Replies {
                 match &*state {
                     State::Stuck(queue) if queue.is_empty() => {
                         *state = State::Free(outgoing);
+                        self.is_stuck.store(false, Ordering::Relaxed);
                         return;
                     }
                     _ => continue,

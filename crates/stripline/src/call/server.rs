@@ -470,7 +470,12 @@ impl Core<'_> {
         if chain::is_exhausted(call.chain, self.id) {
             return refuse(Status::Cycle, "this server waits in the same chain of calls");
         }
-        bump(&self.counts.calls);
+        if threads == 1 {
+            // No locked instruction: only this thread counts.
+            self.counts.calls.store(self.counts.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        }
         let until = call.age.and_then(|age| Instant::now().checked_add(deadline.saturating_sub(age)));
         let context = Context { client: &replies.connection, deadline, taken_back };
         scratch.clear();
@@ -484,8 +489,4 @@ impl Core<'_> {
             send(Status::Panicked, words.as_bytes());
         }
     }
-}
-
-fn bump(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }

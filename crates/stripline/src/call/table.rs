@@ -1,8 +1,11 @@
 //! The calls of a client that are outstanding at one server.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use crate::link::Histogram;
+use crate::sys::clock::now_ns;
 
 use super::wire::{Reply, Status};
 
@@ -17,6 +20,8 @@ pub(super) struct Table {
     /// Calls that were given up, of which a reply may still come.
     owed: AtomicU64,
     late: AtomicU64,
+    /// Of the calls that are measured: filled in by the thread that receives.
+    pub round_trips: Histogram<5>,
 }
 
 struct Slot {
@@ -24,6 +29,8 @@ struct Slot {
     number: AtomicU64,
     /// When it was sent, if it is measured.
     sent_ns: AtomicU64,
+    /// Whether there is something in it: what can be seen without the lock.
+    is_filled: AtomicBool,
     contents: Mutex<Contents>,
     /// Rung when the reply is here, or it is this call's turn to receive.
     bell: Condvar,
@@ -66,11 +73,13 @@ impl Table {
         let slot = || Slot {
             number: AtomicU64::new(0),
             sent_ns: AtomicU64::new(0),
+            is_filled: AtomicBool::new(false),
             contents: Mutex::default(),
             bell: Condvar::new(),
         };
         let slots = (0..outstanding).map(|_| slot()).collect();
-        Self { slots, issued: AtomicU64::new(0), owed: AtomicU64::new(0), late: AtomicU64::new(0) }
+        let (issued, owed, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { slots, issued, owed, late, round_trips: Histogram::new() }
     }
 
     /// A number for a call that is about to be sent; one thread at a time. `hint` is where to look first, and is kept
@@ -138,13 +147,25 @@ impl Table {
         if contents.filled.is_some() {
             return Fate::Unasked;
         }
+        if let Some(sent_ns) = self.take_sent(reply.number) {
+            self.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
+        }
         let mut bytes = std::mem::take(&mut contents.spare);
         bytes.clear();
         bytes.extend_from_slice(reply.payload);
         contents.filled = Some(Filled::Reply(reply.status, bytes));
+        slot.is_filled.store(true, Ordering::Release);
         drop(contents);
         slot.bell.notify_one();
         Fate::Delivered
+    }
+
+    /// Whether there is something for a call, as seen by the thread that receives.
+    #[inline]
+    pub(super) fn is_filled(&self, number: u64) -> bool {
+        // Acquire: pairs with whoever filled it. Whoever receives sees what those before it have delivered, by the lock
+        // that it holds; that a server is gone may be seen a little later, by the link.
+        self.slot(number).is_none_or(|slot| slot.is_filled.load(Ordering::Acquire))
     }
 
     /// What is there for a call. A reply is given to `read` and its slot freed.
@@ -187,6 +208,7 @@ impl Table {
             None => Found::Nothing,
             Some(filled) => {
                 contents.is_promoted = false;
+                slot.is_filled.store(false, Ordering::Relaxed);
                 slot.number.store(0, Ordering::Release);
                 let Filled::Reply(status, bytes) = filled else { return Found::Gone };
                 let reply = Reply { number, status, payload: &bytes };
@@ -197,18 +219,20 @@ impl Table {
         }
     }
 
-    /// Gives a call up, whose reply may still come; false: it is there already.
+    /// Gives a call up, whose reply may still come; false: it is there already, and dropped.
     pub(super) fn give_up(&self, number: u64) -> bool {
-        let Some(slot) = self.slot(number) else { return true };
+        let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
-        if contents.filled.take().is_none() {
+        let was_open = contents.filled.take().is_none();
+        if was_open {
             // Before the slot is free: a reply that comes meanwhile is late, and not unasked.
             self.owed.fetch_add(1, Ordering::Relaxed);
         }
         contents.is_promoted = false;
+        slot.is_filled.store(false, Ordering::Relaxed);
         slot.sent_ns.store(0, Ordering::Relaxed);
         slot.number.store(0, Ordering::Release);
-        true
+        was_open
     }
 
     /// Asks the thread that waits for a call to receive; false: it does not wait any more.
@@ -231,6 +255,7 @@ impl Table {
             let mut contents = lock(&slot.contents);
             if slot.number.load(Ordering::Acquire) != 0 && contents.filled.is_none() {
                 contents.filled = Some(Filled::Gone);
+                slot.is_filled.store(true, Ordering::Release);
                 slot.bell.notify_one();
             }
         }

@@ -7,6 +7,10 @@ pub(super) const LINK_BYTES: usize = 16;
 /// The longest chain of nested calls.
 pub(super) const CHAIN_MAX: usize = 32;
 
+/// The largest request or reply, with these bytes, that goes behind a short packet header: with the ring's header, two
+/// cache lines.
+pub(super) const SHORT_MAX: usize = 96;
+
 const CALL: u8 = 1;
 const CANCEL: u8 = 2;
 

@@ -19,6 +19,8 @@ use super::{ConnectionStats, Delivery, Lent, Mailbox, Receipt, Spinner, WaitStra
 const GLANCES: u32 = 8;
 /// Of so many looks in vain, one is at the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
+/// Looks of [`Incoming::receive_soon`].
+const LOOKS_SOON: u32 = 1024;
 
 pub(crate) struct Incoming {
     port: String,
@@ -169,7 +171,25 @@ impl Incoming {
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
         let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped();
-        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait) }
+        if is_easy && self.take_at_hand() {
+            Ok(Outcome::Packet)
+        } else {
+            self.receive_slowly(wait, u32::MAX)
+        }
+    }
+
+    /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does
+    /// not spin.
+    pub(crate) fn receive_soon(&mut self) -> Result<Outcome> {
+        if !self.spinner.spins() {
+            return Ok(Outcome::Nothing);
+        }
+        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped();
+        if is_easy && self.take_at_hand() {
+            Ok(Outcome::Packet)
+        } else {
+            self.receive_slowly(Wait::FOREVER, LOOKS_SOON)
+        }
     }
 
     /// Takes the next packet if it is there and nothing else is to be said.
@@ -189,7 +209,7 @@ impl Incoming {
 
     /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
     #[inline(never)]
-    fn receive_slowly(&mut self, wait: Wait) -> Result<Outcome> {
+    fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
         let mut looks = 0u32;
         // Where a look is a system call, one that waits says the same and more.
         let is_costly = matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if !inlet.is_cheap());
@@ -218,7 +238,7 @@ impl Incoming {
             if self.spinner.again() {
                 looks = looks.wrapping_add(1);
                 // To read a clock takes as long as several looks.
-                if looks.is_multiple_of(LOOKS_PER_CLOCK) && wait.has_passed() {
+                if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.has_passed() || looks > looks_max) {
                     return Ok(Outcome::Nothing);
                 }
                 continue;

@@ -27,6 +27,8 @@ pub(crate) use origin::Terms;
 pub(crate) use outgoing::{Outgoing, Stamp};
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
+pub(crate) use histogram::Histogram;
+pub(crate) use sampler::Sampler;
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, Recorded};
 pub(crate) use stats::{ConnectionStats, ReportWithTimes};

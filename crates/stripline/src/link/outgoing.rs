@@ -49,6 +49,8 @@ pub(crate) struct Outgoing {
     frame_payload_max: usize,
     /// Whether headers may be short.
     compact: bool,
+    /// The largest payload behind a short one.
+    short_payload_max: usize,
     /// Bytes before the payload of the packet being written.
     before: usize,
     sequence: u64,
@@ -91,6 +93,7 @@ impl Outgoing {
             outlets,
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             compact: false,
+            short_payload_max: Header::SHORT_PAYLOAD_MAX,
             before: HEADER_BYTES,
             sequence: crate::fail_point::start().1,
             sample_index: 0,
@@ -109,6 +112,11 @@ impl Outgoing {
             finished: false,
             offer: None,
         }
+    }
+
+    /// Has headers short in front of payloads of up to so many bytes.
+    pub(crate) fn set_short_payload_max(&mut self, bytes: usize) {
+        self.short_payload_max = bytes;
     }
 
     /// Says what its sends wait for, and how long.
@@ -219,7 +227,7 @@ impl Outgoing {
             && let [only] = &mut *self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
-            if self.compact && payload <= Header::SHORT_PAYLOAD_MAX {
+            if self.compact && payload <= self.short_payload_max {
                 self.before = Header::SHORT_BYTES;
             }
             return Ok(LentMut::new(&mut frame[self.before..][..payload]));

@@ -84,6 +84,11 @@ impl Spinner {
         self.strategy != WaitStrategy::Block
     }
 
+    /// Whether there is nothing but looking.
+    pub(crate) fn spins(&self) -> bool {
+        self.strategy == WaitStrategy::Spin
+    }
+
     /// After a look that found nothing: whether to look again rather than sleep.
     #[inline]
     pub(crate) fn again(&mut self) -> bool {

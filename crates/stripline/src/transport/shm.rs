@@ -136,7 +136,7 @@ impl Ring {
         let bells =
             Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let watched = Watched::with(socket, bells.data.clone(), Arc::clone(&pages.cursor), its_reader)?;
+        let watched = Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor), its_reader)?;
         RingInlet::new(pages, bells, Tie::Socket(watched), self.barriers, request)
     }
 }

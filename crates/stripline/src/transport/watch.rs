@@ -33,16 +33,12 @@ static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 
 impl Watched {
     /// Watches a socket on which the other end has nothing more to say: anything to read is its end, at which
-    /// whoever sleeps on the bell or the page is woken.
+    /// whoever sleeps on the bell or the page is woken. `reader` is the other end's if that also reads a ring of this
+    /// side.
     ///
     /// # Errors
     /// When the system lacks descriptors or threads.
-    pub(super) fn new(socket: Socket, bell: Doorbell, page: Arc<CursorPage>) -> Result<Self> {
-        Self::with(socket, bell, page, None)
-    }
-
-    /// As [`Watched::new`], of an end that also reads a ring of this side.
-    pub(super) fn with(
+    pub(super) fn new(
         socket: Socket,
         bell: Doorbell,
         page: Arc<CursorPage>,

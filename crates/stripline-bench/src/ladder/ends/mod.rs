@@ -1,6 +1,7 @@
 //! What carries packets, each with its two ends. Bare things first, in the way a good engineer would write them.
 
 pub(super) mod bare;
+pub(super) mod calls;
 #[cfg(feature = "peers")]
 pub(super) mod iceoryx2;
 pub(super) mod queue;

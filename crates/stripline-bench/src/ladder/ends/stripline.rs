@@ -24,7 +24,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
     let depth = match case.measure {
         Measure::Pipeline => String::new(),
         Measure::Publish => format!("depth = {BURST_DEPTH}"),
-        Measure::Latency | Measure::Throughput => format!("depth = {DEPTH}"),
+        Measure::Latency | Measure::Throughput | Measure::Outstanding => format!("depth = {DEPTH}"),
     };
     let text = format!(
         "[default]\ntransport = '{}'\nwait = '{}'\nbuffer = {}\nsampling = '{}'\n{depth}",
@@ -61,6 +61,7 @@ pub(crate) fn run(
         Measure::Throughput | Measure::Pipeline => chain(case, place, seconds, node, ready),
         Measure::Publish if place == 0 => publish(case, seconds, node, ready),
         Measure::Publish => acknowledge(case, node, ready),
+        Measure::Outstanding => Err("packets have no replies".into()),
     }
 }
 
