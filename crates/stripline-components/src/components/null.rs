@@ -76,8 +76,10 @@ impl Component for NullSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let packets = ports.status::<u64>("packets")?;
         let mut input = ports.raw_input("in")?;
+        let mut count = 0u64;
         while input.receive()?.is_some() {
-            packets.add(1);
+            count += 1;
+            packets.set(count);
         }
         Ok(())
     }

@@ -127,12 +127,7 @@ impl Line {
     }
 
     /// Sends a call, and returns its number. Blocks while there is no room.
-    pub(super) fn start(
-        &self,
-        operation: usize,
-        payload: &[u8],
-        term: &mut Term,
-    ) -> Result<u64, NotStarted> {
+    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
         let mut sender = lock(&self.sender);
         let (Some(its), Some(table)) = (sender.as_mut(), self.table.get()) else {
             return Err(NotStarted::Closed);
@@ -207,8 +202,7 @@ impl Line {
         loop {
             match self.try_receiver() {
                 Some(mut receiver) => {
-                    let outcome =
-                        self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;

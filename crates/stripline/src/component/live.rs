@@ -435,3 +435,116 @@ fn cut(words: impl fmt::Display) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::super::PropertySpec;
+    use super::*;
+    use crate::error::Error;
+
+    /// What waits for a component with two properties, its side, and what it answers.
+    fn asked() -> (Arc<Asked>, Live, Receiver<(u64, Answer)>) {
+        let spec = ComponentSpec::new("band", "")
+            .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
+            .property(PropertySpec::float("high", 2.0, "").range(0.0, 10.0).changeable())
+            .property(PropertySpec::float("rate", 5.0, ""))
+            .test("level", "");
+        let properties = Properties::defaults(&spec).unwrap();
+        let (sender, answers) = channel();
+        let asked = Asked::new(spec, properties, move |number, answer| {
+            let _ = sender.send((number, answer));
+        });
+        let live = Asked::live(&asked);
+        (asked, live, answers)
+    }
+
+    fn values(values: &[(&str, f64)]) -> Ask {
+        Ask::Configure(values.iter().map(|(name, x)| ((*name).into(), Value::Float(*x))).collect())
+    }
+
+    fn said(answers: &Receiver<(u64, Answer)>) -> Vec<(u64, Answer)> {
+        answers.try_iter().filter(|(_, answer)| !matches!(answer, Answer::Waiting { looks: true })).collect()
+    }
+
+    #[test]
+    fn changes_build_upon_those_that_were_accepted() {
+        let (asked, live, answers) = asked();
+        assert!(live.request().is_none());
+        asked.push(1, values(&[("low", 3.0)]));
+        asked.push(2, values(&[("high", 4.0)]));
+        asked.push(3, values(&[("low", 2.0), ("high", 5.0)]));
+        let mut seen = Vec::new();
+        live.changed(|new| {
+            let (low, high) = (new.float("low"), new.float("high"));
+            seen.push((low, high, new.float("rate")));
+            if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
+        });
+        // The first was refused, so the second has not seen it.
+        assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
+        let refused = Answer::Configured(Err("upside down".into()));
+        let accepted = || Answer::Configured(Ok(()));
+        assert_eq!(said(&answers), [(1, refused), (2, accepted()), (3, accepted())]);
+        assert!(live.request().is_none());
+    }
+
+    #[test]
+    fn every_request_is_answered_once_whatever_becomes_of_it() {
+        let (asked, live, answers) = asked();
+        asked.push(1, values(&[("low", 0.5)]));
+        drop(live.request());
+        asked.push(2, Ask::Test("level".into()));
+        drop(live.clone().request());
+        asked.push(3, values(&[("low", 11.0)]));
+        asked.push(4, values(&[("rate", 1.0)]));
+        // They do not fit: the component does not even see them.
+        assert!(live.request().is_none());
+        asked.push(5, Ask::Test("level".into()));
+        asked.withdraw(5);
+        assert!(live.request().is_none());
+        asked.push(6, values(&[("low", 0.5)]));
+        asked.end();
+        asked.push(7, values(&[("low", 0.5)]));
+        asked.end();
+        let said = said(&answers);
+        let numbers: Vec<u64> = said.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 6, 7]);
+        assert!(matches!(&said[0].1, Answer::Configured(Err(reason)) if reason.contains("did not take")));
+        assert!(matches!(&said[1].1, Answer::Tested(result) if !result.passed));
+        assert!(matches!(&said[2].1, Answer::Configured(Err(reason)) if reason.contains("from 0 to 10")));
+        assert!(
+            matches!(&said[3].1, Answer::Configured(Err(reason)) if reason.contains("cannot be changed"))
+        );
+        assert_eq!(said[4..], [(6, Answer::Ended), (7, Answer::Ended)]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_whoever_never_looks_is_known() {
+        let (asked, live, answers) = asked();
+        for number in 0..=WAITING_MAX as u64 {
+            asked.push(number, Ask::Test("level".into()));
+        }
+        let last = said(&answers).pop().unwrap();
+        assert!(matches!(last, (64, Answer::NotTaken(reason)) if reason.contains("64 requests")));
+        // One is as many as there are, however many look.
+        let both = [live.clone(), live];
+        let taken = std::thread::scope(|scope| {
+            let looking =
+                both.each_ref().map(|live| scope.spawn(|| std::iter::from_fn(|| live.request()).count()));
+            looking.map(|thread| thread.join().unwrap()).iter().sum::<usize>()
+        });
+        assert_eq!(taken, WAITING_MAX);
+        let spec = ComponentSpec::new("deaf", "");
+        let (sender, answers) = channel();
+        let asked = Asked::new(spec, Properties::default(), move |_, answer| drop(sender.send(answer)));
+        asked.push(1, Ask::Test("level".into()));
+        assert_eq!(answers.try_recv(), Ok(Answer::Waiting { looks: false }));
+    }
+
+    #[test]
+    fn words_are_cut_between_letters() {
+        assert_eq!(cut("ä".repeat(WORDS_MAX)).len(), WORDS_MAX);
+        assert_eq!(TestResult::pass("x").value(f64::NAN).value, None);
+    }
+}

@@ -10,9 +10,9 @@ use super::{Access, ComponentSpec, PropertyKind, Value};
 /// The longest text, in bytes.
 const TEXT_MAX: usize = 4096;
 
-/// A read-only property, for the component to say: `stripline get` shows what it said last. Numbers are one relaxed
-/// store each, so that a counter may be written with every packet; nobody is woken by it. Texts take a lock and
-/// memory. Copies write the same value.
+/// A read-only property, for the component to say: `stripline get` shows what it said last. A number is one relaxed
+/// store (of [`Status::add`]: one atomic addition), so that a counter may be said with every packet; nobody is woken by
+/// it. Texts take a lock and memory. Copies write the same value.
 ///
 /// A value that does not fit the property's range is shown as unknown.
 ///
@@ -22,7 +22,7 @@ const TEXT_MAX: usize = 4096;
 /// let level = ports.status::<f64>("level")?;
 /// let state = ports.status::<String>("state")?;
 /// let mut input = ports.input::<f32>("in")?;
-/// state.set("searching");
+/// state.set("searching".into());
 /// while let Some(packet) = input.receive()? {
 ///     frames.add(1);
 ///     level.set(packet.iter().map(|x| f64::from(x * x)).sum::<f64>());
@@ -43,8 +43,8 @@ impl<T> Clone for Status<T> {
 
 impl<T: StatusValue> Status<T> {
     /// Says the value.
-    pub fn set(&self, value: impl Into<T>) {
-        value.into().store(&self.slot.place);
+    pub fn set(&self, value: T) {
+        value.store(&self.slot.place);
     }
 }
 

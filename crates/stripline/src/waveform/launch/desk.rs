@@ -45,11 +45,11 @@ impl Desk {
         std::mem::take(&mut self.queue().waiting)
     }
 
-    /// Lets nobody in any more; who waits is told so.
-    pub(super) fn close(&self) {
+    /// Lets nobody in any more; those who have come too late, who are told so unless they are answered.
+    pub(super) fn close(&self) -> VecDeque<Visit> {
         let mut queue = self.queue();
         queue.closed = true;
-        queue.waiting.clear();
+        std::mem::take(&mut queue.waiting)
     }
 
     /// Blocks until so many have heard how the waveform ended, or the time is over: they may have left.

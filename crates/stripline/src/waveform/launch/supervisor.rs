@@ -189,10 +189,8 @@ impl<'a> Supervisor<'a> {
         self.ended.get_or_insert_with(Instant::now);
         self.farewell();
         self.dismiss();
-        let (desk, stoppers) = (self.desk.clone(), self.take_stoppers());
-        let report = self.report();
-        requests::tell(stoppers, &report, &desk);
-        desk.close();
+        let report = self.conclude();
+        // Not before all have been told.
         drop(service);
         Ok(report)
     }

@@ -12,7 +12,7 @@ use crate::waveform::control::{
     ComponentChange, Fault, GetRequest, PropertyReading, Reply, Request, RunPhase, RunningComponent,
     RunningWaveform, SetRequest, StopRequest, Stopped, Taken, TestRequest, TestRun,
 };
-use crate::waveform::launch::desk::{Desk, Visit};
+use crate::waveform::launch::desk::Visit;
 
 /// The most requests that are in progress.
 const CASES_MAX: usize = 64;
@@ -464,9 +464,18 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Those who are still to be told how it ended.
-    pub(super) fn take_stoppers(&mut self) -> Vec<Sender<Reply>> {
-        std::mem::take(&mut self.requests.stoppers)
+    /// The end, told to those who have stopped the waveform.
+    pub(super) fn conclude(mut self) -> RunReport {
+        let (desk, mut stoppers) = (self.desk.clone(), std::mem::take(&mut self.requests.stoppers));
+        let report = self.report();
+        // Whoever wants it stopped just now has what it wants.
+        let stops = |request: &Request| matches!(request, Request::Stop(stop) if stop.component.is_none());
+        let late = desk.close().into_iter().filter(|visit| stops(&visit.request));
+        stoppers.extend(late.map(|visit| visit.reply));
+        let stopped = || Reply::Stopped(Stopped::Waveform(Box::new(report.clone())));
+        let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
+        desk.wait_until_heard(told, HEAR_TIME);
+        report
     }
 
     pub(super) fn has_ended(&self, member: usize) -> bool {
@@ -503,11 +512,4 @@ impl Case {
 /// One fault of a request.
 pub(super) fn wrong(fault: String) -> Reply {
     Reply::Failed(Fault::Wrong(vec![fault]))
-}
-
-/// Tells those who have stopped a waveform what it did.
-pub(super) fn tell(stoppers: Vec<Sender<Reply>>, report: &RunReport, desk: &Desk) {
-    let stopped = || Reply::Stopped(Stopped::Waveform(Box::new(report.clone())));
-    let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
-    desk.wait_until_heard(told, HEAR_TIME);
 }
