@@ -291,6 +291,46 @@ mod tests {
         Taps::new(signal(count).iter().map(|z| z.re).collect()).unwrap()
     }
 
+    #[test]
+    fn other_taps_go_on_with_the_samples_that_are_there() {
+        let input = signal(4000);
+        for (before, after) in [(33, 33), (65, 17), (1, 40), (300, 1)] {
+            let (old, new) = (some_taps(before), some_taps(after));
+            for at in [0, 1, 700, 2500] {
+                let mut filter = FirFilter::new(&old);
+                let mut output = vec![C32::default(); input.len()];
+                filter.filter(&input[..at], &mut output[..at]);
+                filter.set_taps(&new);
+                filter.filter(&input[at..], &mut output[at..]);
+                // Silence stands for what the shorter one did not keep.
+                let kept = (before.min(after) - 1).min(at);
+                let expected = convolved(&new, &input[at - kept..]);
+                for (n, (y, x)) in output[at..].iter().zip(&expected[kept..]).enumerate() {
+                    assert!((y - x).norm() < 1e-3, "{before} to {after} at {at}: sample {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_taps_do_not_change_which_samples_are_kept() {
+        let input = signal(1001);
+        let (old, new) = (some_taps(9), some_taps(21));
+        let mut filter = DecimatingFir::new(&old, 7).unwrap();
+        let mut output = vec![C32::default(); filter.outputs_for(500)];
+        filter.filter(&input[..500], &mut output);
+        filter.set_taps(&new);
+        let mut rest = vec![C32::default(); filter.outputs_for(501)];
+        filter.filter(&input[500..], &mut rest);
+        output.append(&mut rest);
+        assert_eq!(output.len(), 143);
+        let expected = convolved(&new, &input);
+        // From where all samples that the longer one needs came after the change.
+        for n in 75..143 {
+            assert!((output[n] - expected[7 * n]).norm() < 1e-3, "output {n}");
+        }
+    }
+
     /// The definition, in f64.
     fn convolved(taps: &Taps, input: &[C32]) -> Vec<C32> {
         let at = |n: usize| {
