@@ -40,6 +40,9 @@
 //! }
 //! ```
 //!
+//! One that can be changed or tested while it runs says so in its specification and looks between packets: [`Live`]. What it
+//! has to say of itself meanwhile is a [`Status`].
+//!
 //! One that would rather be a handler leaves the loop to its input
 //! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
 //!
