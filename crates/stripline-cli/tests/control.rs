@@ -24,6 +24,9 @@ const ANOTHER_USER: u32 = 65_534;
 /// What a test that plays another user's process is told.
 const PLAY: &str = "STRIPLINE_TEST_ASK_AS_ANOTHER_USER";
 
+/// Where components run, and in how many processes three of them do.
+const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
+
 /// A waveform file with a name that no other test has.
 struct File {
     folder: TempDir,
@@ -278,8 +281,14 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
 
 #[test]
 fn self_tests_run_between_packets() {
+    for (placement, processes) in PLACEMENTS {
+        self_tests_run(placement, processes);
+    }
+}
+
+fn self_tests_run(placement: &str, processes: usize) {
     let file = File::radio();
-    let _running = file.start(&[], 3);
+    let _running = file.start(&["--placement", placement], processes);
     let said = file.ask("test", &["filter"]);
     said.says(0, &[]);
     for words in ["filter.passband", "filter.stopband", "passed", "dB at"] {
@@ -399,6 +408,12 @@ fn what_was_set_survives_a_restart() {
 
 #[test]
 fn one_component_is_stopped_and_the_rest_goes_on() {
+    for (placement, processes) in PLACEMENTS {
+        one_is_stopped(placement, processes);
+    }
+}
+
+fn one_is_stopped(placement: &str, processes: usize) {
     let file = File::new(
         r#"
         [component.tone]
@@ -416,7 +431,7 @@ fn one_component_is_stopped_and_the_rest_goes_on() {
         to = "other.in"
         "#,
     );
-    let running = file.start(&[], 3);
+    let running = file.start(&["--placement", placement], processes);
     wait_until("packets have come", || file.property("one.packets")["value"].as_i64() > Some(0));
     let stop = file.ask("stop", &["one"]);
     stop.says(0, &[]);
@@ -452,6 +467,52 @@ fn a_component_that_has_ended_takes_nothing() {
         .says(1, &["tone.amplitude = 0.5: not applied: the component has ended"]);
     assert_eq!(file.ask("get", &["tone.amplitude"]).stdout, "1\n");
     assert_eq!(file.ask("get", &["end.packets"]).code, Some(0));
+}
+
+#[test]
+fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "file-source"
+        properties = { path = "pipe", format = "cf32" }
+        [component.filter]
+        type = "fir-filter"
+        properties = { high = 4e3, sample_rate = 48e3 }
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "source.out"
+        to = "filter.in"
+        [[connection]]
+        from = "filter.out"
+        to = "sink.in"
+        "#,
+    );
+    // A pipe that nobody writes to: it is never opened.
+    assert!(Command::new("mkfifo").arg(file.path("pipe")).status().unwrap().success());
+    let mut run = stripline();
+    run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = run.spawn().unwrap();
+    let state = |component: usize| {
+        let listed: Value = serde_json::from_str(&common::run(&["ls", "--json"]).stdout).unwrap();
+        let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
+        let mine = waveforms.find(|waveform| waveform["name"] == *file.name)?.clone();
+        Some((mine["phase"].clone(), mine["components"][component]["state"].clone()))
+    };
+    wait_until("the filter is made", || state(1) == Some(("starting".into(), "ready".into())));
+    file.ask("set", &["filter.high=2e3", "--timeout", "0.1"])
+        .says(1, &["not applied yet", "has not been started yet"]);
+    assert_eq!(state(0), Some(("starting".into(), "starting".into())));
+    file.ask("test", &["filter", "--timeout", "0.1"]).says(1, &["was not run", "has not been started yet"]);
+    file.ask("get", &["sink.packets"]).says(0, &[]);
+    let stop = file.ask("stop", &[]);
+    stop.says(0, &[]);
+    assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("filter: did not take high = 2000"), "{said}");
 }
 
 #[test]

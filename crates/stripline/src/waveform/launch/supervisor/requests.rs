@@ -439,6 +439,9 @@ impl Supervisor<'_> {
         let time = format!("{} s", time.as_secs_f64());
         match open.looks {
             None => self.silence(open.member),
+            Some(_) if self.members[open.member].state == State::Initialized => {
+                "the component has not been started yet: it waits for others to be made and connected".into()
+            }
             Some(false) => format!(
                 "the component has not begun to look for requests within {time}: it does so with `Ports::live`"
             ),
