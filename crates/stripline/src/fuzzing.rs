@@ -64,6 +64,22 @@ pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String
     Ok(ear.answer())
 }
 
+/// The payload of a request as a server of calls takes it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn request(bytes: &[u8]) -> Result<&[u8], String> {
+    crate::call::parsing::request(bytes)
+}
+
+/// Whether a client with so many calls outstanding takes it for a reply to one of them.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
+    crate::call::parsing::reply(bytes, outstanding)
+}
+
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered
 /// already, or hung up.
 pub struct Frames(Box<dyn Inlet>);

@@ -386,6 +386,32 @@ pub enum GapReason {
 mod tests {
     use super::*;
 
+    /// The example of `docs/wire.md`: its only lines of 16 hexadecimal numbers.
+    #[test]
+    fn docs_match_the_code() {
+        let document = include_str!("../../../docs/wire.md");
+        let bytes = |line: &str| -> Option<Vec<u8>> {
+            line.split_whitespace().map(|word| u8::from_str_radix(word, 16).ok()).collect()
+        };
+        let lines = document.lines().filter_map(bytes).filter(|bytes| bytes.len() == 16);
+        let example: Vec<u8> = lines.flatten().collect();
+        let header = Header {
+            sequence: 7,
+            length: 6,
+            stream: 0,
+            kind: Kind::Data as u8,
+            flags: 0,
+            sample_index: 21,
+            time_ns: 0,
+            intended_ns: 0,
+            sent_ns: 0,
+        };
+        let mut frame = vec![0; 64];
+        header.write(&mut frame);
+        frame[HEADER_BYTES..][..6].copy_from_slice(bytemuck::cast_slice(&[1i16, 2, 3]));
+        assert_eq!(frame, example);
+    }
+
     #[test]
     fn kinds_parse_back_and_unknown_ones_do_not() {
         for kind in [Kind::Data, Kind::Stream, Kind::End] {

@@ -1,58 +1,72 @@
 //! The chain of nested calls that the code of this thread runs in: which servers wait for it, and until when.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 
-#[derive(Default)]
-struct Here {
-    /// Links as they are sent; those of the call being handled begin at `start`.
-    links: Vec<u8>,
-    start: usize,
+/// The call that this thread handles.
+#[derive(Clone, Copy)]
+struct Handled {
+    own: ChainLink,
     until: Option<Instant>,
+    /// Where the chain that it came with begins among `BEFORE`.
+    start: usize,
 }
 
 thread_local! {
-    static HERE: RefCell<Here> = RefCell::default();
+    // Apart, because most calls come with no chain and make none: looking at this costs next to nothing.
+    static HANDLED: Cell<Option<Handled>> = const { Cell::new(None) };
+    /// The chains that the calls handled have come with, as they are sent.
+    static BEFORE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// While it is there, calls made by this thread are nested in one that is being handled.
 pub(super) struct Entered {
-    links: usize,
-    start: usize,
-    until: Option<Instant>,
+    outer: Option<Handled>,
+    /// Bytes of `BEFORE` that are to stay; `None`: nothing was added.
+    before: Option<usize>,
 }
 
 /// Begins to handle a call.
+#[inline]
 pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until: Option<Instant>) -> Entered {
-    HERE.with_borrow_mut(|here| {
-        let before = Entered { links: here.links.len(), start: here.start, until: here.until };
-        here.start = before.links;
-        here.until = until;
-        here.links.extend_from_slice(chain.0);
-        here.links.extend_from_slice(&own.to_bytes());
-        before
-    })
+    let outer = HANDLED.get();
+    let mut start = 0;
+    let before = (outer.is_some() || !chain.0.is_empty()).then(|| {
+        BEFORE.with_borrow_mut(|links| {
+            start = links.len();
+            links.extend_from_slice(chain.0);
+            start
+        })
+    });
+    HANDLED.set(Some(Handled { own, until, start }));
+    Entered { outer, before }
 }
 
 impl Drop for Entered {
+    #[inline]
     fn drop(&mut self) {
-        HERE.with_borrow_mut(|here| {
-            here.links.truncate(self.links);
-            (here.start, here.until) = (self.start, self.until);
-        });
+        if let Some(before) = self.before {
+            BEFORE.with_borrow_mut(|links| links.truncate(before));
+        }
+        HANDLED.set(self.outer);
     }
 }
 
 /// What a call made now is nested in.
+#[inline]
 pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
-    HERE.with_borrow(|here| look(ChainBytes(&here.links[here.start..])))
+    let Some(handled) = HANDLED.get() else { return look(ChainBytes(&[])) };
+    let mut links = BEFORE.with_borrow(|links| links[handled.start..].to_vec());
+    links.extend_from_slice(&handled.own.to_bytes());
+    look(ChainBytes(&links))
 }
 
 /// Until when what a call made now is nested in is waited for, if that is known.
+#[inline]
 pub(super) fn until() -> Option<Instant> {
-    HERE.with_borrow(|here| here.until)
+    HANDLED.get().and_then(|handled| handled.until)
 }
 
 /// How many links a chain has.
@@ -61,6 +75,7 @@ pub(super) fn length(chain: ChainBytes<'_>) -> usize {
 }
 
 /// Whether a server would never answer a call from this chain: all that it can work on at once waits in it.
+#[inline]
 pub(super) fn is_exhausted(chain: ChainBytes<'_>, server: u64) -> bool {
     let mut waiting = chain.links().filter(|link| link.server == server);
     let Some(threads) = waiting.next().map(|link| link.threads as usize) else { return false };
@@ -74,16 +89,19 @@ mod tests {
     #[test]
     fn a_chain_is_there_while_it_is_handled_and_nests() {
         let link = |server| ChainLink { server, threads: 1 };
-        assert_eq!(with(|chain| length(chain)), 0);
+        let here = || with(|chain| chain.links().map(|link| link.server).collect::<Vec<_>>());
+        assert_eq!(here(), [0u64; 0]);
         let outer = enter(ChainBytes(&link(7).to_bytes()), link(8), None);
-        assert!(with(|chain| chain.links().eq([link(7), link(8)])));
+        assert_eq!(here(), [7, 8]);
         {
             let _inner = enter(ChainBytes(&[]), link(9), None);
-            assert!(with(|chain| chain.links().eq([link(9)])));
+            assert_eq!(here(), [9]);
+            let _innermost = enter(ChainBytes(&link(1).to_bytes()), link(2), None);
+            assert_eq!(here(), [1, 2]);
         }
-        assert_eq!(with(|chain| length(chain)), 2);
+        assert_eq!(here(), [7, 8]);
         drop(outer);
-        assert_eq!(with(|chain| length(chain)), 0);
+        assert_eq!(here(), [0u64; 0]);
     }
 
     #[test]

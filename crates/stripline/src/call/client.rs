@@ -13,11 +13,11 @@ use crate::link::{Incoming, LatencyReport, Outgoing, Recorded, Sampler, Sampling
 use crate::transport::Stop;
 
 use super::error::Refusal;
-use super::line::{Line, NotStarted, Sender, Waited};
+use super::line::{Line, NotStarted, Return, Sender, Waited};
 use super::server::Card;
 use super::service::Operation;
-use super::term::Term;
 use super::wire::{Reply, SHORT_MAX, Status};
+use super::term::Term;
 use super::{CallError, ClientOptions, Payload};
 
 /// Between two looks whether a client that waits for a server is asked to stop.
@@ -228,7 +228,11 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.start_at(request, Some(key))
     }
 
-    fn start_at(&self, request: &Req, key: Option<u64>) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+    fn start_at(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
         let mut term = Term::now(self.caller.options.deadline);
         let (line, number) = self.begin(request, key, &mut term)?;
         Ok(Pending { client: self, line, number, term, is_over: false })
@@ -246,19 +250,35 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     /// Sends the call.
     #[inline]
-    fn begin(&self, request: &Req, key: Option<u64>, term: &mut Term) -> Result<(usize, u64), CallError<E>> {
-        let mut scratch = SCRATCH.take();
-        scratch.clear();
-        let encoded = request.encode(&mut scratch);
-        let started = match encoded {
-            Ok(bytes) => self.caller.start(self.operation, bytes, key, term),
-            Err(error) => Err(NotMade::Link(error)),
+    fn begin(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+        term: &mut Term,
+    ) -> Result<(usize, u64), CallError<E>> {
+        let started = match request.as_bytes() {
+            Some(bytes) => self.caller.start(self.operation, bytes, key, term),
+            None => self.encode(request, |bytes| self.caller.start(self.operation, bytes, key, term)),
         };
-        SCRATCH.set(scratch);
         started.map_err(|not_made| {
             self.caller.failed();
             self.why(not_made, term.deadline)
         })
+    }
+
+    fn encode<R>(
+        &self,
+        request: &Req,
+        send: impl FnOnce(&[u8]) -> Result<R, NotMade>,
+    ) -> Result<R, NotMade> {
+        let mut scratch = SCRATCH.take();
+        scratch.clear();
+        let sent = match request.encode(&mut scratch) {
+            Ok(bytes) => send(bytes),
+            Err(error) => Err(NotMade::Link(error)),
+        };
+        SCRATCH.set(scratch);
+        sent
     }
 
     #[cold]
@@ -461,6 +481,7 @@ impl Caller {
         incoming: Incoming,
         card: serde_json::Value,
         sampling: Sampling,
+        way_back: Return,
     ) -> Result<()> {
         let peer = incoming.port().to_string();
         let card: Card = serde_json::from_value(card)
@@ -478,6 +499,7 @@ impl Caller {
             server: card.id,
             hint: 0,
             sampler: Sampler::new(sampling),
+            _return: way_back,
         };
         sender.outgoing.set_short_payload_max(SHORT_MAX);
         let mut incoming = incoming;
@@ -566,6 +588,7 @@ impl Caller {
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
+            self.lines.iter().filter(|line| line.is_alive()).for_each(Line::sweep);
             if self.lines.iter().filter(|line| line.is_alive()).count() >= count {
                 return Ok(true);
             }
@@ -580,6 +603,7 @@ impl Caller {
 
     fn servers(&self) -> Vec<ServerReport> {
         let used = self.used.load(Ordering::Acquire);
+        self.lines[..used].iter().for_each(Line::sweep);
         let report = |line: &Line| ServerReport {
             server: line.label().to_string(),
             connected: line.is_alive(),

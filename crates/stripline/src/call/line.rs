@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outcome, Outgoing, Sampler, Stamp};
 use crate::sys::clock::now_ns;
-use crate::transport::Wait;
+use crate::node::{Again, Customer};
+use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
 use super::chain;
@@ -20,6 +21,10 @@ use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
 /// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
 /// is handed on without a fence.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The number of no call.
+const NOBODY: u64 = u64::MAX;
+/// Between looks whether replies that nobody waits for have come, while another thread receives.
+const LATE_LOOK: Duration = Duration::from_micros(100);
 /// Calls between looks for replies that nobody waits for.
 const CALLS_PER_SWEEP: u64 = 64;
 
@@ -58,6 +63,23 @@ pub(super) struct Sender {
     pub hint: usize,
     /// Which calls are measured.
     pub sampler: Sampler,
+    /// Looks for the server again when it is dropped.
+    pub _return: Return,
+}
+
+/// Connects a client to a server again, when dropped, if that is still on offer.
+pub(super) struct Return {
+    pub again: Again,
+    pub customer: Weak<dyn Customer>,
+    pub endpoint: Endpoint,
+}
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        if let Some(customer) = self.customer.upgrade() {
+            self.again.connect(&customer, &self.endpoint);
+        }
+    }
 }
 
 /// Why a call could not be started.
@@ -107,12 +129,19 @@ impl Line {
         hash: u64,
         outstanding: u32,
     ) -> Result<(), (Sender, Incoming)> {
+        let table = self.table.get_or_init(|| Table::new(outstanding));
+        // The receiver first: whoever receives takes the sender behind it.
+        let Some(mut receiver) = self.try_receiver() else { return Err((sender, incoming)) };
+        if receiver.is_some() && !self.is_alive() {
+            // What a server has left behind that is gone.
+            let mut read: Option<fn(Reply<'_>)> = None;
+            let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
+        }
         let mut place = lock(&self.sender);
-        if place.is_some() {
+        if place.is_some() || receiver.is_some() {
             return Err((sender, incoming));
         }
-        self.table.get_or_init(|| Table::new(outstanding));
-        *lock(&self.receiver) = Some(incoming);
+        *receiver = Some(incoming);
         *lock(&self.label) = Label(label);
         *place = Some(sender);
         self.hash.store(hash, Ordering::Relaxed);
@@ -127,11 +156,18 @@ impl Line {
     }
 
     /// Sends a call, and returns its number. Blocks while there is no room.
-    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
+    pub(super) fn start(
+        &self,
+        operation: usize,
+        payload: &[u8],
+        term: &mut Term,
+    ) -> Result<u64, NotStarted> {
+        let Some(table) = self.table.get() else { return Err(NotStarted::Closed) };
+        if table.owes_too_much() {
+            self.await_late(table, term)?;
+        }
         let mut sender = lock(&self.sender);
-        let (Some(its), Some(table)) = (sender.as_mut(), self.table.get()) else {
-            return Err(NotStarted::Closed);
-        };
+        let Some(its) = sender.as_mut() else { return Err(NotStarted::Closed) };
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
             Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
@@ -179,8 +215,11 @@ impl Line {
             }
             Ok(()) => {
                 table.free(number);
+                // No more calls go there. What it has answered is still there to be received, and then the end.
+                self.is_alive.store(false, Ordering::Relaxed);
+                let its = sender.take();
                 drop(sender);
-                self.close();
+                drop(its);
                 Err(NotStarted::Closed)
             }
             Err(error) => {
@@ -202,7 +241,8 @@ impl Line {
         loop {
             match self.try_receiver() {
                 Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    let outcome =
+                        self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;
@@ -277,7 +317,7 @@ impl Line {
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
     ) -> Waited<R> {
         // Whoever received before may have had it.
-        if table.is_filled(mine) {
+        if mine != NOBODY && table.is_filled(mine) {
             match table.look(mine, read) {
                 Found::Reply(reply) => return Waited::Reply(reply),
                 Found::Gone => return Waited::Gone,
@@ -304,6 +344,7 @@ impl Line {
                     return outcome;
                 }
                 Ok(reply) => match table.deliver(&reply) {
+                    Fate::Late if mine == NOBODY && table.owed() == 0 => return Waited::TimedOut,
                     Fate::Delivered | Fate::Late => None,
                     Fate::Unasked => {
                         Some(format!("sent a reply to call {:#x}, which nobody waits for", reply.number))
@@ -320,32 +361,58 @@ impl Line {
             crate::sys::complain!("stripline: {error}");
         }
         *receiver = None;
-        self.close();
+        self.close(table);
         match table.look(mine, read) {
             Found::Reply(reply) => Waited::Reply(reply),
             _ => Waited::Gone,
         }
     }
 
-    /// Takes what nobody waits for off the link, without waiting.
-    fn sweep(&self) {
+    /// Waits until replies to calls that were given up have come: as many are answered for as may be outstanding.
+    #[cold]
+    fn await_late(&self, table: &Table, term: &mut Term) -> Result<(), NotStarted> {
+        while table.owes_too_much() {
+            if Instant::now() >= term.until() {
+                return Err(NotStarted::TooMany);
+            }
+            match self.try_receiver() {
+                Some(mut receiver) => {
+                    let mut read: Option<fn(Reply<'_>)> = None;
+                    let outcome = self.lead(&mut receiver, table, NOBODY, Some(term), &mut read);
+                    drop(receiver);
+                    self.hand_on(table);
+                    match outcome {
+                        Waited::Gone => return Err(NotStarted::Closed),
+                        Waited::Link(error) => return Err(NotStarted::Link(error)),
+                        Waited::Reply(()) | Waited::TimedOut => {}
+                    }
+                }
+                // Whoever receives takes those replies, too.
+                None => std::thread::sleep(LATE_LOOK),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is there off the link, without waiting, and notices if the server is gone.
+    pub(super) fn sweep(&self) {
         let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
         let mut read: Option<fn(Reply<'_>)> = None;
-        // No call has this number.
-        let _ = self.lead(&mut receiver, table, u64::MAX, None, &mut read);
+        let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
         drop(receiver);
         self.hand_on(table);
     }
 
-    /// The server is gone: all that is outstanding fails.
+    /// The server is gone: all that is outstanding fails. For the thread that receives.
     #[cold]
-    pub(super) fn close(&self) {
+    fn close(&self, table: &Table) {
+        let mut place = lock(&self.sender);
         self.is_alive.store(false, Ordering::Relaxed);
-        let sender = lock(&self.sender).take();
+        // Under the lock: a call of the next connection is none of these.
+        table.fail_all();
+        let sender = place.take();
+        drop(place);
         drop(sender);
-        if let Some(table) = self.table.get() {
-            table.fail_all();
-        }
     }
 
     /// Lets another thread that waits receive.

@@ -26,6 +26,8 @@
 mod chain;
 mod client;
 mod error;
+#[cfg(test)]
+mod hostile;
 mod line;
 mod node;
 mod options;
@@ -50,4 +52,42 @@ use crate::payload::TypeName;
 /// The payload that marks a server of calls among what nodes offer each other.
 pub(crate) fn marker() -> Result<TypeName> {
     TypeName::new("stripline/calls").map_err(crate::error::Error::failed)
+}
+
+/// What parses what a peer sends, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(crate) mod parsing {
+    use super::table::{Fate, Found, Table};
+    use super::wire::{Reply, Request};
+
+    /// What is wrong with a request; of one that is sound, its payload.
+    pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
+        match Request::parse(bytes)? {
+            Request::Call { payload, chain, .. } => {
+                // Every link of it can be looked at.
+                let _ = chain.links().count();
+                Ok(payload)
+            }
+            Request::Cancel { .. } => Ok(&[]),
+        }
+    }
+
+    /// Whether a client with so many calls outstanding takes this for a reply to one of them; what is wrong with it
+    /// otherwise.
+    pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
+        let table = Table::new(outstanding);
+        let mut hint = 0;
+        let numbers: Vec<u64> = std::iter::from_fn(|| table.claim(&mut hint)).collect();
+        let reply = Reply::parse(bytes)?;
+        let is_delivered = table.deliver(&reply) == Fate::Delivered;
+        if is_delivered != numbers.contains(&reply.number) {
+            return Err("was taken for a reply to another call".into());
+        }
+        let mut read = Some(|its: Reply<'_>| its.payload == reply.payload);
+        match table.look(reply.number, &mut read) {
+            Found::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
+            _ if is_delivered => Err("was lost".into()),
+            _ => Ok(false),
+        }
+    }
 }

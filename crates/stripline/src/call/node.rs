@@ -6,12 +6,14 @@ use std::sync::{Arc, Weak};
 use crate::error::{Error, Result};
 use crate::link::{Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope, Terms};
 use crate::node::rendezvous::Offer;
-use crate::node::{Customer, Node, TopicOptions};
+use crate::node::{Again, Customer, Node, TopicOptions};
 use crate::payload::TypeName;
 use crate::transport::duplex::Host;
 use crate::transport::{self, Bind, Connect, Stop};
 
 use super::client::Caller;
+use super::line::Return;
+use super::table::Table;
 use super::server::Premises;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
@@ -42,14 +44,17 @@ impl Node {
         let caller = Arc::new(Caller::new(service, options, stop.clone())?);
         // Relaxed: the numbers need only differ.
         let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let seeker = Seeker {
+        let marker = marker()?;
+        let seeker = Arc::new_cyclic(|own: &Weak<Seeker>| Seeker {
+            own: own.clone(),
+            node: self.again(),
             caller: Arc::downgrade(&caller),
             name: format!("{service}: client {}.{number}", std::process::id()),
             topic: self.topics().of(service).clone(),
-            marker: marker()?,
+            marker,
             stop,
-        };
-        self.seek(service, Arc::new(seeker));
+        });
+        self.seek(service, seeker);
         Ok(ServiceClient { caller })
     }
 
@@ -104,7 +109,7 @@ impl Node {
 }
 
 /// What is asked of the transport of one direction.
-fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
+pub(super) fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
     Ok(Bind {
         port: port.into(),
         payload: marker()?,
@@ -121,6 +126,8 @@ fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
 
 /// A client that wants every server of its service.
 struct Seeker {
+    own: Weak<Self>,
+    node: Again,
     caller: Weak<Caller>,
     name: String,
     topic: TopicOptions,
@@ -145,7 +152,8 @@ impl Customer for Seeker {
             scope: Scope::Transport,
             wait: asked.wait,
             buffer: asked.buffer,
-            depth: 2 * asked.outstanding,
+            // As many replies as there may ever be to come.
+            depth: asked.outstanding + Table::owed_max(asked.outstanding),
             huge_pages: false,
             locked: false,
             ..self.topic.link
@@ -162,6 +170,11 @@ impl Customer for Seeker {
         let mut incoming =
             Incoming::new(self.name.clone(), mailbox, terms_for, self.stop.clone(), false, None);
         incoming.set_ends(Ends::WithSender);
-        caller.welcome(outgoing, incoming, visit.card, self.topic.sampling)
+        let way_back = Return {
+            again: self.node.clone(),
+            customer: self.own.clone(),
+            endpoint: offer.endpoint.clone(),
+        };
+        caller.welcome(outgoing, incoming, visit.card, self.topic.sampling, way_back)
     }
 }

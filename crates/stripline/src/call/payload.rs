@@ -29,6 +29,12 @@ pub trait Payload: Sized {
     /// A name that is none, of a type that is the user's own.
     fn type_name() -> Result<TypeName>;
 
+    /// Its own bytes, if they are what is sent.
+    #[inline]
+    fn as_bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Its bytes: its own, or made in `scratch`, which is empty.
     ///
     /// # Errors
@@ -77,6 +83,11 @@ impl<T: Sample> Payload for Plain<T> {
     }
 
     #[inline]
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(bytemuck::bytes_of(&self.0))
+    }
+
+    #[inline]
     fn encode<'a>(&'a self, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         Ok(bytemuck::bytes_of(&self.0))
     }
@@ -109,6 +120,10 @@ pub struct Samples<T: Sample>(pub Vec<T>);
 impl<T: Sample> Payload for Samples<T> {
     fn type_name() -> Result<TypeName> {
         TypeName::new(T::TYPE).map_err(Error::failed)
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(bytemuck::cast_slice(&self.0))
     }
 
     fn encode<'a>(&'a self, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {

@@ -13,6 +13,8 @@ use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::node::Dispatch;
 use crate::transport::duplex::{Door, Host, Pair};
 use crate::transport::handshake::Hello;
+#[cfg(test)]
+use crate::transport::Endpoint;
 use crate::transport::{Stop, Wait, random};
 
 use super::chain;
@@ -90,7 +92,7 @@ pub struct ServerCounts {
 /// ```
 pub struct Server<'h> {
     // Dropped first: nobody comes in any more.
-    _door: Door,
+    door: Door,
     _offer: Box<dyn Send>,
     core: Core<'h>,
     source: Source,
@@ -225,7 +227,7 @@ impl<'h> Server<'h> {
             counts: Arc::clone(&counts),
         };
         let core = Core { service, id, counts, lobby };
-        Ok(Self { _door: door, _offer: offer, core, source, scratch: Vec::new() })
+        Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
     }
 
     /// Answers calls until the node is asked to stop. A handler that panics is answered for with
@@ -287,6 +289,26 @@ impl<'h> Server<'h> {
     /// The service's operations.
     pub fn operations(&self) -> &[Operation] {
         self.core.service.operations()
+    }
+
+    /// Where clients come in, for people: `TRANSPORT:ADDRESS`.
+    ///
+    /// ```
+    /// use stripline::call::ServerOptions;
+    ///
+    /// let options = ServerOptions { transport: Some("uds".into()), ..ServerOptions::default() };
+    /// let node = stripline::node::Node::isolated()?;
+    /// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), options)?;
+    /// assert!(server.address().starts_with("uds:"));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn address(&self) -> String {
+        self.door.endpoint.to_string()
+    }
+
+    #[cfg(test)]
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.door.endpoint
     }
 
     /// Answers the next call; false: it was none, or none came.

@@ -12,6 +12,9 @@ use super::wire::{Reply, Status};
 /// Low bits of a call's number: its slot.
 const SLOT_BITS: u32 = 16;
 
+/// Calls that may always be given up before one of them is answered.
+const OWED_MIN: u32 = 64;
+
 /// One slot for each call that may be outstanding.
 pub(super) struct Table {
     slots: Box<[Slot]>,
@@ -272,6 +275,17 @@ impl Table {
         self.owed.load(Ordering::Relaxed)
     }
 
+    /// Whether so many calls have been given up, and not been answered, that no more may be sent.
+    #[inline]
+    pub(super) fn owes_too_much(&self) -> bool {
+        self.owed() >= u64::from(Self::owed_max(self.slots.len() as u32))
+    }
+
+    /// Calls that may have been given up and not been answered, where so many may be outstanding.
+    pub(super) fn owed_max(outstanding: u32) -> u32 {
+        outstanding.max(OWED_MIN)
+    }
+
     /// Replies that came late.
     pub(super) fn late_replies(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
@@ -297,4 +311,117 @@ impl Table {
 fn lock(contents: &Mutex<Contents>) -> MutexGuard<'_, Contents> {
     // Whole whatever happened to the last holder.
     contents.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Claim,
+        /// Answers the nth call ever made.
+        Deliver(usize),
+        /// Takes the reply of the nth of those outstanding.
+        Take(usize),
+        GiveUp(usize),
+        FailAll,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => Just(Step::Claim),
+            4 => (0usize..40).prop_map(Step::Deliver),
+            4 => (0usize..8).prop_map(Step::Take),
+            2 => (0usize..8).prop_map(Step::GiveUp),
+            1 => Just(Step::FailAll),
+        ];
+        proptest::collection::vec(step, 0..200)
+    }
+
+    /// What a call is in the model.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Is {
+        Open,
+        Answered,
+        Failed,
+    }
+
+    fn reply(number: u64, payload: &[u8]) -> Reply<'_> {
+        Reply { number, status: Status::Done, payload }
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_as_a_plain_one(steps in steps()) {
+            let table = Table::new(5);
+            let mut hint = 0;
+            let mut ever = Vec::new();
+            let mut open: BTreeMap<u64, Is> = BTreeMap::new();
+            let mut owed: BTreeSet<u64> = BTreeSet::new();
+            let mut owed_count = 0u64;
+            for step in steps {
+                match step {
+                    Step::Claim => match table.claim(&mut hint) {
+                        Some(number) => {
+                            prop_assert!(open.len() < 5 && !ever.contains(&number));
+                            ever.push(number);
+                            open.insert(number, Is::Open);
+                        }
+                        None => prop_assert_eq!(open.len(), 5),
+                    },
+                    Step::Deliver(nth) => {
+                        let Some(&number) = ever.get(nth) else { continue };
+                        let fate = table.deliver(&reply(number, &number.to_le_bytes()));
+                        match open.get_mut(&number) {
+                            Some(is @ Is::Open) => {
+                                *is = Is::Answered;
+                                prop_assert_eq!(fate, Fate::Delivered);
+                            }
+                            Some(_) => prop_assert_eq!(fate, Fate::Unasked),
+                            // Which of those given up it is of is not known; how many there are is.
+                            None if owed_count > 0 => {
+                                owed_count -= 1;
+                                owed.remove(&number);
+                                prop_assert_eq!(fate, Fate::Late);
+                            }
+                            None => prop_assert_eq!(fate, Fate::Unasked),
+                        }
+                    }
+                    Step::Take(nth) => {
+                        let Some((&number, &is)) = open.iter().nth(nth) else { continue };
+                        let mut read = Some(|reply: Reply<'_>| reply.payload.to_vec());
+                        match (table.look(number, &mut read), is) {
+                            (Found::Nothing, Is::Open) => {}
+                            (Found::Reply(bytes), Is::Answered) => {
+                                prop_assert_eq!(bytes, number.to_le_bytes());
+                                open.remove(&number);
+                            }
+                            (Found::Gone, Is::Failed) => drop(open.remove(&number)),
+                            _ => prop_assert!(false, "{number:#x} is {is:?}"),
+                        }
+                    }
+                    Step::GiveUp(nth) => {
+                        let Some((&number, &is)) = open.iter().nth(nth) else { continue };
+                        prop_assert_eq!(table.give_up(number), is == Is::Open);
+                        if is == Is::Open {
+                            owed.insert(number);
+                            owed_count += 1;
+                        }
+                        open.remove(&number);
+                    }
+                    Step::FailAll => {
+                        table.fail_all();
+                        owed_count = 0;
+                        open.values_mut().filter(|is| **is == Is::Open).for_each(|is| *is = Is::Failed);
+                    }
+                }
+                prop_assert_eq!((table.outstanding(), table.owed()), (open.len(), owed_count));
+            }
+        }
+    }
 }

@@ -183,3 +183,67 @@ impl<'a> Reply<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The bytes of the `nth` example in `docs/calls.md`: a line of hexadecimal numbers.
+    fn example(nth: usize) -> Vec<u8> {
+        let document = include_str!("../../../../docs/calls.md");
+        let is_example = |line: &&str| {
+            let line = line.trim();
+            line.len() > 20
+                && line.split_whitespace().all(|w| w.len() == 2 && u8::from_str_radix(w, 16).is_ok())
+        };
+        let line = document.lines().filter(is_example).nth(nth).unwrap();
+        line.split_whitespace().map(|word| u8::from_str_radix(word, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn docs_match_the_code() {
+        let cbor = |value: f64| {
+            let mut bytes = Vec::new();
+            ciborium::into_writer(&value, &mut bytes).unwrap();
+            bytes
+        };
+        let call = [&call_head(0x10002, 1, 0, 5_000_000)[..], &cbor(2.0)].concat();
+        assert_eq!(call, example(0));
+        let parsed = Request::parse(&call).unwrap();
+        let (chain, payload) = (ChainBytes(&[]), &cbor(2.0)[..]);
+        assert_eq!(
+            parsed,
+            Request::Call { number: 0x10002, operation: 1, deadline_us: 5_000_000, chain, payload }
+        );
+        let reply = [&reply_head(0x10002, Status::Done)[..], &cbor(4.0)].concat();
+        assert_eq!(reply, example(1));
+        let parsed = Reply { number: 0x10002, status: Status::Done, payload: &cbor(4.0) };
+        assert_eq!(Reply::parse(&reply), Ok(parsed));
+        assert_eq!(ChainLink { server: 42, threads: 1 }.to_bytes().to_vec(), example(2));
+    }
+
+    #[test]
+    fn every_status_is_read_back() {
+        for status in Status::ALL {
+            assert_eq!(Reply::parse(&reply_head(7, status)).unwrap().status, status);
+        }
+        assert_eq!(Request::parse(&cancel(9)), Ok(Request::Cancel { number: 9 }));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic_and_calls_are_read_back(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            number: u64, operation: u16, deadline_us: u32, links in 0u8..4,
+        ) {
+            let _ = (Request::parse(&bytes), Reply::parse(&bytes));
+            let chain: Vec<u8> = (0..links * 16).collect();
+            let call = [&call_head(number, operation, links, deadline_us)[..], &chain, &bytes].concat();
+            let expected =
+                Request::Call { number, operation, deadline_us, chain: ChainBytes(&chain), payload: &bytes };
+            prop_assert_eq!(Request::parse(&call), Ok(expected));
+        }
+    }
+}

@@ -19,7 +19,7 @@ mod window;
 
 pub use dispatch::{Completion, Dispatch};
 pub use message::{Message, MessagePublisher, MessageSubscriber, ResequencedMessages};
-pub(crate) use node::Customer;
+pub(crate) use node::{Again, Customer};
 pub use node::Node;
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use resequenced::{InSequence, Resequenced};

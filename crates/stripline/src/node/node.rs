@@ -293,6 +293,11 @@ impl Node {
         withdrawal
     }
 
+    /// What connects a customer again, which has lost a connection that the domain knows nothing of.
+    pub(crate) fn again(&self) -> Again {
+        Again(Arc::downgrade(&self.shared))
+    }
+
     pub(crate) fn topics(&self) -> &Topics {
         &self.shared.topics
     }
@@ -360,6 +365,28 @@ impl Shared {
                 Pace::AtOnce => errand.run(),
                 Pace::Aside => errand.run_aside(),
             }
+        }
+    }
+}
+
+/// Connects customers again.
+#[derive(Clone)]
+pub(crate) struct Again(Weak<Shared>);
+
+impl Again {
+    /// Connects a customer to an endpoint once more, if that is still on offer. Does not block.
+    pub(crate) fn connect(&self, customer: &Arc<dyn Customer>, endpoint: &Endpoint) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let offer = {
+            let mut state = shared.state();
+            let own = state.seekers.iter_mut().find(|seeker| Arc::ptr_eq(&seeker.customer, customer));
+            if let Some(seeker) = own {
+                seeker.connected.remove(endpoint);
+            }
+            state.known.iter().find(|offer| offer.endpoint == *endpoint).cloned()
+        };
+        if let Some(offer) = offer {
+            shared.learn(offer, Pace::Aside);
         }
     }
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
+mod faults;
+mod peers;
+mod puppet;
 mod rules;
 mod support;
 
@@ -34,4 +37,52 @@ rules! {
         large_requests_and_replies_travel,
         a_panic_is_told_and_the_server_goes_on,
     ]
+    faults: [
+        a_deadline_that_passes_is_named_and_the_late_reply_counted,
+        a_call_whose_deadline_has_passed_is_not_begun,
+        a_call_taken_back_frees_its_place,
+        calls_that_nobody_waits_for_go_on_for_ever,
+        what_a_server_does_not_have_is_named,
+        what_does_not_decode_is_named_on_either_side,
+        a_cycle_of_calls_is_an_error_and_no_hang,
+        a_pool_may_be_called_by_itself_as_often_as_it_has_threads,
+        a_cycle_that_nobody_sees_ends_at_the_deadline,
+        a_client_that_takes_no_replies_does_not_hold_up_others,
+        stop_ends_every_wait,
+    ]
+    peers: [
+        calls_go_round_or_by_key,
+    ]
+}
+
+/// What takes several processes.
+macro_rules! across_processes {
+    ($($rule:ident,)*) => {
+        across_processes! { in shm: $($rule,)* }
+        across_processes! { in uds: $($rule,)* }
+        across_processes! { in tcp: $($rule,)* }
+    };
+    (in $transport:ident: $($rule:ident,)*) => {
+        mod $transport {
+            $(#[test]
+            fn $rule() {
+                crate::peers::$rule(stringify!($transport));
+            })*
+        }
+    };
+}
+
+mod processes {
+    across_processes! {
+        a_killed_server_fails_its_calls_and_no_others,
+        a_server_that_dies_in_the_middle_of_a_call_ends_it,
+        a_stopped_server_is_late_and_not_dead,
+        a_killed_client_leaves_the_server_to_others,
+    }
+}
+
+/// Does nothing unless it is started as one of the processes that a rule plays with.
+#[test]
+fn child_entry() {
+    puppet::play_if_asked();
 }

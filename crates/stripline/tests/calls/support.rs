@@ -6,7 +6,7 @@ use stripline::call::{Client, ClientOptions, Payload, Server, ServerOptions, Ser
 use stripline::node::{Dispatch, Node};
 
 /// Longer than anything here takes.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(20);
 
 pub fn over(transport: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() }
@@ -51,4 +51,51 @@ impl Drop for Stop<'_> {
 
 pub fn operation<Req: Payload, Rep: Payload>(client: &ServiceClient, name: &str) -> Client<Req, Rep, String> {
     client.operation(name).unwrap()
+}
+
+/// Something that handlers wait at until it is opened; it stays open.
+#[derive(Default)]
+pub struct Gate {
+    is_open: std::sync::Mutex<bool>,
+    opened: std::sync::Condvar,
+}
+
+impl Gate {
+    pub fn pass(&self) {
+        let open = self.is_open.lock().unwrap();
+        // Not for ever: a test that fails must end.
+        drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
+    }
+
+    pub fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+/// Waits for something that must come.
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + LONG;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "{what}: it did not come");
+        std::thread::yield_now();
+    }
+}
+
+/// A domain that no other test has.
+pub fn domain() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static DOMAINS: AtomicU32 = AtomicU32::new(0);
+    format!("calls-{}-{}", std::process::id(), DOMAINS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Two nodes of one domain in this process.
+pub fn two_nodes() -> (Node, Node) {
+    let domain = domain();
+    let join = || Node::join(&domain, stripline::node::Topics::default()).unwrap();
+    (join(), join())
+}
+
+pub fn named(transport: &str, name: &str) -> ServerOptions {
+    ServerOptions { name: Some(name.into()), ..over(transport) }
 }

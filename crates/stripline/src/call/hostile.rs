@@ -1,0 +1,206 @@
+//! What peers must not do, and what becomes of those that do it: tests over every transport.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::link::{LinkOptions, Outgoing, Sampling, Stamp};
+use crate::node::Node;
+use crate::node::rendezvous::Offer;
+use crate::transport::duplex::{Host, Pair};
+use crate::transport::handshake::Hello;
+use crate::transport::{self, Bind, Connect, Stop, Wait};
+
+use super::node::bind;
+use super::wire::{Status, call_head, cancel, reply_head};
+use super::{CallError, Client, ClientOptions, ServerOptions, marker};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn transports() -> impl Iterator<Item = &'static str> {
+    transport::all().map(|transport| transport.name)
+}
+
+fn patient() -> ClientOptions {
+    ClientOptions { deadline: LONG, ..ClientOptions::default() }
+}
+
+fn asked(stop: &Stop) -> (Connect, Bind) {
+    let link = LinkOptions { depth: 128, buffer: 1 << 14, ..LinkOptions::default() };
+    let connection = format!("evil {}", transport::random().unwrap());
+    let request = Connect { connection, payload: marker().unwrap(), options: link };
+    (request, bind("evil", &link, stop.clone()).unwrap())
+}
+
+/// Sends a packet of these bytes; `false`: nobody is there any more.
+fn send(outgoing: &mut Outgoing, bytes: &[u8]) -> bool {
+    let Ok(place) = outgoing.reserve_bytes(bytes.len(), Wait::Until(Some(Instant::now() + LONG))) else {
+        return false;
+    };
+    place.copy_from_slice(bytes);
+    outgoing.send(bytes.len(), 1, &Stamp::default(), Wait::Never).is_ok() && !outgoing.is_alone()
+}
+
+#[test]
+fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
+    let deeds: [(&str, Vec<u8>); 6] = [
+        ("nothing", vec![]),
+        ("too little", call_head(1, 0, 0, 1000)[..15].to_vec()),
+        ("an unknown kind", [&1u64.to_le_bytes()[..], &[0, 0, 9, 0, 0, 0, 0, 0]].concat()),
+        ("too long a chain", [&call_head(1, 0, 33, 1000)[..], &[0; 33 * 16]].concat()),
+        ("a chain that is not there", call_head(1, 0, 2, 1000).to_vec()),
+        ("too many words", [&cancel(1)[..], &[0]].concat()),
+    ];
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let honest: Client<u32, u32> = node.client("echo", patient()).unwrap();
+        for (index, (deed, bytes)) in deeds.iter().enumerate() {
+            let (request, bind) = asked(node.stop_of_all());
+            let endpoint = server.endpoint();
+            let visit = transport::find(transport).unwrap().visit(endpoint, &request, bind).unwrap();
+            let mut outgoing =
+                Outgoing::new("evil".into(), vec![visit.pair.outlet], Sampling::Off, node.stop_of_all().clone());
+            outgoing.admit();
+            assert!(send(&mut outgoing, bytes), "{transport}: {deed}");
+            let end = Instant::now() + LONG;
+            while server.counts().misbehaved <= index as u64 {
+                assert!(Instant::now() < end, "{transport}: {deed}: it was not noticed");
+                server.serve_one(Duration::from_millis(1)).unwrap();
+            }
+            let pending = honest.start(&7).unwrap();
+            while !server.serve_one(Duration::from_millis(1)).unwrap() {}
+            assert_eq!(pending.wait().unwrap(), 7, "{transport}: {deed}");
+        }
+        assert_eq!(server.counts().clients, 1, "{transport}");
+    }
+}
+
+#[test]
+fn calls_of_operations_that_are_not_there_are_answered() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let (request, bind) = asked(node.stop_of_all());
+        let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
+        let mut outgoing =
+            Outgoing::new("odd".into(), vec![visit.pair.outlet], Sampling::Off, node.stop_of_all().clone());
+        outgoing.admit();
+        assert!(send(&mut outgoing, &call_head(5, 77, 0, 1_000_000)));
+        while !server.serve_one(Duration::from_millis(1)).unwrap() {}
+        assert_eq!((server.counts().refused, server.counts().misbehaved), (1, 0), "{transport}");
+    }
+}
+
+/// A door behind which nobody serves.
+struct Trap(Sender<Pair>);
+
+impl Host for Trap {
+    fn card(&self) -> serde_json::Value {
+        let operation = serde_json::json!({
+            "name": "call", "request": "message/cbor", "reply": "message/cbor", "error": "message/cbor"
+        });
+        serde_json::json!({"service": "echo", "server": "evil", "id": 666, "operations": [operation]})
+    }
+
+    fn admit(&mut self, _: &Hello) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn enter(&mut self, _: &Hello, pair: Pair) {
+        let _ = self.0.send(pair);
+    }
+}
+
+fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Pair>) {
+    let (tell, told) = channel();
+    let (_, bind) = asked(node.stop_of_all());
+    let door = transport::find(transport).unwrap().open(bind, Box::new(Trap(tell))).unwrap();
+    let offer =
+        Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: door.endpoint.clone() };
+    ((node.offer(offer), door), told)
+}
+
+#[test]
+fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
+    // The first call of a client has this number.
+    let first = 0x1_0000;
+    let deeds: [(&str, Vec<u8>); 5] = [
+        ("a reply that nobody asked for", reply_head(0x9_0000, Status::Done).to_vec()),
+        ("a reply to a call that was never made", reply_head(0, Status::Done).to_vec()),
+        ("a reply to a slot that is not there", reply_head(first | 0xffff, Status::Done).to_vec()),
+        ("a reply that is too short", reply_head(first, Status::Done)[..9].to_vec()),
+        ("an unknown status", [&first.to_le_bytes()[..], &[99, 0, 0, 0, 0, 0, 0, 0]].concat()),
+    ];
+    for transport in transports() {
+        for (deed, bytes) in &deeds {
+            let node = Node::isolated().unwrap();
+            let (trap, pairs) = set_trap(&node, transport);
+            let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
+            let pair = pairs.recv_timeout(LONG).unwrap();
+            // Held: it is the deed that ends the connection.
+            let _inlet = pair.inlet;
+            let mut outgoing =
+                Outgoing::new("evil".into(), vec![pair.outlet], Sampling::Off, Stop::new().unwrap());
+            outgoing.admit();
+            let call = client.start(&1).unwrap();
+            assert!(send(&mut outgoing, bytes));
+            let error = call.wait().unwrap_err();
+            assert!(matches!(error, CallError::ServerGone { .. }), "{transport}: {deed}: {error}");
+            drop(trap);
+        }
+    }
+}
+
+#[test]
+fn a_second_reply_to_a_call_ends_the_connection() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let (trap, pairs) = set_trap(&node, transport);
+        let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
+        let pair = pairs.recv_timeout(LONG).unwrap();
+        let _inlet = pair.inlet;
+        let mut outgoing =
+            Outgoing::new("evil".into(), vec![pair.outlet], Sampling::Off, Stop::new().unwrap());
+        outgoing.admit();
+        let (first, second) = (client.start(&1).unwrap(), client.start(&2).unwrap());
+        // The CBOR of 5.
+        let reply = [&reply_head(0x1_0000, Status::Done)[..], &[5]].concat();
+        assert!(send(&mut outgoing, &reply) && send(&mut outgoing, &reply));
+        assert_eq!(first.wait().unwrap(), 5, "{transport}");
+        assert!(matches!(second.wait(), Err(CallError::ServerGone { .. })), "{transport}");
+        drop(trap);
+    }
+}
+
+#[test]
+fn who_is_no_client_is_turned_down() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
+        let server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let its = transport::find(transport).unwrap();
+        let visit = |change: &dyn Fn(&mut Connect, &mut Bind)| {
+            let (mut request, mut bind) = asked(node.stop_of_all());
+            change(&mut request, &mut bind);
+            its.visit(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
+        };
+        let error = visit(&|request, _| request.payload = crate::payload::TypeName::of::<u8>());
+        assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
+        let error = visit(&|_, bind| bind.depth = 0);
+        assert!(error.contains("0 calls outstanding"), "{transport}: {error}");
+        let error = its
+            .connect(server.endpoint(), &asked(node.stop_of_all()).0)
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
+        let (request, bind) = asked(node.stop_of_all());
+        let inside = its.visit(server.endpoint(), &request, bind).unwrap();
+        let error = visit(&|_, _| {});
+        assert!(error.contains("as many as may be"), "{transport}: {error}");
+        let _ = Arc::new(inside);
+    }
+}

@@ -1,0 +1,273 @@
+//! What goes wrong, each with its own name: deadlines, wrong types, cycles, too many calls.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use stripline::call::{CallError, Client, ClientOptions, Refusal, Samples, ServerOptions, Service};
+use stripline::node::{Dispatch, Node};
+
+use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, with_server};
+
+const SHORT: Duration = Duration::from_millis(20);
+
+pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &str) {
+    let gate = Gate::default();
+    let service = Service::new("slow")
+        .unwrap()
+        .operation("wait", |number: u32| {
+            gate.pass();
+            Ok::<_, String>(number)
+        })
+        .unwrap()
+        .operation("quick", Ok::<u32, String>)
+        .unwrap();
+    with_server(transport, service, Dispatch::Queue, |_, client| {
+        let (wait, quick) = (operation::<u32, u32>(&client, "wait"), operation::<u32, u32>(&client, "quick"));
+        let error = wait.call_within(SHORT, &1).unwrap_err();
+        assert!(matches!(&error, CallError::Unanswered { deadline, .. } if *deadline == SHORT), "{error}");
+        assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
+        assert_eq!(client.servers()[0].late, 0);
+        gate.open();
+        // Behind the late reply.
+        assert_eq!(quick.call(&2).unwrap(), 2);
+        assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (1, 0));
+        assert_eq!(client.counts(), (2, 1));
+    });
+}
+
+pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
+    let (gate, begun) = (Gate::default(), AtomicU32::new(0));
+    let service = Service::new("slow")
+        .unwrap()
+        .operation("wait", |()| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            gate.pass();
+            Ok::<_, String>(())
+        })
+        .unwrap()
+        .operation("quick", Ok::<u32, String>)
+        .unwrap();
+    with_server(transport, service, Dispatch::Queue, |_, client| {
+        let (wait, quick) = (operation::<(), ()>(&client, "wait"), operation::<u32, u32>(&client, "quick"));
+        let first = wait.start(&()).unwrap();
+        await_that("the first call is begun", || begun.load(Ordering::Relaxed) == 1);
+        for _ in 0..3 {
+            assert!(matches!(wait.call_within(SHORT, &()), Err(CallError::Unanswered { .. })));
+        }
+        gate.open();
+        first.wait().unwrap();
+        assert_eq!(quick.call(&1).unwrap(), 1);
+        assert_eq!(begun.load(Ordering::Relaxed), 1);
+        // They were answered all the same, and those answers were late.
+        assert_eq!(client.servers()[0].late, 3);
+    });
+}
+
+pub fn a_call_taken_back_frees_its_place(transport: &str) {
+    let gate = Gate::default();
+    let service = Service::new("slow")
+        .unwrap()
+        .operation("wait", |()| {
+            gate.pass();
+            Ok::<_, String>(())
+        })
+        .unwrap();
+    let node = Node::isolated().unwrap();
+    let mut server = node.service(service, over(transport)).unwrap();
+    let client = node.service_client("slow", ClientOptions { outstanding: 2, ..patient() }).unwrap();
+    serving(&node, &mut server, Dispatch::Queue, || {
+        let wait = operation::<(), ()>(&client, "wait");
+        let (first, second) = (wait.start(&()).unwrap(), wait.start(&()).unwrap());
+        let error = wait.start(&()).map(drop).unwrap_err();
+        assert!(matches!(error, CallError::TooMany { outstanding_max: 2, .. }), "{error}");
+        first.cancel();
+        let third = wait.start(&()).unwrap();
+        drop(second);
+        let fourth = wait.start(&()).unwrap();
+        gate.open();
+        third.wait().unwrap();
+        fourth.wait().unwrap();
+        // Behind what was said of the others.
+        wait.call(&()).unwrap();
+        assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (2, 0));
+    });
+    assert_eq!((server.counts().calls, server.counts().taken_back), (5, 2));
+}
+
+pub fn calls_that_nobody_waits_for_go_on_for_ever(transport: &str) {
+    let calls = AtomicU32::new(0);
+    let service = Service::new("sink")
+        .unwrap()
+        .operation("take", |_: Samples<u8>| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, String>(Samples(vec![7u8; 500]))
+        })
+        .unwrap();
+    with_server(transport, service, Dispatch::Queue, |_, client| {
+        let take = operation::<Samples<u8>, Samples<u8>>(&client, "take");
+        for _ in 0..5000 {
+            drop(take.start(&Samples(vec![0; 500])).unwrap());
+        }
+        assert_eq!(take.call(&Samples(vec![])).unwrap().len(), 500);
+        assert_eq!(client.servers()[0].outstanding, 0);
+    });
+}
+
+pub fn what_a_server_does_not_have_is_named(transport: &str) {
+    let service =
+        Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
+    with_server(transport, service, Dispatch::Queue, |_, client| {
+        let error = operation::<f64, f64>(&client, "tnue").call(&1.0).unwrap_err();
+        assert!(
+            matches!(&error, CallError::Refused { refusal: Refusal::UnknownOperation, .. })
+                && error.to_string().contains("it has tune"),
+            "{error}"
+        );
+        let error = operation::<Samples<i16>, f64>(&client, "tune").call(&Samples(vec![1])).unwrap_err();
+        assert!(
+            matches!(&error, CallError::Refused { refusal: Refusal::WrongType, .. })
+                && error.to_string().contains("its request is message/cbor, and not s16"),
+            "{error}"
+        );
+        assert_eq!(operation::<f64, f64>(&client, "tune").call(&1.0).unwrap(), 1.0);
+    });
+}
+
+pub fn what_does_not_decode_is_named_on_either_side(transport: &str) {
+    let service =
+        Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
+    with_server(transport, service, Dispatch::Queue, |_, client| {
+        // Of the same name, for both are messages.
+        let error = operation::<String, f64>(&client, "tune").call(&"1".into()).unwrap_err();
+        assert!(matches!(&error, CallError::Refused { refusal: Refusal::WrongType, .. }), "{error}");
+        let error = operation::<f64, Vec<String>>(&client, "tune").call(&1.0).unwrap_err();
+        assert!(matches!(&error, CallError::Decode { .. }), "{error}");
+        assert_eq!(operation::<f64, f64>(&client, "tune").call(&1.0).unwrap(), 1.0);
+    });
+}
+
+/// Two services of one thread each, that call each other.
+pub fn a_cycle_of_calls_is_an_error_and_no_hang(transport: &str) {
+    let node = Node::isolated().unwrap();
+    let a: Client<u32, u32> = node.client("a", patient()).unwrap();
+    let b: Client<u32, u32> = node.client("b", patient()).unwrap();
+    let down = |next: &Client<u32, u32>, depth: u32| match depth {
+        0 => Ok(0),
+        _ => next.call(&(depth - 1)).map(|depth| depth + 1).map_err(|error| match error {
+            CallError::User(words) => words,
+            error => error.to_string(),
+        }),
+    };
+    let mut server_a = node.server("a", |depth| down(&b, depth), over(transport)).unwrap();
+    let mut server_b = node.server("b", |depth| down(&a, depth), over(transport)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| server_b.serve(Dispatch::Queue).unwrap());
+        serving(&node, &mut server_a, Dispatch::Queue, || {
+            assert_eq!(a.call(&0).unwrap(), 0);
+            assert_eq!(a.call(&1).unwrap(), 1);
+            let error = a.call(&2).unwrap_err();
+            assert!(
+                matches!(&error, CallError::User(words) if words.contains("a cycle of calls")),
+                "{error}"
+            );
+            assert_eq!(a.call(&1).unwrap(), 1);
+        });
+    });
+}
+
+/// With two threads, a server may be in a chain twice, and not three times.
+pub fn a_pool_may_be_called_by_itself_as_often_as_it_has_threads(transport: &str) {
+    let node = Node::isolated().unwrap();
+    let own: Client<u32, u32> = node.client("own", patient()).unwrap();
+    let down = |depth: u32| match depth {
+        0 => Ok(0),
+        _ => own.call(&(depth - 1)).map(|depth| depth + 1).map_err(|error| match error {
+            CallError::User(words) => words,
+            error => error.to_string(),
+        }),
+    };
+    let mut server = node.server("own", down, over(transport)).unwrap();
+    serving(&node, &mut server, Dispatch::pool(2).unwrap(), || {
+        assert_eq!(own.call(&1).unwrap(), 1);
+        let error = own.call(&2).unwrap_err();
+        assert!(matches!(&error, CallError::User(words) if words.contains("a cycle of calls")), "{error}");
+    });
+}
+
+/// Over a thread of its own, nobody can see the cycle: the deadline bounds it.
+pub fn a_cycle_that_nobody_sees_ends_at_the_deadline(transport: &str) {
+    let node = Node::isolated().unwrap();
+    let own: Client<bool, bool> = node.client("own", patient()).unwrap();
+    let again = |goes_on: bool| {
+        if !goes_on {
+            return Ok(true);
+        }
+        let thread = || own.call_within(SHORT, &false).map_err(|error| error.to_string());
+        std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
+    };
+    let mut server = node.server("own", again, over(transport)).unwrap();
+    serving(&node, &mut server, Dispatch::Queue, || {
+        let error = own.call(&true).unwrap_err();
+        assert!(
+            matches!(&error, CallError::User(words) if words.contains("did not answer within")),
+            "{error}"
+        );
+        assert!(own.call(&false).unwrap());
+    });
+}
+
+/// Whoever does not take its replies harms itself alone.
+pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
+    let service = Service::new("source")
+        .unwrap()
+        .operation("give", |bytes: u32| Ok::<_, String>(Samples(vec![1u8; bytes as usize])))
+        .unwrap();
+    let node = Node::isolated().unwrap();
+    let options = ServerOptions { buffer: 1 << 14, ..over(transport) };
+    let mut server = node.service(service, options).unwrap();
+    let greedy = node.service_client("source", ClientOptions { outstanding: 500, ..patient() }).unwrap();
+    let modest = node.service_client("source", patient()).unwrap();
+    serving(&node, &mut server, Dispatch::Queue, || {
+        let (greedy, modest) = (
+            operation::<u32, Samples<u8>>(&greedy, "give"),
+            operation::<u32, Samples<u8>>(&modest, "give"),
+        );
+        let pending: Vec<_> = (0..500).map(|_| greedy.start(&10_000).unwrap()).collect();
+        for _ in 0..100 {
+            assert_eq!(modest.call(&10).unwrap().len(), 10);
+        }
+        // And gets them when it does.
+        for reply in pending {
+            assert_eq!(reply.wait().unwrap().len(), 10_000);
+        }
+    });
+    assert_eq!(server.counts().replies_dropped, 0);
+}
+
+pub fn stop_ends_every_wait(transport: &str) {
+    let gate = Gate::default();
+    let service = Service::new("slow")
+        .unwrap()
+        .operation("wait", |()| {
+            gate.pass();
+            Ok::<_, String>(())
+        })
+        .unwrap();
+    let (here, there) = crate::support::two_nodes();
+    let mut server = there.service(service, over(transport)).unwrap();
+    let client = here.service_client("slow", patient()).unwrap();
+    assert!(client.wait_for_servers(1, LONG).unwrap());
+    serving(&there, &mut server, Dispatch::Queue, || {
+        let wait = operation::<(), ()>(&client, "wait");
+        std::thread::scope(|scope| {
+            let waiting = [(); 3].map(|()| scope.spawn(|| wait.call(&())));
+            await_that("all wait", || client.servers()[0].outstanding == 3);
+            here.stop();
+            for thread in waiting {
+                let error = thread.join().unwrap().unwrap_err();
+                assert!(matches!(error, CallError::Link(stripline::Error::Stopped)), "{error}");
+            }
+        });
+        gate.open();
+    });
+}

@@ -1,0 +1,152 @@
+//! Other processes to play with: this test binary, started again, as a server or a client.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::process::Signal;
+use stripline::call::{ServerOptions, Service};
+use stripline::node::{Dispatch, Node, Topics};
+
+use crate::support::{LONG, await_that, operation, over, patient};
+
+const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
+/// Before every answer, because the test harness writes to the same pipe.
+const MARK: &str = "@@";
+
+/// A process that does what it was started for. Killed and waited for when dropped.
+pub struct Puppet {
+    child: Child,
+    orders: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Puppet {
+    /// Starts a server of `puppet` under a name: see [`serve`].
+    pub fn server(domain: &str, transport: &str, name: &str) -> Self {
+        Self::start(domain, &format!("server {transport} {name}"))
+    }
+
+    /// Starts a client of `master`, which makes so many calls of `hold` and does not wait for them.
+    pub fn client(domain: &str, calls: usize) -> Self {
+        Self::start(domain, &format!("client {calls}"))
+    }
+
+    fn start(domain: &str, part: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
+            .env(DOMAIN, domain)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, answers) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, answer)) = line.split_once(MARK) {
+                    let _ = tell.send(answer.trim().to_string());
+                }
+            }
+        });
+        let orders = child.stdin.take().unwrap();
+        let mut puppet = Self { child, orders, answers };
+        writeln!(puppet.orders, "{part}").unwrap();
+        puppet.hear("ready");
+        puppet
+    }
+
+    /// Waits until it says this.
+    pub fn hear(&self, word: &str) {
+        assert_eq!(self.answers.recv_timeout(LONG).unwrap(), word);
+    }
+
+    /// Kills it without warning, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops it, and waits until it stands still.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.child.id());
+        await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Puppet {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(word: &str) {
+    println!("\n{MARK}{word}");
+}
+
+/// In a process that was started to play: plays, and does not return.
+pub fn play_if_asked() {
+    let Some(domain) = std::env::var_os(DOMAIN) else { return };
+    let node = Node::join(domain.to_str().unwrap(), Topics::default()).unwrap();
+    let mut lines = std::io::stdin().lines();
+    let part = lines.next().unwrap().unwrap();
+    let words: Vec<&str> = part.split(' ').collect();
+    match *words {
+        ["server", transport, name] => serve(&node, transport, name),
+        ["client", calls] => call(&node, calls.parse().unwrap()),
+        _ => panic!("{part}"),
+    }
+    std::process::exit(0);
+}
+
+/// A server that says its name (`name`), is killed in the middle of a call (`die`), or never answers (`hold`).
+fn serve(node: &Node, transport: &str, name: &str) {
+    let hold = |()| -> Result<(), String> {
+        say("holding");
+        loop {
+            std::thread::park();
+        }
+    };
+    let die = |()| -> Result<(), String> {
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, Signal::KILL).unwrap();
+        loop {
+            std::thread::park();
+        }
+    };
+    let service = Service::new("puppet")
+        .unwrap()
+        .operation("name", |()| Ok::<String, String>(name.into()))
+        .unwrap()
+        .operation("hold", hold)
+        .unwrap()
+        .operation("die", die)
+        .unwrap();
+    let options = ServerOptions { name: Some(name.into()), ..over(transport) };
+    let mut server = node.service(service, options).unwrap();
+    say("ready");
+    server.serve(Dispatch::Queue).unwrap();
+}
+
+fn call(node: &Node, calls: usize) {
+    let client = node.service_client("master", patient()).unwrap();
+    let hold = operation::<u32, u32>(&client, "hold");
+    let pending: Vec<_> = (0..calls).map(|call| hold.start(&(call as u32)).unwrap()).collect();
+    say("ready");
+    loop {
+        std::thread::park();
+        assert_eq!(pending.len(), calls);
+    }
+}
