@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use stripline::call::{Client, ClientOptions, Plain, ServerOptions};
+use stripline::link::WaitStrategy;
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 /// Set in the process that is measured: how it violates the rules on purpose, or `no`.
@@ -18,6 +20,7 @@ const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
 /// Packets each way before and while it counts.
 const WARM_UP: u64 = 10_000;
 const MEASURED: u64 = 10_000;
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Samples of a packet.
 const SAMPLES: usize = 16;
 const TOPICS: &str = "[default]\ntransport = 'shm'\nwait = 'spin'";
@@ -67,6 +70,11 @@ fn no_allocation_and_no_system_call() {
 }
 
 #[test]
+fn no_allocation_and_no_system_call_in_calls() {
+    assert_eq!(verdict("calls"), "allocations: 0\n");
+}
+
+#[test]
 fn the_instruments_work() {
     assert_eq!(verdict("allocation"), "allocations: 2\n");
     assert_eq!(verdict("system-call"), format!("system call {:06}\n", libc::SYS_getppid));
@@ -91,12 +99,44 @@ fn play() {
     let Ok(violation) = std::env::var(VIOLATION) else { return };
     let node =
         Node::join(&format!("hot-path-{}", std::process::id()), Topics::parse(TOPICS).unwrap()).unwrap();
+    if violation == "calls" {
+        return play_calls(&node);
+    }
     let mut ping = node.publisher::<u64>("ping").unwrap();
     let mut pong = node.publisher::<u64>("pong").unwrap();
     let mut ping_in = node.subscriber::<u64>("ping").unwrap();
     let mut pong_in = node.subscriber::<u64>("pong").unwrap();
-    let patience = Duration::from_secs(30);
-    assert!(ping.wait_for_receivers(1, patience).unwrap() && pong.wait_for_receivers(1, patience).unwrap());
+    assert!(ping.wait_for_receivers(1, PATIENCE).unwrap() && pong.wait_for_receivers(1, PATIENCE).unwrap());
+    game(
+        &violation,
+        |number| {
+            send(&mut ping, number);
+            take(&mut pong_in, number);
+        },
+        |number| {
+            take(&mut ping_in, number);
+            send(&mut pong, number);
+        },
+    );
+}
+
+/// The same with two-way calls.
+fn play_calls(node: &Node) {
+    let options = ServerOptions { wait: WaitStrategy::Spin, ..ServerOptions::default() };
+    let mut server = node.server("echo", Ok::<Plain<u64>, String>, options).unwrap();
+    let options = ClientOptions { wait: WaitStrategy::Spin, ..ClientOptions::default() };
+    let service = node.service_client("echo", options).unwrap();
+    let client: Client<Plain<u64>, Plain<u64>> = service.operation("call").unwrap();
+    assert!(service.wait_for_servers(1, PATIENCE).unwrap());
+    game(
+        "no",
+        |number| assert_eq!(*client.call(&Plain(number)).unwrap(), number),
+        |_| assert!(server.serve_one(PATIENCE).unwrap()),
+    );
+}
+
+/// Two threads that do their parts in turn, until the process ends.
+fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnMut(u64) + Send) {
     let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let meet = |at: &AtomicUsize| {
         at.fetch_add(1, Ordering::AcqRel);
@@ -106,23 +146,15 @@ fn play() {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut serve = |number| {
-                send(&mut ping, number);
-                take(&mut pong_in, number);
-            };
             (0..WARM_UP).for_each(&mut serve);
             measure(|| {
                 meet(&ready);
                 (WARM_UP..WARM_UP + MEASURED).for_each(&mut serve);
-                violate(&violation);
+                violate(violation);
                 done.fetch_add(1, Ordering::AcqRel);
             });
         });
         scope.spawn(|| {
-            let mut answer = |number| {
-                take(&mut ping_in, number);
-                send(&mut pong, number);
-            };
             (0..WARM_UP).for_each(&mut answer);
             measure(|| {
                 meet(&ready);
@@ -132,7 +164,7 @@ fn play() {
         });
         let started = Instant::now();
         while done.load(Ordering::Acquire) < 2 {
-            assert!(started.elapsed() < 4 * patience, "the game does not end");
+            assert!(started.elapsed() < 4 * PATIENCE, "the game does not end");
             std::thread::sleep(Duration::from_millis(1));
         }
         eprintln!("allocations: {}", ALLOCATIONS.load(Ordering::Relaxed));

@@ -133,7 +133,9 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
         What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => unsafe {
             ends::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
         },
-        What::Ring | What::Stripline | What::Calls | What::Iceoryx2 | What::Zeromq => Err("it is not built in".into()),
+        What::Ring | What::Stripline | What::Calls | What::Iceoryx2 | What::Zeromq => {
+            Err("it is not built in".into())
+        }
     }
 }
 

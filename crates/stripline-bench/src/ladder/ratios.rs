@@ -63,8 +63,7 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     let statistics = vec![time(shm_64.clone(), off(&shm_64)), rate(off(&shm_32), shm_32.clone())];
     let calls = |transport, wait| latency(What::Calls, transport, wait, 64);
     let two_ways = time(calls("shm", spin), latency(shm, "shm", spin, 64));
-    let duplex =
-        time(calls("uds", Wait::Block), latency(What::UnixDuplex, "uds", Wait::Block, 64));
+    let duplex = time(calls("uds", Wait::Block), latency(What::UnixDuplex, "uds", Wait::Block, 64));
     let mut ratios = vec![
         ratio("shm_64_over_atomic", vec![time(shm_64, atomics())], Target::AtMost(1.5), results),
         ratio("iceoryx2_64_over_shm", vec![iceoryx2], Target::AtLeast(3.0), results),
@@ -104,10 +103,8 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
 fn steps() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
-        let with = |readers| Case {
-            readers,
-            ..Case::new(Measure::Outstanding, What::Calls, transport, wait, 64)
-        };
+        let with =
+            |readers| Case { readers, ..Case::new(Measure::Outstanding, What::Calls, transport, wait, 64) };
         for (index, more) in OUTSTANDING_COUNTS.into_iter().enumerate() {
             for fewer in &OUTSTANDING_COUNTS[..index] {
                 pairs.push(Pair { over: with(*fewer), under: with(more), figure: Figure::Rate });

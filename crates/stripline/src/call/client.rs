@@ -16,8 +16,8 @@ use super::error::Refusal;
 use super::line::{Line, NotStarted, Return, Sender, Waited};
 use super::server::Card;
 use super::service::Operation;
-use super::wire::{Reply, SHORT_MAX, Status};
 use super::term::Term;
+use super::wire::{Reply, SHORT_MAX, Status};
 use super::{CallError, ClientOptions, Payload};
 
 /// Between two looks whether a client that waits for a server is asked to stop.
@@ -228,11 +228,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.start_at(request, Some(key))
     }
 
-    fn start_at(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+    fn start_at(&self, request: &Req, key: Option<u64>) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
         let mut term = Term::now(self.caller.options.deadline);
         let (line, number) = self.begin(request, key, &mut term)?;
         Ok(Pending { client: self, line, number, term, is_over: false })
@@ -250,12 +246,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     /// Sends the call.
     #[inline]
-    fn begin(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-        term: &mut Term,
-    ) -> Result<(usize, u64), CallError<E>> {
+    fn begin(&self, request: &Req, key: Option<u64>, term: &mut Term) -> Result<(usize, u64), CallError<E>> {
         let started = match request.as_bytes() {
             Some(bytes) => self.caller.start(self.operation, bytes, key, term),
             None => self.encode(request, |bytes| self.caller.start(self.operation, bytes, key, term)),
@@ -266,11 +257,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         })
     }
 
-    fn encode<R>(
-        &self,
-        request: &Req,
-        send: impl FnOnce(&[u8]) -> Result<R, NotMade>,
-    ) -> Result<R, NotMade> {
+    fn encode<R>(&self, request: &Req, send: impl FnOnce(&[u8]) -> Result<R, NotMade>) -> Result<R, NotMade> {
         let mut scratch = SCRATCH.take();
         scratch.clear();
         let sent = match request.encode(&mut scratch) {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// What became of a call that has no reply.
@@ -72,6 +74,26 @@ pub enum CallError<E> {
     Link(Error),
 }
 
+/// The error of an operation that has none of its own.
+///
+/// ```
+/// use stripline::call::{Client, ClientOptions, NoError};
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let frequency_hz: Client<(), f64, NoError> = node.client("frequency", ClientOptions::default())?;
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoError {}
+
+impl fmt::Display for NoError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+impl std::error::Error for NoError {}
+
 /// Why a server did not carry out a call.
 ///
 /// ```
@@ -88,9 +110,9 @@ pub enum Refusal {
     Panicked,
     /// The deadline had passed before the handler began.
     DeadlinePassed,
-    /// The client took the call back before the handler began.
+    /// The client took the call back before the handler began. (Servers of this library do not say so yet.)
     Cancelled,
-    /// The server has too much to do.
+    /// The server has too much to do. (Servers of this library do not say so yet.)
     Overloaded,
     /// The server is itself waiting in this chain of nested calls: it could never answer.
     Cycle,

@@ -60,8 +60,12 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
             let (request, bind) = asked(node.stop_of_all());
             let endpoint = server.endpoint();
             let visit = transport::find(transport).unwrap().visit(endpoint, &request, bind).unwrap();
-            let mut outgoing =
-                Outgoing::new("evil".into(), vec![visit.pair.outlet], Sampling::Off, node.stop_of_all().clone());
+            let mut outgoing = Outgoing::new(
+                "evil".into(),
+                vec![visit.pair.outlet],
+                Sampling::Off,
+                node.stop_of_all().clone(),
+            );
             outgoing.admit();
             assert!(send(&mut outgoing, bytes), "{transport}: {deed}");
             let end = Instant::now() + LONG;
@@ -118,8 +122,7 @@ fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Pair>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_of_all());
     let door = transport::find(transport).unwrap().open(bind, Box::new(Trap(tell))).unwrap();
-    let offer =
-        Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: door.endpoint.clone() };
+    let offer = Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: door.endpoint.clone() };
     ((node.offer(offer), door), told)
 }
 
@@ -179,7 +182,8 @@ fn a_second_reply_to_a_call_ends_the_connection() {
 fn who_is_no_client_is_turned_down() {
     for transport in transports() {
         let node = Node::isolated().unwrap();
-        let options = ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
+        let options =
+            ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
         let server = node.server("echo", Ok::<u32, String>, options).unwrap();
         let its = transport::find(transport).unwrap();
         let visit = |change: &dyn Fn(&mut Connect, &mut Bind)| {
@@ -191,11 +195,8 @@ fn who_is_no_client_is_turned_down() {
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
         let error = visit(&|_, bind| bind.depth = 0);
         assert!(error.contains("0 calls outstanding"), "{transport}: {error}");
-        let error = its
-            .connect(server.endpoint(), &asked(node.stop_of_all()).0)
-            .map(drop)
-            .unwrap_err()
-            .to_string();
+        let error =
+            its.connect(server.endpoint(), &asked(node.stop_of_all()).0).map(drop).unwrap_err().to_string();
         assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
         let (request, bind) = asked(node.stop_of_all());
         let inside = its.visit(server.endpoint(), &request, bind).unwrap();

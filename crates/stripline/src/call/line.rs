@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outcome, Outgoing, Sampler, Stamp};
-use crate::sys::clock::now_ns;
 use crate::node::{Again, Customer};
+use crate::sys::clock::now_ns;
 use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
@@ -156,12 +156,7 @@ impl Line {
     }
 
     /// Sends a call, and returns its number. Blocks while there is no room.
-    pub(super) fn start(
-        &self,
-        operation: usize,
-        payload: &[u8],
-        term: &mut Term,
-    ) -> Result<u64, NotStarted> {
+    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
         let Some(table) = self.table.get() else { return Err(NotStarted::Closed) };
         if table.owes_too_much() {
             self.await_late(table, term)?;
@@ -241,8 +236,7 @@ impl Line {
         loop {
             match self.try_receiver() {
                 Some(mut receiver) => {
-                    let outcome =
-                        self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;

@@ -40,7 +40,8 @@ mod term;
 mod wire;
 
 pub use client::{Client, Pending, ServerReport, ServiceClient};
-pub use error::{CallError, Refusal};
+pub use error::{CallError, NoError, Refusal};
+pub use node::ServerOffer;
 pub use options::{ClientOptions, ServerOptions};
 pub use payload::{Payload, Plain, Samples};
 pub use server::{Server, ServerCounts};

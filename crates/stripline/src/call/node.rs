@@ -13,8 +13,8 @@ use crate::transport::{self, Bind, Connect, Stop};
 
 use super::client::Caller;
 use super::line::Return;
-use super::table::Table;
 use super::server::Premises;
+use super::table::Table;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
 };
@@ -56,6 +56,19 @@ impl Node {
         });
         self.seek(service, seeker);
         Ok(ServiceClient { caller })
+    }
+
+    /// The servers of all services in the domain, as far as this node has heard of them: it hears of those that are there
+    /// soon after it has joined.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn services(&self) -> Result<Vec<ServerOffer>> {
+        let known = self.known(&marker()?).into_iter();
+        let mut offers: Vec<_> =
+            known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
+        offers.sort();
+        Ok(offers)
     }
 
     /// A server of a service that has one operation, [`Operation::ONLY`].
@@ -106,6 +119,24 @@ impl Node {
             Ok((door, Box::new(self.offer(offer))))
         })
     }
+}
+
+/// A server that a node knows of.
+///
+/// ```
+/// use stripline::call::ServerOptions;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let _server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+/// assert_eq!(node.services()?[0].service, "double");
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerOffer {
+    /// The service's name: what a client asks for.
+    pub service: String,
+    /// Where it is: `TRANSPORT:ADDRESS`.
+    pub address: String,
 }
 
 /// What is asked of the transport of one direction.
@@ -170,11 +201,8 @@ impl Customer for Seeker {
         let mut incoming =
             Incoming::new(self.name.clone(), mailbox, terms_for, self.stop.clone(), false, None);
         incoming.set_ends(Ends::WithSender);
-        let way_back = Return {
-            again: self.node.clone(),
-            customer: self.own.clone(),
-            endpoint: offer.endpoint.clone(),
-        };
+        let way_back =
+            Return { again: self.node.clone(), customer: self.own.clone(), endpoint: offer.endpoint.clone() };
         caller.welcome(outgoing, incoming, visit.card, self.topic.sampling, way_back)
     }
 }

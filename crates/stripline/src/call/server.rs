@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::node::Dispatch;
-use crate::transport::duplex::{Door, Host, Pair};
-use crate::transport::handshake::Hello;
 #[cfg(test)]
 use crate::transport::Endpoint;
+use crate::transport::duplex::{Door, Host, Pair};
+use crate::transport::handshake::Hello;
 use crate::transport::{Stop, Wait, random};
 
 use super::chain;
@@ -351,25 +351,110 @@ impl<'h> Server<'h> {
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
         let Self { core, source, .. } = self;
-        let source = Mutex::new(source);
-        let failure = Mutex::new(None);
-        let (core, source_of, failed) = (&*core, &source, &failure);
+        let works = (0..threads).map(|_| Work::default()).collect();
+        let pool = Pool { core, source: Mutex::new(source), works, failure: Mutex::new(None) };
         std::thread::scope(|scope| {
-            for _ in 0..threads {
+            for work in &pool.works {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
-                let started = thread.spawn_scoped(scope, move || {
-                    if let Err(error) = core.play(source_of, threads) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    }
-                });
-                if let Err(error) = started {
-                    let error = Error::system("cannot start a thread of a pool", error);
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                if let Err(error) = thread.spawn_scoped(scope, || pool.play(work)) {
+                    pool.fail(Error::system("cannot start a thread of a pool", error));
                     break;
                 }
             }
         });
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        pool.failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+/// Several threads that answer calls. They take turns at receiving.
+struct Pool<'a, 'h> {
+    core: &'a Core<'h>,
+    source: Mutex<&'a mut Source>,
+    works: Vec<Work>,
+    failure: Mutex<Option<Error>>,
+}
+
+/// What one thread of a pool works on. Written and looked for by who receives.
+#[derive(Default)]
+struct Work {
+    connection: AtomicU64,
+    /// 0: none, or one that nobody can take back.
+    number: AtomicU64,
+    taken_back: AtomicBool,
+}
+
+impl Pool<'_, '_> {
+    /// The life of one thread.
+    fn play(&self, work: &Work) {
+        let (mut request, mut scratch) = (Vec::new(), Vec::new());
+        loop {
+            match self.receive(work, &mut request) {
+                Ok(Some((replies, age))) => {
+                    let Ok(Request::Call { number, operation, deadline_us, chain, payload }) =
+                        Request::parse(&request)
+                    else {
+                        continue;
+                    };
+                    let deadline = Duration::from_micros(u64::from(deadline_us));
+                    let call = Call { number, operation, deadline, age, chain, payload };
+                    let threads = self.works.len() as u32;
+                    self.core.answer(&call, threads, &replies, Some(&work.taken_back), &mut scratch);
+                    // Relaxed: whoever is late takes back what is done.
+                    work.number.store(0, Ordering::Relaxed);
+                }
+                Ok(None) => {}
+                Err(Error::Stopped) => return,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Copies the next call out, and says how old it is; `None`: it was none.
+    fn receive(
+        &self,
+        work: &Work,
+        request: &mut Vec<u8>,
+    ) -> Result<Option<(Arc<Replies>, Option<Duration>)>> {
+        // No code that is not ours runs under it.
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        if !source.receive(Wait::FOREVER)? {
+            return Ok(None);
+        }
+        request.clear();
+        request.extend_from_slice(source.incoming.payload());
+        let age = source.incoming.age_ns().map(Duration::from_nanos);
+        let (place, connection) = source.incoming.came_over();
+        let connection = (place as u64) << 16 | u64::from(connection);
+        let its = match Request::parse(request) {
+            Ok(Request::Call { number, .. }) => {
+                // Relaxed: only who holds the lock writes or looks; the flag is a hint.
+                work.connection.store(connection, Ordering::Relaxed);
+                work.taken_back.store(false, Ordering::Relaxed);
+                work.number.store(number, Ordering::Relaxed);
+                source.seats[place].as_ref().map(|seat| (Arc::clone(&seat.replies), age))
+            }
+            Ok(Request::Cancel { number }) => {
+                self.core.counts.taken_back.fetch_add(1, Ordering::Relaxed);
+                let of = |work: &&Work| {
+                    work.number.load(Ordering::Relaxed) == number
+                        && work.connection.load(Ordering::Relaxed) == connection
+                };
+                if let Some(work) = self.works.iter().find(of) {
+                    work.taken_back.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+            Err(deed) => {
+                source.expel(&deed);
+                return Ok(None);
+            }
+        };
+        source.incoming.release();
+        Ok(its)
+    }
+
+    fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }
 
@@ -424,53 +509,13 @@ impl Source {
 }
 
 impl Core<'_> {
-    /// The life of one thread of a pool. They take turns at receiving.
-    fn play(&self, source: &Mutex<&mut Source>, threads: usize) -> Result<()> {
-        let (mut request, mut scratch) = (Vec::new(), Vec::new());
-        loop {
-            // No code that is not ours runs under it.
-            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            match source.receive(Wait::FOREVER) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(Error::Stopped) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-            request.clear();
-            request.extend_from_slice(source.incoming.payload());
-            let age = source.incoming.age_ns().map(Duration::from_nanos);
-            let place = source.incoming.came_over().0;
-            let replies = source.seats[place].as_ref().map(|seat| Arc::clone(&seat.replies));
-            let parsed = match Request::parse(&request) {
-                Ok(parsed) => parsed,
-                Err(deed) => {
-                    source.expel(&deed);
-                    continue;
-                }
-            };
-            source.incoming.release();
-            drop(source);
-            match (parsed, replies) {
-                (Request::Call { number, operation, deadline_us, chain, payload }, Some(replies)) => {
-                    let deadline = Duration::from_micros(u64::from(deadline_us));
-                    let call = Call { number, operation, deadline, age, chain, payload };
-                    self.answer(&call, threads as u32, &replies, None, &mut scratch);
-                }
-                (Request::Cancel { .. }, _) => {
-                    self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
-                }
-                (_, None) => {}
-            }
-        }
-    }
-
     /// Carries a call out and answers it.
     fn answer(
         &self,
         call: &Call<'_>,
         threads: u32,
         replies: &Arc<Replies>,
-        taken_back: Option<&std::sync::atomic::AtomicBool>,
+        taken_back: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) {
         let (number, deadline) = (call.number, call.deadline);

@@ -171,11 +171,7 @@ impl Incoming {
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
         let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped();
-        if is_easy && self.take_at_hand() {
-            Ok(Outcome::Packet)
-        } else {
-            self.receive_slowly(wait, u32::MAX)
-        }
+        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
     }
 
     /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does

@@ -19,6 +19,7 @@ mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
+pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{Ends, Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
@@ -27,7 +28,6 @@ pub(crate) use origin::Terms;
 pub(crate) use outgoing::{Outgoing, Stamp};
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
-pub(crate) use histogram::Histogram;
 pub(crate) use sampler::Sampler;
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, Recorded};

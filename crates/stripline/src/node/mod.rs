@@ -19,8 +19,8 @@ mod window;
 
 pub use dispatch::{Completion, Dispatch};
 pub use message::{Message, MessagePublisher, MessageSubscriber, ResequencedMessages};
-pub(crate) use node::{Again, Customer};
 pub use node::Node;
+pub(crate) use node::{Again, Customer};
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use resequenced::{InSequence, Resequenced};
 pub use single_thread::SingleThread;

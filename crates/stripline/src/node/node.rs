@@ -298,6 +298,13 @@ impl Node {
         Again(Arc::downgrade(&self.shared))
     }
 
+    /// What carries that and is on offer in the domain, as far as is known here: names and endpoints.
+    pub(crate) fn known(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
+        let state = self.shared.state();
+        let those = state.known.iter().filter(|offer| offer.payload == *payload);
+        those.map(|offer| (offer.topic.clone(), offer.endpoint.clone())).collect()
+    }
+
     pub(crate) fn topics(&self) -> &Topics {
         &self.shared.topics
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use stripline::call::{CallError, Client, ClientOptions, Refusal, Samples, ServerOptions, Service};
+use stripline::call::{CallError, Client, ClientOptions, Context, Refusal, Samples, ServerOptions, Service};
 use stripline::node::{Dispatch, Node};
 
 use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, with_server};
@@ -114,8 +114,7 @@ pub fn calls_that_nobody_waits_for_go_on_for_ever(transport: &str) {
 }
 
 pub fn what_a_server_does_not_have_is_named(transport: &str) {
-    let service =
-        Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
+    let service = Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
         let error = operation::<f64, f64>(&client, "tnue").call(&1.0).unwrap_err();
         assert!(
@@ -134,8 +133,7 @@ pub fn what_a_server_does_not_have_is_named(transport: &str) {
 }
 
 pub fn what_does_not_decode_is_named_on_either_side(transport: &str) {
-    let service =
-        Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
+    let service = Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
         // Of the same name, for both are messages.
         let error = operation::<String, f64>(&client, "tune").call(&"1".into()).unwrap_err();
@@ -194,6 +192,68 @@ pub fn a_pool_may_be_called_by_itself_as_often_as_it_has_threads(transport: &str
     });
 }
 
+/// Who handles a call waits no longer than its client does.
+pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
+    let node = Node::isolated().unwrap();
+    let gate = Gate::default();
+    let slow: Client<(), ()> = node.client("slow", patient()).unwrap();
+    let outer: Client<(), String> = node.client("outer", patient()).unwrap();
+    let mut server_slow = node
+        .server(
+            "slow",
+            |()| {
+                gate.pass();
+                Ok::<_, String>(())
+            },
+            over(transport),
+        )
+        .unwrap();
+    let ask = |()| match slow.call(&()) {
+        Err(CallError::Unanswered { deadline, .. }) if deadline < LONG => {
+            gate.open();
+            Ok::<String, String>("was not waited for".into())
+        }
+        other => Err(format!("{other:?}")),
+    };
+    let mut server_outer = node.server("outer", ask, over(transport)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| server_slow.serve(Dispatch::Queue).unwrap());
+        serving(&node, &mut server_outer, Dispatch::Queue, || {
+            // Both deadlines are over at about the same time: which is the first is all the same.
+            match outer.call_within(SHORT, &()) {
+                Ok(_) | Err(CallError::Unanswered { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            await_that("the inner call is over", || gate.is_open());
+        });
+    });
+}
+
+pub fn a_pool_learns_that_a_call_was_taken_back(transport: &str) {
+    let (begun, over) = (Gate::default(), AtomicU32::new(0));
+    let hold = |(): (), context: &Context<'_>| {
+        begun.open();
+        await_that("it is taken back", || context.is_taken_back());
+        over.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, String>(())
+    };
+    let service = Service::new("slow")
+        .unwrap()
+        .operation_with("hold", hold)
+        .unwrap()
+        .operation("quick", Ok::<u32, String>)
+        .unwrap();
+    with_server(transport, service, Dispatch::pool(2).unwrap(), |_, client| {
+        let held = operation::<(), ()>(&client, "hold").start(&()).map(|pending| {
+            begun.pass();
+            pending.cancel();
+        });
+        held.unwrap();
+        await_that("the handler is over", || over.load(Ordering::Relaxed) == 1);
+        assert_eq!(operation::<u32, u32>(&client, "quick").call(&3).unwrap(), 3);
+    });
+}
+
 /// Over a thread of its own, nobody can see the cycle: the deadline bounds it.
 pub fn a_cycle_that_nobody_sees_ends_at_the_deadline(transport: &str) {
     let node = Node::isolated().unwrap();
@@ -228,10 +288,8 @@ pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
     let greedy = node.service_client("source", ClientOptions { outstanding: 500, ..patient() }).unwrap();
     let modest = node.service_client("source", patient()).unwrap();
     serving(&node, &mut server, Dispatch::Queue, || {
-        let (greedy, modest) = (
-            operation::<u32, Samples<u8>>(&greedy, "give"),
-            operation::<u32, Samples<u8>>(&modest, "give"),
-        );
+        let (greedy, modest) =
+            (operation::<u32, Samples<u8>>(&greedy, "give"), operation::<u32, Samples<u8>>(&modest, "give"));
         let pending: Vec<_> = (0..500).map(|_| greedy.start(&10_000).unwrap()).collect();
         for _ in 0..100 {
             assert_eq!(modest.call(&10).unwrap().len(), 10);

@@ -46,6 +46,8 @@ rules! {
         what_does_not_decode_is_named_on_either_side,
         a_cycle_of_calls_is_an_error_and_no_hang,
         a_pool_may_be_called_by_itself_as_often_as_it_has_threads,
+        a_nested_call_has_no_longer_deadline,
+        a_pool_learns_that_a_call_was_taken_back,
         a_cycle_that_nobody_sees_ends_at_the_deadline,
         a_client_that_takes_no_replies_does_not_hold_up_others,
         stop_ends_every_wait,

@@ -34,9 +34,8 @@ pub fn calls_go_round_or_by_key(transport: &str) {
         for server in &mut servers {
             scope.spawn(|| server.serve(Dispatch::Queue).unwrap());
         }
-        let by_key = |keys: u64| -> Vec<String> {
-            (0..keys).map(|key| name.call_by_key(key, &()).unwrap()).collect()
-        };
+        let by_key =
+            |keys: u64| -> Vec<String> { (0..keys).map(|key| name.call_by_key(key, &()).unwrap()).collect() };
         let before = std::thread::scope(|inner| {
             let (finish, finished) = std::sync::mpsc::channel::<()>();
             let mut last = last;
@@ -55,7 +54,8 @@ pub fn calls_go_round_or_by_key(transport: &str) {
         });
         // The third has left: only its keys move.
         await_that("the third is gone", || {
-            name.call_by_key(before.iter().position(|name| name == "z").unwrap() as u64, &()).is_ok_and(|n| n != "z")
+            name.call_by_key(before.iter().position(|name| name == "z").unwrap() as u64, &())
+                .is_ok_and(|n| n != "z")
         });
         for (key, (before, after)) in before.iter().zip(by_key(200)).enumerate() {
             assert!(*before == after || before == "z", "key {key} went from {before} to {after}");
@@ -90,8 +90,10 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
     // A new one of the same name: its keys go there again, by themselves.
     let other = Puppet::server(&domain, transport, "other");
     let doomed = Puppet::server(&domain, transport, "doomed");
-    await_that("both are back", || client.servers().iter().filter(|server| server.connected).count() == 2
-        && answered(|_| name.call(&()), 2).len() == 2);
+    await_that("both are back", || {
+        client.servers().iter().filter(|server| server.connected).count() == 2
+            && answered(|_| name.call(&()), 2).len() == 2
+    });
     assert_eq!(name.call_by_key(to_doomed, &()).unwrap(), "doomed");
     assert_eq!(name.call_by_key(to_other, &()).unwrap(), "other");
     drop((doomed, other));

@@ -67,6 +67,10 @@ impl Gate {
         drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
     }
 
+    pub fn is_open(&self) -> bool {
+        *self.is_open.lock().unwrap()
+    }
+
     pub fn open(&self) {
         *self.is_open.lock().unwrap() = true;
         self.opened.notify_all();
