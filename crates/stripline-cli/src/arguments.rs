@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use stripline::waveform::control::Setting;
 
 /// Low-loss links between radio components.
 #[derive(Debug, Parser)]
@@ -17,7 +18,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         stripline components adsb-source                      its ports and properties\n  \
         stripline bench ladder --quick                        how fast links are on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines beside their ideals and what was published\n  \
-        stripline ps                                          what runs now, and who waits for whom\n\n\
+        stripline ps                                          what runs now, and who waits for whom\n  \
+        stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -42,6 +44,16 @@ pub(crate) enum Command {
     Transports,
     /// List this user's live ports, who reads them, how far behind, and who waits for whom
     Ps(PsArguments),
+    /// List the running waveforms of this user, or show one with its components
+    Ls(LsArguments),
+    /// Show the properties of a running waveform as they are now
+    Get(GetArguments),
+    /// Change properties of a running waveform
+    Set(SetArguments),
+    /// Run the self-tests of a component of a running waveform
+    Test(TestArguments),
+    /// Stop a running waveform, or one component of it, in order
+    Stop(StopArguments),
 }
 
 /// A waveform and what is changed in it.
@@ -207,6 +219,127 @@ pub(crate) struct PsArguments {
     /// List again and again, every second or so many seconds, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     pub watch: Option<f64>,
+}
+
+/// Which running waveform is meant.
+#[derive(Args, Debug)]
+pub(crate) struct Which {
+    /// The waveform's name, as `stripline ls` lists it
+    pub waveform: String,
+
+    /// The launcher's process, where several waveforms have that name
+    #[arg(long, value_name = "NUMBER")]
+    pub pid: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline ls                 every waveform that this user runs\n  \
+    stripline ls radio           its components: processes, states, self-tests\n  \
+    stripline ls --json          the same for a script\n\n\
+    Exit codes: 0 listed (also when there is none), 1 there is none of that name.")]
+pub(crate) struct LsArguments {
+    /// Only the waveform of this name, with its components
+    pub waveform: Option<String>,
+
+    /// Print everything that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline get radio                    all properties of all components\n  \
+    stripline get radio fm                 those of one component\n  \
+    stripline get radio fm.deviation       one value and nothing else, for a script\n\n\
+    SET says when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
+    `read-only` (the component says it).\n\n\
+    Exit codes: 0 shown, 1 a value is not known or the waveform cannot be asked, 2 there is no such name.")]
+pub(crate) struct GetArguments {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Only this component, or this property of it
+    #[arg(value_name = "COMPONENT[.PROPERTY]")]
+    pub what: Option<String>,
+
+    /// Print everything that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline set radio fm.deviation=5e3\n  \
+    stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n\n\
+    Values are checked before anything is set. A component takes those that are meant for it all at once, between two \
+    packets, or refuses them and says why. What it has not looked at in time it takes when it does. `stripline get` \
+    shows what can be set. A component that is started again keeps what was set.\n\n\
+    Exit codes: 0 all of them are in effect, 1 a component refused them or has not taken them yet, 2 one of them is \
+    wrong and nothing was set.")]
+pub(crate) struct SetArguments {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// What to set
+    #[arg(value_name = "COMPONENT.PROPERTY=VALUE", required = true)]
+    pub settings: Vec<Setting>,
+
+    /// How long to wait for the components to take them
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", allow_negative_numbers = true)]
+    pub timeout: f64,
+
+    /// Print what became of them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline test radio channel                 all self-tests of one component\n  \
+    stripline test radio channel stopband        one of them\n\n\
+    They run between two packets, which wait meanwhile.\n\n\
+    Exit codes: 0 all passed, 1 one failed or was not run, 2 there are none of that name.")]
+pub(crate) struct TestArguments {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// The component
+    pub component: String,
+
+    /// The self-tests; all, if none is named
+    pub tests: Vec<String>,
+
+    /// How long to wait for the component to run them
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", allow_negative_numbers = true)]
+    pub timeout: f64,
+
+    /// Print what came of them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline stop radio              sources first; what is on its way still arrives\n  \
+    stripline stop radio --now        at once; what is on its way is lost\n  \
+    stripline stop radio recorder     one component; the rest goes on as far as it can\n\n\
+    It waits for the end and prints what the run did, as the run itself does.\n\n\
+    Exit codes: 0 it has ended, 1 it failed or does not end, 2 there is no such component.")]
+pub(crate) struct StopArguments {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Stop only this component
+    pub component: Option<String>,
+
+    /// Do not wait for what is on its way
+    #[arg(long, conflicts_with = "component")]
+    pub now: bool,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

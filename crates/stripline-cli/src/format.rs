@@ -43,6 +43,24 @@ fn three(value: f64) -> String {
     }
 }
 
+/// Another process's words, which must not move the cursor, change colours or turn the line around.
+pub(crate) fn printable(text: &str, max: usize) -> String {
+    let mut safe = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == max {
+            safe.push('…');
+            break;
+        }
+        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        if c.is_control() || turns {
+            safe.extend(c.escape_unicode());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod control;
 mod experiment;
 mod format;
 mod ps;
@@ -66,6 +67,11 @@ fn main() -> ExitCode {
         Command::Components { name } => show::components(name.as_deref(), &registry),
         Command::Transports => show::transports(),
         Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Ls(arguments) => control::ls(&arguments),
+        Command::Get(arguments) => control::get(&arguments),
+        Command::Set(arguments) => control::set(&arguments),
+        Command::Test(arguments) => control::test(&arguments),
+        Command::Stop(arguments) => control::stop(&arguments),
     };
     exit.into()
 }

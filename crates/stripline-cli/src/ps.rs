@@ -9,7 +9,7 @@ use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPor
 
 use crate::Exit;
 use crate::arguments::PsArguments;
-use crate::format::grouped;
+use crate::format::{grouped, printable};
 use crate::show::print;
 
 /// Chains of waiting shown.
@@ -26,6 +26,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
                 return Exit::Failure;
             }
         };
+        leave_out(&mut overview, arguments.name.as_deref());
         if let Some(name) = &arguments.name {
             keep(&mut overview, name);
         }
@@ -47,6 +48,19 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             None => return Exit::Clean,
         }
     }
+}
+
+/// Leaves out what launchers are asked by, `stripline ls` and the like, unless it is asked for.
+fn leave_out(overview: &mut Overview, name: Option<&str>) {
+    let service = stripline::waveform::control::SERVICE;
+    if name.is_some_and(|name| name.contains(service)) {
+        return;
+    }
+    for process in &mut overview.processes {
+        process.sending.retain(|port| !port.name.starts_with(service));
+        process.receiving.retain(|port| !port.name.starts_with(service));
+    }
+    overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
 /// Keeps the ports that the filter names, themselves or by a connection or their process.
@@ -200,24 +214,6 @@ fn count(number: Option<u64>) -> String {
 
 fn name(text: &str) -> String {
     printable(text, NAME_MAX)
-}
-
-/// Another process's words, which must not move the cursor, change colours or turn the line around.
-fn printable(text: &str, max: usize) -> String {
-    let mut safe = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == max {
-            safe.push('…');
-            break;
-        }
-        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if c.is_control() || turns {
-            safe.extend(c.escape_unicode());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

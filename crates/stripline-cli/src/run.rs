@@ -1,5 +1,6 @@
 //! `stripline run` and `stripline check`.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::Sampling;
+use stripline::waveform::control::NewValue;
 use stripline::waveform::{
     Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
 };
@@ -201,6 +203,14 @@ impl Observer for Screen {
         }
     }
 
+    fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
+        if !self.quiet {
+            for (name, new) in values {
+                self.say(&format!("{component}: {}", crate::control::new_value(name, new)));
+            }
+        }
+    }
+
     fn stopping(&mut self, reason: &str) {
         if !self.quiet || std::io::stderr().is_terminal() {
             self.say(&format!("stopping in order ({reason}); Ctrl-C again ends at once"));
@@ -209,7 +219,7 @@ impl Observer for Screen {
 }
 
 /// The table per connection.
-fn summary(report: &RunReport) -> String {
+pub(crate) fn summary(report: &RunReport) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{gain_example, run};
+use common::{Running, gain_example, run};
 
 #[test]
 fn an_executable_that_links_the_library_runs_beside_stock_components() {
@@ -28,6 +28,29 @@ fn an_executable_that_links_the_library_runs_beside_stock_components() {
         bytes.chunks_exact(8).map(|s| f32::from_le_bytes(s[..4].try_into().unwrap())).collect();
     assert_eq!(samples.len(), 10_000);
     assert!(samples.iter().all(|s| *s == 3.0), "{:?}", &samples[..4]);
+}
+
+#[test]
+fn an_executable_is_changed_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.toml");
+    let name = format!("own-{}", std::process::id());
+    let text = format!(
+        "[waveform]\nname = \"{name}\"\n[component.source]\ntype = \"signal-generator\"\n\
+         properties = {{ rate = 48e3, packet = 480 }}\n[component.gain]\nexec = \"{}\"\n\
+         [component.end]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\n\
+         [[connection]]\nfrom = \"gain.out\"\nto = \"end.in\"\n",
+        gain_example().display(),
+    );
+    std::fs::write(&path, text).unwrap();
+    let running = Running::start(&["run", path.to_str().unwrap()], 3);
+    let set = run(&["set", &name, "gain.factor=3"]);
+    set.says(0, &[]);
+    assert_eq!(set.stdout, "gain.factor = 3 (was 1)\n");
+    run(&["set", &name, "gain.factor=-1"]).says(2, &["`factor` is -1; it must be from 0 to 1000000"]);
+    run(&["stop", &name]).says(0, &[]);
+    assert_eq!(running.end().0, Some(0));
 }
 
 #[test]

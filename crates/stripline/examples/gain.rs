@@ -19,17 +19,24 @@ impl Component for Gain {
         ComponentSpec::new("gain", "Multiplies every sample by a factor.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<Complex<f32>>(), "samples times the factor")
-            .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6))
+            // `stripline set gain gain.factor=2` changes it while it runs.
+            .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6).changeable())
     }
 
     fn new(properties: &Properties) -> Result<Self> {
         Ok(Self { factor: properties.float("factor") as f32 })
     }
 
-    fn run(self, mut ports: Ports) -> Result<()> {
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        let live = ports.live();
         let mut input = ports.input::<Complex<f32>>("in")?;
         let mut output = ports.output::<Complex<f32>>("out")?;
         while let Some(packet) = input.receive()? {
+            // Between packets: costs next to nothing when nobody has asked for a change.
+            live.changed(|new| {
+                self.factor = new.float("factor") as f32;
+                Ok(())
+            });
             let mut out = output.loan(packet.len())?;
             for (y, x) in out.iter_mut().zip(&*packet) {
                 *y = x * self.factor;

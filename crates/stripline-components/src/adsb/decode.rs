@@ -144,6 +144,11 @@ impl Decoder {
         Self { config, known: BTreeMap::new(), recent: VecDeque::with_capacity(RECENT_FRAMES) }
     }
 
+    /// Other rules from the next candidate on; what is known stays known.
+    pub fn set_config(&mut self, config: DecoderConfig) {
+        self.config = config;
+    }
+
     /// The frame in `candidate`, if its parity is right and it was not accepted before.
     ///
     /// Candidates come in the order in which the demodulator gave them.

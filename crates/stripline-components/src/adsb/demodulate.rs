@@ -81,6 +81,12 @@ impl<T: IqSample> Demodulator<T> {
         }
     }
 
+    /// Other limits from the next samples on.
+    pub fn set_config(&mut self, config: DemodulatorConfig) {
+        let Self { power_min, snr_min, .. } = Self::new(config);
+        (self.config, self.power_min, self.snr_min) = (config, power_min, snr_min);
+    }
+
     /// Takes the next samples and gives each candidate to `out`, in the order of their positions.
     pub fn push(&mut self, mut samples: &[Complex<T>], mut out: impl FnMut(Candidate)) {
         while !samples.is_empty() {

@@ -22,13 +22,15 @@ impl Component for AmDemodulator {
             .property(
                 PropertySpec::float("dc_cutoff", 20.0, "what is slower than this counts as the carrier")
                     .range(1e-3, 1e9)
-                    .unit("Hz"),
+                    .unit("Hz")
+                    .changeable(),
             )
             .property(PropertySpec::boolean(
                 "normalised",
                 true,
                 "whether to divide by the carrier, so that 1 is full modulation however strong the signal",
-            ))
+            )
+            .changeable())
             .property(sample_rate_property())
     }
 
@@ -45,11 +47,17 @@ impl Component for AmDemodulator {
     }
 
     fn run(self, ports: Ports) -> Result<()> {
-        run(ports, self.sample_rate, |rate| self.at(rate))
+        run(ports, self)
     }
 }
 
-impl AmDemodulator {
+impl Settings for AmDemodulator {
+    type Demodulator = dsp::AmDemodulator;
+
+    fn sample_rate(&self) -> f64 {
+        self.sample_rate
+    }
+
     fn at(&self, rate: f64) -> Result<dsp::AmDemodulator> {
         let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(Error::failed)?;
         Ok(demodulator.normalised(self.normalised))
@@ -71,7 +79,8 @@ impl Component for FmDemodulator {
             .property(
                 PropertySpec::float("deviation", 75e3, "peak deviation; 75000 for broadcasts")
                     .range(1e-3, 1e12)
-                    .unit("Hz"),
+                    .unit("Hz")
+                    .changeable(),
             )
             .property(
                 PropertySpec::float(
@@ -80,7 +89,8 @@ impl Component for FmDemodulator {
                     "de-emphasis: 50 in Europe, 75 in the Americas; 0: none",
                 )
                 .range(0.0, 1e6)
-                .unit("us"),
+                .unit("us")
+                .changeable(),
             )
             .property(sample_rate_property())
     }
@@ -101,11 +111,17 @@ impl Component for FmDemodulator {
     }
 
     fn run(self, ports: Ports) -> Result<()> {
-        run(ports, self.sample_rate, |rate| self.at(rate))
+        run(ports, self)
     }
 }
 
-impl FmDemodulator {
+impl Settings for FmDemodulator {
+    type Demodulator = Fm;
+
+    fn sample_rate(&self) -> f64 {
+        self.sample_rate
+    }
+
     fn at(&self, rate: f64) -> Result<Fm> {
         let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(Error::failed)?;
         let deemphasis = (self.deemphasis_us > 0.0).then(|| DeEmphasis::new(rate, self.deemphasis_us));
@@ -113,17 +129,32 @@ impl FmDemodulator {
     }
 }
 
+/// What a component is set to.
+trait Settings: Component {
+    type Demodulator: Demodulate;
+
+    /// As the property says; 0: as the stream does.
+    fn sample_rate(&self) -> f64;
+
+    /// The demodulator for a stream at this rate.
+    fn at(&self, rate: f64) -> Result<Self::Demodulator>;
+}
+
+/// Of `fm-demodulator`.
 struct Fm {
     discriminator: dsp::FmDemodulator,
     deemphasis: Option<DeEmphasis>,
 }
 
 /// What turns a signal into audio, sample by sample.
-trait Demodulate {
+trait Demodulate: Sized {
     fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]);
 
     /// Forgets what came before.
     fn reset(&mut self);
+
+    /// Goes on where another one is, which was set otherwise.
+    fn continuing(self, before: &Self) -> Self;
 }
 
 impl Demodulate for dsp::AmDemodulator {
@@ -133,6 +164,10 @@ impl Demodulate for dsp::AmDemodulator {
 
     fn reset(&mut self) {
         Self::reset(self);
+    }
+
+    fn continuing(self, before: &Self) -> Self {
+        Self::continuing(self, before)
     }
 }
 
@@ -150,29 +185,44 @@ impl Demodulate for Fm {
             deemphasis.reset();
         }
     }
+
+    fn continuing(self, before: &Self) -> Self {
+        let deemphasis = match (self.deemphasis, &before.deemphasis) {
+            (Some(deemphasis), Some(before)) => Some(deemphasis.continuing(before)),
+            (deemphasis, _) => deemphasis,
+        };
+        Self { discriminator: self.discriminator.continuing(&before.discriminator), deemphasis }
+    }
 }
 
-fn run<D: Demodulate>(mut ports: Ports, rate: f64, demodulator_at: impl Fn(f64) -> Result<D>) -> Result<()> {
+fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
+    let live = ports.live();
     let mut input = ports.input::<Complex<f32>>("in")?;
     let mut output = ports.output::<f32>("out")?;
     let mut follow = Follow::default();
     // Replaced at the first packet, which starts a stream.
-    let mut demodulator = None;
+    let mut demodulator: Option<(S::Demodulator, f64)> = None;
     while let Some(packet) = input.receive()? {
         let arrival = follow.packet(&packet);
-        let demodulator = match &mut demodulator {
+        let (demodulator, rate) = match &mut demodulator {
             Some(demodulator) if arrival != Arrival::NewStream => demodulator,
             unset => {
-                let rate = sample_rate(rate, packet.stream())?;
+                let rate = sample_rate(settings.sample_rate(), packet.stream())?;
                 // Audio has no centre frequency.
                 output.set_stream(StreamInfo {
                     sample_rate_hz: Some(rate),
                     center_frequency_hz: None,
                     ..(**packet.stream()).clone()
                 });
-                unset.insert(demodulator_at(rate)?)
+                unset.insert((settings.at(rate)?, rate))
             }
         };
+        live.changed(|new| {
+            let changed = S::new(new)?;
+            *demodulator = changed.at(*rate)?.continuing(demodulator);
+            settings = changed;
+            Ok(())
+        });
         if arrival == Arrival::AfterGap {
             demodulator.reset();
         }

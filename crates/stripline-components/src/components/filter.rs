@@ -1,7 +1,9 @@
 //! `fir-filter` and `decimator`.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{
+    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult,
+};
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
@@ -23,13 +25,20 @@ impl Component for FirFilter {
             .property(
                 PropertySpec::float("low", 0.0, "lower edge of the band (-6 dB); 0: a low-pass filter")
                     .range(0.0, 1e12)
-                    .unit("Hz"),
+                    .unit("Hz")
+                    .changeable(),
             )
             .property(
                 PropertySpec::float("high", 0.0, "upper edge of the band (-6 dB)")
                     .range(0.0, 1e12)
                     .unit("Hz")
-                    .required(),
+                    .required()
+                    .changeable(),
+            )
+            .test("passband", "the gain in the middle of the band, in dB, is 0")
+            .test(
+                "stopband",
+                "the largest gain outside of the band, in dB, is as low as the window makes it",
             );
         Shape::describe(spec, "a quarter of the band")
     }
@@ -59,6 +68,48 @@ impl Component for FirFilter {
 }
 
 impl FirFilter {
+    /// Measures the filter with an impulse, through the same code as the samples.
+    fn tested(&self, test: &str, rate: f64) -> Result<TestResult> {
+        let taps = self.design(rate)?;
+        let mut impulse = vec![0.0; taps.len()];
+        impulse[0] = 1.0;
+        let mut response = vec![0.0; taps.len()];
+        dsp::FirFilter::<f32>::new(&taps).filter(&impulse, &mut response);
+        let measured = Taps::new(response).map_err(Error::failed)?;
+        let gain_db = |frequency: f64| {
+            let gain = 20.0 * measured.response(frequency, rate).norm().max(1e-12).log10();
+            // To a hundredth; the sum turns -0 into 0.
+            (100.0 * gain).round() / 100.0 + 0.0
+        };
+        if test == "passband" {
+            let middle = if self.low == 0.0 { 0.0 } else { (self.low + self.high) / 2.0 };
+            let gain = gain_db(middle);
+            let text = format!("{gain} dB at {middle} Hz");
+            let result = if gain.abs() < 0.5 { TestResult::pass(text) } else { TestResult::fail(text) };
+            return Ok(result.value(gain));
+        }
+        // Where the slope has ended on either side of the band.
+        let below = (self.low > 0.0).then_some((0.0, self.low - self.shape.transition));
+        let bands = [below, Some((self.high + self.shape.transition, rate / 2.0))];
+        let bands = bands.into_iter().flatten().filter(|(from, to)| from < to);
+        let points =
+            bands.flat_map(|(from, to)| (0..=200).map(move |n| from + (to - from) * f64::from(n) / 200.0));
+        let worst = points.map(|at| (gain_db(at), at)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((gain, at)) = worst else {
+            return Ok(TestResult::pass("nothing lies outside of the band and its slopes"));
+        };
+        // What the window promises, less three for the rounding of short filters.
+        let expected = 3.0
+            - match self.shape.window {
+                Window::Blackman => 74.0,
+                Window::Kaiser { attenuation_db } => attenuation_db,
+                _ => 53.0,
+            };
+        let text = format!("{gain} dB at {at:.0} Hz; at most {expected:.0} is expected");
+        let result = if gain <= expected { TestResult::pass(text) } else { TestResult::fail(text) };
+        Ok(result.value(gain))
+    }
+
     fn design(&self, rate: f64) -> Result<Taps> {
         let length = FirLength::TransitionHz(self.shape.transition);
         let window = self.shape.window;
@@ -70,7 +121,8 @@ impl FirFilter {
         .map_err(Error::failed)
     }
 
-    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+    fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
+        let live = ports.live();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
@@ -78,13 +130,27 @@ impl FirFilter {
         let mut filter = None;
         while let Some(packet) = input.receive()? {
             let arrival = follow.packet(&packet);
-            let filter = match &mut filter {
+            let (filter, rate) = match &mut filter {
                 Some(filter) if arrival != Arrival::NewStream => filter,
                 unset => {
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
-                    unset.insert(dsp::FirFilter::<T>::new(&self.design(rate)?))
+                    unset.insert((dsp::FirFilter::<T>::new(&self.design(rate)?), rate))
                 }
             };
+            while let Some(request) = live.request() {
+                match request {
+                    Request::Change(change) => change.apply(|properties| {
+                        let changed = Self::new(properties)?;
+                        filter.set_taps(&changed.design(*rate)?);
+                        self = changed;
+                        Ok(())
+                    }),
+                    Request::Test(test) => {
+                        let result = self.tested(test.name(), *rate);
+                        test.answer(result.unwrap_or_else(TestResult::fail));
+                    }
+                }
+            }
             if arrival == Arrival::AfterGap {
                 filter.reset();
             }
@@ -116,7 +182,8 @@ impl Component for Decimator {
         .property(
             PropertySpec::float("cutoff", 0.0, "where the filter is at -6 dB; 0: 0.4 of the lower rate")
                 .range(0.0, 1e12)
-                .unit("Hz"),
+                .unit("Hz")
+                .changeable(),
         );
         Shape::describe(spec, "such that it ends at half the lower rate")
     }
@@ -164,7 +231,8 @@ impl Decimator {
             .map_err(Error::failed)
     }
 
-    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+    fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
+        let live = ports.live();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
@@ -181,6 +249,12 @@ impl Decimator {
                     unset.insert(DecimatingFir::<T>::new(&taps, self.factor).map_err(Error::failed)?)
                 }
             };
+            live.changed(|new| {
+                let changed = Self::new(new)?;
+                filter.set_taps(&changed.design(changed.rate(packet.stream())?)?);
+                self = changed;
+                Ok(())
+            });
             if arrival != Arrival::Next {
                 filter.reset();
                 thinner.align(packet.sample_index());
@@ -259,18 +333,23 @@ impl Shape {
         spec.property(
             PropertySpec::float("transition", 0.0, &format!("width of the filter's slope; 0: {transition}"))
                 .range(0.0, 1e12)
-                .unit("Hz"),
+                .unit("Hz")
+                .changeable(),
         )
-        .property(PropertySpec::choice(
-            "window",
-            &["hamming", "blackman", "kaiser"],
-            "hamming",
-            "stop band: hamming 53 dB down, blackman 74 dB, kaiser as `attenuation` says",
-        ))
+        .property(
+            PropertySpec::choice(
+                "window",
+                &["hamming", "blackman", "kaiser"],
+                "hamming",
+                "stop band: hamming 53 dB down, blackman 74 dB, kaiser as `attenuation` says",
+            )
+            .changeable(),
+        )
         .property(
             PropertySpec::float("attenuation", 60.0, "how far down the stop band is; kaiser only")
                 .range(21.0, 150.0)
-                .unit("dB"),
+                .unit("dB")
+                .changeable(),
         )
         .property(sample_rate_property())
     }
@@ -318,6 +397,21 @@ mod tests {
         let high = [("factor", 5.0), ("cutoff", 30e3), ("sample_rate", 240e3)];
         assert!(refusal::<Decimator>(&high).contains("half the lower rate, 24000 Hz"));
         assert_eq!(refusal::<Decimator>(&[("factor", 65_536.0)]), "");
+    }
+
+    #[test]
+    fn self_tests_measure_the_filter() {
+        for (low, high, rate) in [(0.0, 4e3, 48e3), (2e3, 4e3, 48e3), (0.0, 100e3, 960e3), (0.0, 23e3, 48e3)]
+        {
+            let filter = FirFilter::new(&properties::<FirFilter>(&[("low", low), ("high", high)])).unwrap();
+            for test in ["passband", "stopband"] {
+                let result = filter.tested(test, rate).unwrap();
+                assert!(result.passed, "{low} to {high} at {rate}: {result:?}");
+            }
+        }
+        // A slope that is too steep cannot be made, and is no result.
+        let steep = properties::<FirFilter>(&[("high", 4e3), ("transition", 1e-3)]);
+        assert!(FirFilter::new(&steep).unwrap().tested("passband", 48e3).is_err());
     }
 
     #[test]

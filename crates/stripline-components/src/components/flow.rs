@@ -21,7 +21,10 @@ impl Component for Throttle {
             .input("in", PortTypes::Any, "anything")
             .output("out", PortTypes::SameAs("in".into()), "the same, none before its time")
             .property(
-                PropertySpec::float("rate", 1e6, "rate of the samples").range(1e-6, 1e12).unit("samples/s"),
+                PropertySpec::float("rate", 1e6, "rate of the samples")
+                    .range(1e-6, 1e12)
+                    .unit("samples/s")
+                    .changeable(),
             )
     }
 
@@ -30,7 +33,8 @@ impl Component for Throttle {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let mut pace = Pace::new(ports.stop_signal(), self.rate);
+        let (live, stop) = (ports.live(), ports.stop_signal());
+        let mut pace = Pace::new(stop.clone(), self.rate);
         let mut input = ports.raw_input("in")?;
         let mut output = ports.raw_output("out")?;
         let mut first = None;
@@ -38,6 +42,12 @@ impl Component for Throttle {
             // A packet is due when its first sample is: that needs no knowledge of the type. What is missing takes no
             // time.
             let index = packet.sample_index();
+            live.changed(|new| {
+                // The next packet is due at once, and those behind it at the new rate.
+                pace = Pace::new(stop.clone(), new.float("rate"));
+                first = None;
+                Ok(())
+            });
             let start = *first.get_or_insert(index);
             if packet.gap().is_some() || index < start {
                 first = Some(index);

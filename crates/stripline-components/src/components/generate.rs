@@ -19,14 +19,20 @@ impl Component for SignalGenerator {
         ComponentSpec::new("signal-generator", "Generates a sine, another periodic signal, or noise.")
             .output("out", PortTypes::Property("output".into()), "the signal")
             .property(PropertySpec::choice("output", &["cf32", "f32"], "cf32", "complex or real samples"))
-            .property(PropertySpec::choice("waveform", &waveforms, waveforms[0], "shape of the signal"))
+            .property(
+                PropertySpec::choice("waveform", &waveforms, waveforms[0], "shape of the signal")
+                    .changeable(),
+            )
             .property(
                 PropertySpec::float("frequency", 1e3, "frequency, within half the sample rate")
                     .range(-1e12, 1e12)
-                    .unit("Hz"),
+                    .unit("Hz")
+                    .changeable(),
             )
-            .property(PropertySpec::float("amplitude", 1.0, "peak; of noise, the root mean square"))
-            .property(PropertySpec::float("offset", 0.0, "added to every sample"))
+            .property(
+                PropertySpec::float("amplitude", 1.0, "peak; of noise, the root mean square").changeable(),
+            )
+            .property(PropertySpec::float("offset", 0.0, "added to every sample").changeable())
             .property(
                 PropertySpec::float("phase", 0.0, "phase of the first sample").range(-1e6, 1e6).unit("deg"),
             )
@@ -38,26 +44,22 @@ impl Component for SignalGenerator {
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let settings = GeneratorSettings {
-            sample_rate_hz: properties.float("sample_rate"),
-            waveform: properties.text("waveform").parse().map_err(Error::failed)?,
-            frequency_hz: properties.float("frequency"),
-            amplitude: properties.float("amplitude"),
-            offset: Complex::new(properties.float("offset"), 0.0),
-            phase_deg: properties.float("phase"),
-            seed: properties.count("seed"),
-        };
-        let generator = Generator::new(&settings).map_err(Error::failed)?;
+        let generator = Generator::new(&settings(properties)?).map_err(Error::failed)?;
         Ok(Self { generator, properties: properties.clone() })
     }
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let emitter = emitter(&ports, &self.properties);
+        let live = ports.live();
+        let heed = |generator: &mut Generator| {
+            live.changed(|new| generator.change(&settings(new)?).map_err(Error::failed));
+        };
         let stream = StreamInfo::new(ports.component()).sample_rate_hz(self.properties.float("sample_rate"));
         if self.properties.text("output") == "f32" {
             let mut output = ports.output::<f32>("out")?;
             output.set_stream(stream);
             return emitter.run(output, |samples| {
+                heed(&mut self.generator);
                 self.generator.fill_real(samples);
                 Ok(samples.len())
             });
@@ -65,10 +67,23 @@ impl Component for SignalGenerator {
         let mut output = ports.output::<Complex<f32>>("out")?;
         output.set_stream(stream);
         emitter.run(output, |samples| {
+            heed(&mut self.generator);
             self.generator.fill(samples);
             Ok(samples.len())
         })
     }
+}
+
+fn settings(properties: &Properties) -> Result<GeneratorSettings> {
+    Ok(GeneratorSettings {
+        sample_rate_hz: properties.float("sample_rate"),
+        waveform: properties.text("waveform").parse().map_err(Error::failed)?,
+        frequency_hz: properties.float("frequency"),
+        amplitude: properties.float("amplitude"),
+        offset: Complex::new(properties.float("offset"), 0.0),
+        phase_deg: properties.float("phase"),
+        seed: properties.count("seed"),
+    })
 }
 
 /// `fm-station`.

@@ -21,14 +21,15 @@ impl Component for Awgn {
             .property(
                 PropertySpec::float("power", -20.0, "power of the noise relative to a signal of power 1")
                     .range(-300.0, 300.0)
-                    .unit("dB"),
+                    .unit("dB")
+                    .changeable(),
             )
             .property(PropertySpec::integer("seed", 0, 0, i64::MAX, "start of the noise"))
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let sigma = 10f64.powf(properties.float("power") / 20.0);
-        Ok(Self { noise: dsp::Awgn::new(sigma, properties.count("seed")).map_err(Error::failed)? })
+        let noise = dsp::Awgn::new(sigma(properties), properties.count("seed")).map_err(Error::failed)?;
+        Ok(Self { noise })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -39,11 +40,18 @@ impl Component for Awgn {
     }
 }
 
+/// The root mean square that the properties ask for.
+fn sigma(properties: &Properties) -> f64 {
+    10f64.powf(properties.float("power") / 20.0)
+}
+
 impl Awgn {
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
+        let live = ports.live();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         while let Some(packet) = input.receive()? {
+            live.changed(|new| self.noise.set_sigma(sigma(new)).map_err(Error::failed));
             let mut out = output.loan(packet.len())?;
             out.copy_from_slice(&packet);
             self.noise.add(&mut out);

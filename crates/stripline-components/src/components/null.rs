@@ -61,10 +61,12 @@ pub struct NullSink;
 
 impl Component for NullSink {
     fn describe() -> ComponentSpec {
-        ComponentSpec::new("null-sink", "Takes anything and does nothing with it.").port(
-            PortSpec::new("in", Direction::Input, PortTypes::Any, "anything, of any number of senders")
-                .many_writers(),
-        )
+        ComponentSpec::new("null-sink", "Takes anything and does nothing with it.")
+            .port(
+                PortSpec::new("in", Direction::Input, PortTypes::Any, "anything, of any number of senders")
+                    .many_writers(),
+            )
+            .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets taken so far").read_only())
     }
 
     fn new(_: &Properties) -> Result<Self> {
@@ -72,8 +74,13 @@ impl Component for NullSink {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
+        let packets = ports.status::<u64>("packets")?;
         let mut input = ports.raw_input("in")?;
-        while input.receive()?.is_some() {}
+        let mut count = 0u64;
+        while input.receive()?.is_some() {
+            count += 1;
+            packets.set(count);
+        }
         Ok(())
     }
 }

@@ -84,6 +84,12 @@ impl AmDemodulator {
     pub fn reset(&mut self) {
         self.carrier = None;
     }
+
+    /// Goes on where another one is, which was demodulating the same stream with other settings.
+    #[must_use]
+    pub fn continuing(self, before: &Self) -> Self {
+        Self { carrier: before.carrier, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -63,6 +63,26 @@ impl<T: Sample> FirFilter<T> {
     pub fn reset(&mut self) {
         self.history.reset();
     }
+
+    /// Filters with other taps from the next sample on, as far as the samples before it are still there: silence stands
+    /// for those that only a longer filter needs.
+    ///
+    /// ```
+    /// # use stripline_components::dsp::{FirFilter, Taps};
+    /// let mut filter = FirFilter::<f32>::new(&Taps::new(vec![1.0, 0.0])?);
+    /// let mut output = [0.0; 2];
+    /// filter.filter(&[3.0, 5.0], &mut output);
+    /// filter.set_taps(&Taps::new(vec![0.0, 1.0])?);
+    /// filter.filter(&[7.0, 9.0], &mut output);
+    /// assert_eq!(output, [5.0, 7.0]);
+    /// # Ok::<(), stripline_components::dsp::DspError>(())
+    /// ```
+    pub fn set_taps(&mut self, taps: &Taps) {
+        let other = Self::new(taps);
+        let mut history = other.history;
+        history.continue_from(&self.history);
+        *self = Self { reversed: other.reversed, history };
+    }
 }
 
 /// A filter that keeps one output in `factor`, the first one included, and computes only those.
@@ -144,6 +164,15 @@ impl<T: Sample> DecimatingFir<T> {
         self.history.reset();
         self.skip = 0;
     }
+
+    /// Filters with other taps from the next sample on, as [`FirFilter::set_taps`]; which samples are kept stays.
+    pub fn set_taps(&mut self, taps: &Taps) {
+        let repeat = |&tap| std::iter::repeat_n(tap, T::COMPONENTS);
+        let mut history = History::new(taps.len());
+        history.continue_from(&self.history);
+        self.reversed = taps.as_slice().iter().rev().flat_map(repeat).collect();
+        self.history = history;
+    }
 }
 
 /// The newest samples in one contiguous buffer, which is moved to its front when it is full.
@@ -183,6 +212,14 @@ impl<T: Sample> History<T> {
         self.buffer[new..new + count * T::COMPONENTS].copy_from_slice(components(&input[..count]));
         self.used += count;
         (count, &self.buffer[start..])
+    }
+
+    /// Takes over the newest samples of another one, as many as both keep.
+    fn continue_from(&mut self, other: &Self) {
+        let count = self.keep.min(other.keep) * T::COMPONENTS;
+        let end = (other.keep + other.used) * T::COMPONENTS;
+        let place = self.keep * T::COMPONENTS - count;
+        self.buffer[place..place + count].copy_from_slice(&other.buffer[end - count..end]);
     }
 
     fn reset(&mut self) {
@@ -252,6 +289,46 @@ mod tests {
 
     fn some_taps(count: usize) -> Taps {
         Taps::new(signal(count).iter().map(|z| z.re).collect()).unwrap()
+    }
+
+    #[test]
+    fn other_taps_go_on_with_the_samples_that_are_there() {
+        let input = signal(4000);
+        for (before, after) in [(33, 33), (65, 17), (1, 40), (300, 1)] {
+            let (old, new) = (some_taps(before), some_taps(after));
+            for at in [0, 1, 700, 2500] {
+                let mut filter = FirFilter::new(&old);
+                let mut output = vec![C32::default(); input.len()];
+                filter.filter(&input[..at], &mut output[..at]);
+                filter.set_taps(&new);
+                filter.filter(&input[at..], &mut output[at..]);
+                // Silence stands for what the shorter one did not keep.
+                let kept = (before.min(after) - 1).min(at);
+                let expected = convolved(&new, &input[at - kept..]);
+                for (n, (y, x)) in output[at..].iter().zip(&expected[kept..]).enumerate() {
+                    assert!((y - x).norm() < 1e-3, "{before} to {after} at {at}: sample {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_taps_do_not_change_which_samples_are_kept() {
+        let input = signal(1001);
+        let (old, new) = (some_taps(9), some_taps(21));
+        let mut filter = DecimatingFir::new(&old, 7).unwrap();
+        let mut output = vec![C32::default(); filter.outputs_for(500)];
+        filter.filter(&input[..500], &mut output);
+        filter.set_taps(&new);
+        let mut rest = vec![C32::default(); filter.outputs_for(501)];
+        filter.filter(&input[500..], &mut rest);
+        output.append(&mut rest);
+        assert_eq!(output.len(), 143);
+        let expected = convolved(&new, &input);
+        // From where all samples that the longer one needs came after the change.
+        for n in 75..143 {
+            assert!((output[n] - expected[7 * n]).norm() < 1e-3, "output {n}");
+        }
     }
 
     /// The definition, in f64.

@@ -71,6 +71,12 @@ impl FmDemodulator {
     pub fn reset(&mut self) {
         self.previous = Complex::default();
     }
+
+    /// Goes on where another one is, which was demodulating the same stream with other settings.
+    #[must_use]
+    pub fn continuing(self, before: &Self) -> Self {
+        Self { previous: before.previous, ..self }
+    }
 }
 
 /// The angle of `z` in radians, within 1e-6; 0 for 0. Free of branches, so that loops over it vectorise: the polynomial of
@@ -143,6 +149,12 @@ impl DeEmphasis {
     /// Forgets all samples, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.output = 0.0;
+    }
+
+    /// Goes on where another one is, which was filtering the same stream with another time constant.
+    #[must_use]
+    pub fn continuing(self, before: &Self) -> Self {
+        Self { output: before.output, ..self }
     }
 }
 
@@ -235,6 +247,27 @@ mod tests {
         }
         assert!(FmDemodulator::new(f64::INFINITY, 75e3).is_err());
         assert!(DeEmphasis::new(RATE, 0.0).unwrap_err().to_string().contains("time_constant_us"));
+    }
+
+    #[test]
+    fn other_settings_make_no_click() {
+        let input = modulated(2000, 1e3, 30e3, 0.0);
+        let (mut first, mut rest) = (vec![0.0; 1000], vec![0.0; 1000]);
+        let before = {
+            let mut before = FmDemodulator::new(RATE, 75e3).unwrap();
+            before.demodulate(&input[..1000], &mut first);
+            before
+        };
+        FmDemodulator::new(RATE, 37.5e3).unwrap().continuing(&before).demodulate(&input[1000..], &mut rest);
+        // Twice as loud from the very first sample.
+        let mut whole = vec![0.0; 2000];
+        FmDemodulator::new(RATE, 37.5e3).unwrap().demodulate(&input, &mut whole);
+        assert_eq!(rest, whole[1000..]);
+        let mut settled = DeEmphasis::new(RATE, 50.0).unwrap();
+        settled.filter(&mut [1.0; 5000]);
+        let mut next = [1.0];
+        DeEmphasis::new(RATE, 75.0).unwrap().continuing(&settled).filter(&mut next);
+        assert!((next[0] - 1.0).abs() < 1e-6, "{}", next[0]);
     }
 
     proptest! {

@@ -155,6 +155,33 @@ impl Generator {
         })
     }
 
+    /// Generates with other settings from the next sample on. The phase goes on where it is, and so does the noise: the
+    /// settings' own phase and seed are not used.
+    ///
+    /// # Errors
+    /// As [`Generator::new`]; everything is then as before.
+    ///
+    /// ```
+    /// # use num_complex::Complex;
+    /// # use stripline_components::dsp::{Generator, GeneratorSettings};
+    /// let mut settings = GeneratorSettings { frequency_hz: 12e3, ..Default::default() };
+    /// let mut generator = Generator::new(&settings)?;
+    /// let mut samples = [Complex::default(); 1];
+    /// generator.fill(&mut samples);
+    /// settings.amplitude = 0.5;
+    /// generator.change(&settings)?;
+    /// generator.fill(&mut samples);
+    /// assert!((samples[0] - Complex::new(0.0, 0.5)).norm() < 1e-6, "half as large, and a quarter turn on");
+    /// # Ok::<(), stripline_components::dsp::DspError>(())
+    /// ```
+    pub fn change(&mut self, settings: &GeneratorSettings) -> Result<(), DspError> {
+        let changed = Self::new(settings)?;
+        let mut noise = self.noise.clone();
+        noise.set_sigma(changed.noise.sigma())?;
+        *self = Self { phase: self.phase, noise, ..changed };
+        Ok(())
+    }
+
     /// Overwrites `samples` with the next of the complex signal.
     pub fn fill(&mut self, samples: &mut [Complex<f32>]) {
         let (a, offset) = (self.amplitude, self.offset);

@@ -62,6 +62,15 @@ impl Awgn {
         Self::new((power / 10f64.powf(snr / 10.0)).sqrt(), seed)
     }
 
+    /// Other noise power from now on; the noise goes on where it is.
+    ///
+    /// # Errors
+    /// As [`Awgn::new`]; the power is then as before.
+    pub fn set_sigma(&mut self, sigma: f64) -> Result<(), DspError> {
+        self.sigma = Self::new(sigma, 0)?.sigma;
+        Ok(())
+    }
+
     /// The square root of the noise power.
     pub fn sigma(&self) -> f64 {
         f64::from(self.sigma)

@@ -81,10 +81,10 @@ impl Replies {
             && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Whether the client is gone, as far as is known.
+    /// Whether the client is gone. Asks the system: one that has left is otherwise noticed by a reply only.
     pub(super) fn is_over(&self) -> bool {
-        match &*self.state() {
-            State::Free(outgoing) => outgoing.is_alone(),
+        match &mut *self.state() {
+            State::Free(outgoing) => outgoing.receivers() == 0,
             State::Stuck(_) => false,
             State::Closed => true,
         }

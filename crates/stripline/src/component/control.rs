@@ -1,7 +1,7 @@
 //! The words between the launcher and a component process, over one local socket that the process inherits.
 //!
 //! These are the operations that the SCA's Resource interface asks of a component: initialize (`Assign`), start,
-//! stop, release. A message is its length (4 bytes, little-endian) and that many bytes of JSON.
+//! stop, release; and, as [`Ask`], configure, query and self-test. A message is its length (4 bytes, little-endian) and that many bytes of JSON.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Properties;
+use super::{Properties, TestResult, Value};
 use crate::link::{
     ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy, Watermarks,
 };
@@ -44,8 +44,23 @@ pub(crate) enum Order {
     Stop { component: String },
     /// Send the counters.
     Poll,
+    /// Let this wait for a component; there is an answer for each, with its number.
+    Ask { component: String, number: u64, ask: Ask },
+    /// Nobody waits for the answer any more: do not begin with it.
+    Withdraw { component: String, number: u64 },
+    /// Say what the component's read-only properties are now.
+    Query { component: String, number: u64 },
     /// Exit.
     Release,
+}
+
+/// What a component is asked while it runs, for it to look at between packets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Take these values, all or none.
+    Configure(BTreeMap<String, Value>),
+    /// Run this self-test.
+    Test(String),
 }
 
 /// One component of a process.
@@ -113,6 +128,8 @@ pub(crate) enum Report {
     Warning { component: String, text: String },
     /// The counters.
     Counters(Vec<ConnectionReport>),
+    /// What came of a request.
+    Answer { component: String, number: u64, answer: Answer },
     /// A component has ended; with what its inputs measured.
     Ended {
         component: String,
@@ -121,6 +138,24 @@ pub(crate) enum Report {
         /// Packets that each of its outputs has sent, by `component.port`.
         sent: Vec<(String, u64)>,
     },
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// It waits for the component, which looks for such things now and then, or has not said that it does. There will
+    /// be another answer.
+    Waiting { looks: bool },
+    /// It was not let in, and why.
+    NotTaken(String),
+    /// The component has ended, without having looked at it.
+    Ended,
+    /// The values are in effect, or why not.
+    Configured(Result<(), String>),
+    /// What came of the self-test.
+    Tested(TestResult),
+    /// The read-only properties; those that are nothing they can be are `None`.
+    Values(Vec<(String, Option<Value>)>),
 }
 
 /// Where an output can be reached.
@@ -141,10 +176,6 @@ impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
     /// Over a stream that may block when written and is only read when it has something.
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self { stream, incoming: Vec::new(), words: PhantomData }
-    }
-
-    pub(crate) fn send(&self, word: &S) -> io::Result<()> {
-        send(&self.stream, word)
     }
 
     /// Reads once what is there, blocking if nothing is; whole messages are appended to `words`. False: the
@@ -187,10 +218,15 @@ impl<S, R> AsFd for Channel<S, R> {
 
 /// Sends one message; several threads must not do so at a time.
 pub(crate) fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
+    stream.write_all(&framed(word)?)
+}
+
+/// One message as it is sent.
+pub(crate) fn framed(word: &impl Serialize) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(word)?;
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(&text);
-    stream.write_all(&bytes)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -200,17 +236,16 @@ mod tests {
     #[test]
     fn messages_arrive_whole_and_nonsense_is_an_error() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let sender = Channel::<Order, Report>::new(ours);
         let mut receiver = Channel::<Report, Order>::new(theirs);
         let mut words = VecDeque::new();
-        sender.send(&Order::Poll).unwrap();
-        sender.send(&Order::Stop { component: "a".into() }).unwrap();
+        send(&ours, &Order::Poll).unwrap();
+        send(&ours, &Order::Stop { component: "a".into() }).unwrap();
         while words.len() < 2 {
             assert!(receiver.receive(&mut words).unwrap());
         }
         assert!(matches!(words.pop_back(), Some(Order::Stop { .. })));
-        (&sender.stream).write_all(&u32::MAX.to_le_bytes()).unwrap();
+        (&ours).write_all(&u32::MAX.to_le_bytes()).unwrap();
         assert!(receiver.receive(&mut words).is_err());
-        drop(sender);
+        drop(ours);
     }
 }

@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::control::{
-    self, Assignment, CONTROL_VARIABLE, Channel, Connection, LAUNCHER_VARIABLE, OpenOutput, Order, Report,
+    self, Answer, Assignment, CONTROL_VARIABLE, Channel, Connection, LAUNCHER_VARIABLE, OpenOutput, Order,
+    Report,
 };
+use super::live::Asked;
 use super::registry::Run;
-use super::{Component, Direction, Ports, Registry};
+use super::status::Statuses;
+use super::{Component, ComponentSpec, Direction, Ports, Registry};
 use crate::error::{Error, Result, guarded};
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
@@ -129,6 +132,10 @@ impl Reporter {
         let _ = control::send(&stream, report);
     }
 
+    fn answer(&self, component: &str, number: u64, answer: Answer) {
+        self.say(&Report::Answer { component: component.into(), number, answer });
+    }
+
     fn warn(&self, component: &str, text: impl ToString) {
         self.say(&Report::Warning { component: component.into(), text: text.to_string() });
     }
@@ -146,6 +153,9 @@ struct Member {
     stop: Stop,
     mailboxes: BTreeMap<String, Arc<Mailbox>>,
     stats: Arc<Statistics>,
+    spec: ComponentSpec,
+    asked: Arc<Asked>,
+    statuses: Statuses,
     ready: Option<Ready>,
 }
 
@@ -200,6 +210,20 @@ impl Host {
                         let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
                         self.reporter.say(&Report::Counters(counters));
                     }
+                    Order::Ask { component, number, ask } => match self.components.get(&component) {
+                        Some(member) => member.asked.push(number, ask),
+                        None => self.reporter.answer(&component, number, Answer::Ended),
+                    },
+                    Order::Withdraw { component, number } => {
+                        if let Some(member) = self.components.get(&component) {
+                            member.asked.withdraw(number);
+                        }
+                    }
+                    Order::Query { component, number } => {
+                        let values = |member: &Member| Answer::Values(member.statuses.values(&member.spec));
+                        let answer = self.components.get(&component).map_or(Answer::Ended, values);
+                        self.reporter.answer(&component, number, answer);
+                    }
                     Order::Release => return Ok(()),
                 }
             }
@@ -237,12 +261,17 @@ impl Host {
         let stop = Stop::new()?;
         let stats = Arc::new(Statistics::default());
         let (estate, heir) = mpsc::channel();
+        let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
+        let answer = move |number, answer| reporter.answer(&name, number, answer);
+        let asked = Asked::new(spec.clone(), assignment.properties.clone(), answer);
+        let statuses = Statuses::new(&spec);
         let mut ports = Ports::new(
             assignment.name.clone(),
             spec.clone(),
             assignment.port_types.clone(),
             estate,
             stop.clone(),
+            (Arc::clone(&asked), statuses.clone()),
         );
         ports.set_dispatch(assignment.dispatch);
         let mut endpoints = Vec::new();
@@ -274,7 +303,7 @@ impl Host {
             }
         }
         let ready = Ready { run, ports, estate: heir, assignment };
-        Ok((Member { stop, mailboxes, stats, ready: Some(ready) }, endpoints))
+        Ok((Member { stop, mailboxes, stats, spec, asked, statuses, ready: Some(ready) }, endpoints))
     }
 
     fn connect(&self, connection: Connection) {
@@ -300,9 +329,10 @@ impl Host {
         let Some(member) = self.components.get_mut(component) else { return Ok(()) };
         let Some(ready) = member.ready.take() else { return Ok(()) };
         let (reporter, stats) = (Arc::clone(&self.reporter), Arc::clone(&member.stats));
+        let asked = Arc::clone(&member.asked);
         std::thread::Builder::new()
             .name(component.chars().take(15).collect())
-            .spawn(move || run(ready, &reporter, &stats))
+            .spawn(move || run(ready, &reporter, &stats, &asked))
             .map_err(|e| Error::system(format!("cannot start a thread for `{component}`"), e))?;
         Ok(())
     }
@@ -351,7 +381,7 @@ fn open(
 }
 
 /// The life of a component's thread.
-fn run(ready: Ready, reporter: &Reporter, stats: &Statistics) {
+fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
     let Ready { run, ports, estate, assignment } = ready;
     let component = assignment.name;
     if let Some(priority) = assignment.priority
@@ -369,6 +399,8 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics) {
         // Receivers are not told the end: the component may be started again.
         Err(error) => Err(error),
     };
+    // Before its end is said: nobody waits for a component that is known to have ended.
+    asked.end();
     let mut outputs: Vec<Outgoing> = estate.try_iter().collect();
     let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
     let outcome = outcome.and_then(|()| finish(&mut outputs));

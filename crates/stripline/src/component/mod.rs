@@ -39,7 +39,9 @@
 //!     stripline::component::main::<Gain>()
 //! }
 //! ```
-
+//!
+//! One that can be changed or tested while it runs says so in its specification and looks between packets: [`Live`]. What it
+//! has to say of itself meanwhile is a [`Status`].
 //!
 //! One that makes a packet of each that comes is a [`Handler`]: the waveform decides what runs it. In between is one that
 //! owns its ports and leaves the loop to its input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one
@@ -66,18 +68,22 @@
 pub(crate) mod control;
 mod handler;
 mod host;
+mod live;
 mod ports;
+mod properties;
 mod registry;
 mod spec;
+mod status;
 
 pub use handler::{Handled, Handler};
 pub use host::{DESCRIBE_OPTION, host_if_launched, main};
+pub use live::{Change, Live, Request, Test, TestResult, TestSpec};
 pub use ports::{Ports, StopSignal};
+pub use properties::{Access, Properties, Value};
 pub use registry::Registry;
 pub(crate) use spec::number;
-pub use spec::{
-    ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertyKind, PropertySpec, Value,
-};
+pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
+pub use status::{Status, StatusValue};
 
 use crate::error::Result;
 

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ComponentSpec, Direction};
+use super::live::Asked;
+use super::status::Statuses;
+use super::{ComponentSpec, Direction, Live, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
@@ -44,6 +47,8 @@ pub struct Ports {
     stop: Stop,
     /// What runs the component's handlers.
     dispatch: Dispatch,
+    asked: Arc<Asked>,
+    statuses: Statuses,
 }
 
 impl Ports {
@@ -53,9 +58,10 @@ impl Ports {
         types: BTreeMap<String, TypeName>,
         estate: Sender<Outgoing>,
         stop: Stop,
+        (asked, statuses): (Arc<Asked>, Statuses),
     ) -> Self {
         let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
-        Self { component, spec, types, inputs, outputs, estate, stop, dispatch }
+        Self { component, spec, types, inputs, outputs, estate, stop, dispatch, asked, statuses }
     }
 
     pub(super) fn set_dispatch(&mut self, dispatch: Dispatch) {
@@ -100,6 +106,22 @@ impl Ports {
     /// The request to stop, for a component that does not always have a port to block in.
     pub fn stop_signal(&self) -> StopSignal {
         StopSignal(self.stop.clone())
+    }
+
+    /// What the component is asked while it runs: other values for its properties, self-tests. One that declares
+    /// either takes this and looks between packets.
+    pub fn live(&self) -> Live {
+        Asked::live(&self.asked)
+    }
+
+    /// A property that the component declared as [read-only](super::PropertySpec::read_only), for it to say.
+    ///
+    /// # Errors
+    /// When it declared none of that name and type.
+    pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
+        self.statuses.take(&self.spec, property).map_err(|problem| {
+            Error::failed(format!("property `{property}` of component type `{}` {problem}", self.spec.name))
+        })
     }
 
     /// Takes out an input of samples. An input that is not connected has ended.

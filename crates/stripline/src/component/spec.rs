@@ -1,12 +1,11 @@
 //! What a component says of itself before it exists: its ports and properties, for checking a waveform,
 //! for `stripline components`, and for a designer to read.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Access, TestSpec, Value};
 use crate::payload::{Sample, TypeName};
 
 /// A component type: name, ports, properties.
@@ -34,13 +33,23 @@ pub struct ComponentSpec {
     /// Whether its code runs as the waveform says by `dispatch`. One that owns its loop has a thread of its own.
     #[serde(default)]
     pub any_dispatch: bool,
+    /// Self-tests, in the order declared; they run while the component does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestSpec>,
 }
 
 impl ComponentSpec {
     /// A component without ports and properties.
     pub fn new(name: &str, summary: &str) -> Self {
         let (name, summary) = (name.into(), summary.into());
-        Self { name, summary, ports: Vec::new(), properties: Vec::new(), any_dispatch: false }
+        Self {
+            name,
+            summary,
+            ports: Vec::new(),
+            properties: Vec::new(),
+            any_dispatch: false,
+            tests: Vec::new(),
+        }
     }
 
     /// Says that the component runs its code as [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) has it.
@@ -74,6 +83,25 @@ impl ComponentSpec {
     pub fn property(mut self, property: PropertySpec) -> Self {
         self.properties.push(property);
         self
+    }
+
+    /// Adds a self-test, which [`Live::request`](super::Live::request) hands to the component when somebody asks.
+    ///
+    /// ```
+    /// use stripline::component::ComponentSpec;
+    ///
+    /// let spec = ComponentSpec::new("gain", "Multiplies.").test("unity", "a one becomes the factor");
+    /// assert!(spec.find_test("unity").is_some());
+    /// ```
+    #[must_use]
+    pub fn test(mut self, name: &str, summary: &str) -> Self {
+        self.tests.push(TestSpec { name: name.into(), summary: summary.into() });
+        self
+    }
+
+    /// The self-test of that name.
+    pub fn find_test(&self, name: &str) -> Option<&TestSpec> {
+        self.tests.iter().find(|test| test.name == name)
     }
 
     /// The port of that name.
@@ -241,6 +269,9 @@ pub struct PropertySpec {
     pub unit: String,
     /// One line for people.
     pub summary: String,
+    /// Who says the value, and when.
+    #[serde(default, skip_serializing_if = "Access::is_fixed")]
+    pub access: Access,
 }
 
 impl PropertySpec {
@@ -301,6 +332,28 @@ impl PropertySpec {
         self
     }
 
+    /// The same property, which may be changed while the component runs: see [`Live`](super::Live).
+    ///
+    /// ```
+    /// use stripline::component::{Access, PropertySpec};
+    ///
+    /// let gain = PropertySpec::float("gain", 0.0, "gain").range(-60.0, 60.0).unit("dB").changeable();
+    /// assert_eq!(gain.access, Access::Changeable);
+    /// ```
+    #[must_use]
+    pub fn changeable(mut self) -> Self {
+        self.access = Access::Changeable;
+        self
+    }
+
+    /// The same property as something that the component says while it runs ([`Status`](super::Status)) and nobody
+    /// sets; the default is what it is before.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.access = Access::ReadOnly;
+        self
+    }
+
     /// Checks a value; a whole number passes for a float.
     ///
     /// # Errors
@@ -357,7 +410,14 @@ impl PropertySpec {
     }
 
     fn with(name: &str, kind: PropertyKind, default: Option<Value>, summary: &str) -> Self {
-        Self { name: name.into(), kind, default, unit: String::new(), summary: summary.into() }
+        Self {
+            name: name.into(),
+            kind,
+            default,
+            unit: String::new(),
+            summary: summary.into(),
+            access: Access::Fixed,
+        }
     }
 }
 
@@ -441,163 +501,4 @@ impl PropertyKind {
 /// A number as people write it: very large and very small ones with an exponent.
 pub(crate) fn number(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
-}
-
-/// A property's value.
-///
-/// ```
-/// use stripline::component::Value;
-///
-/// let value = Value::Float(0.5);
-/// assert_eq!((value.to_string(), value.noun()), ("0.5".into(), "a number"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// `true` or `false`.
-    Boolean(bool),
-    /// A whole number.
-    Integer(i64),
-    /// A real number.
-    Float(f64),
-    /// A text, choice or path.
-    Text(String),
-}
-
-impl Value {
-    /// The kind of this value in words.
-    pub fn noun(&self) -> &'static str {
-        match self {
-            Self::Boolean(_) => "true or false",
-            Self::Integer(_) => "a whole number",
-            Self::Float(_) => "a number",
-            Self::Text(_) => "a text",
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Boolean(b) => write!(f, "{b}"),
-            Self::Integer(n) => write!(f, "{n}"),
-            Self::Float(x) => write!(f, "{x}"),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// The checked values of a component's properties, every one present.
-///
-/// ```
-/// use stripline::component::{ComponentSpec, Properties, PropertySpec};
-///
-/// let spec = ComponentSpec::new("gain", "…").property(PropertySpec::float("factor", 2.0, "gain"));
-/// let properties = Properties::defaults(&spec).unwrap();
-/// assert_eq!(properties.float("factor"), 2.0);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Properties(BTreeMap<String, Value>);
-
-impl Properties {
-    /// Checks values against a specification and fills in the defaults.
-    ///
-    /// # Errors
-    /// A sentence for each unknown, missing or unfitting property.
-    ///
-    /// ```
-    /// # use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
-    /// let spec = ComponentSpec::new("tone", "…")
-    ///     .property(PropertySpec::integer("channels", 1, 1, 8, "channels"))
-    ///     .property(PropertySpec::path("file", "where to"));
-    /// let properties = Properties::new(&spec, [("channels".into(), Value::Integer(2))].into()).unwrap();
-    /// assert_eq!((properties.count("channels"), properties.path("file")), (2, None));
-    /// let errors = Properties::new(&spec, [("volume".into(), Value::Integer(2))].into()).unwrap_err();
-    /// assert_eq!(errors, ["`tone` has no property `volume`"]);
-    /// ```
-    pub fn new(spec: &ComponentSpec, mut values: BTreeMap<String, Value>) -> Result<Self, Vec<String>> {
-        let mut checked = BTreeMap::new();
-        let mut errors = Vec::new();
-        for property in &spec.properties {
-            match values.remove(&property.name).or_else(|| property.default.clone()) {
-                None => errors.push(format!("`{}` must be set: {}", property.name, property.summary)),
-                Some(value) => match property.check(&value) {
-                    Ok(value) => drop(checked.insert(property.name.clone(), value)),
-                    Err(error) => errors.push(error),
-                },
-            }
-        }
-        errors.extend(values.keys().map(|name| format!("`{}` has no property `{name}`", spec.name)));
-        if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
-    }
-
-    /// The defaults alone.
-    ///
-    /// # Errors
-    /// As [`Properties::new`], when a property has no default.
-    pub fn defaults(spec: &ComponentSpec) -> Result<Self, Vec<String>> {
-        Self::new(spec, BTreeMap::new())
-    }
-
-    /// The value of that name.
-    pub fn value(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
-    }
-
-    /// A float's value.
-    ///
-    /// # Panics
-    /// When the component declared no float of that name: a mistake in the program, as for the other
-    /// readers here; what a waveform says has been checked before.
-    pub fn float(&self, name: &str) -> f64 {
-        match self.value(name) {
-            Some(Value::Float(x)) => *x,
-            other => undeclared("float", name, other),
-        }
-    }
-
-    /// A whole number's value. Panics as [`Properties::float`].
-    pub fn integer(&self, name: &str) -> i64 {
-        match self.value(name) {
-            Some(Value::Integer(n)) => *n,
-            other => undeclared("integer", name, other),
-        }
-    }
-
-    /// A whole number's value where the declared range has no negative number. Panics as
-    /// [`Properties::float`], and for a range that has.
-    pub fn count(&self, name: &str) -> u64 {
-        match self.value(name) {
-            Some(Value::Integer(n)) if *n >= 0 => n.unsigned_abs(),
-            other => undeclared("count", name, other),
-        }
-    }
-
-    /// A boolean's value. Panics as [`Properties::float`].
-    pub fn boolean(&self, name: &str) -> bool {
-        match self.value(name) {
-            Some(Value::Boolean(b)) => *b,
-            other => undeclared("boolean", name, other),
-        }
-    }
-
-    /// A text's, choice's or path's value. Panics as [`Properties::float`].
-    pub fn text(&self, name: &str) -> &str {
-        match self.value(name) {
-            Some(Value::Text(text)) => text,
-            other => undeclared("text", name, other),
-        }
-    }
-
-    /// A path's value; `None` when it is empty. Panics as [`Properties::float`].
-    pub fn path(&self, name: &str) -> Option<PathBuf> {
-        match self.text(name) {
-            "" => None,
-            text => Some(PathBuf::from(text)),
-        }
-    }
-}
-
-fn undeclared(kind: &str, name: &str, found: Option<&Value>) -> ! {
-    panic!("the component declared no {kind} property `{name}` (found {found:?})")
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::types::{Overview, Problem, Process};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::Sleep;
-use crate::sys::socket;
+use crate::sys::process::state_and_parent;
+use crate::sys::{names, socket};
 
-pub(super) const NAME_PREFIX: &str = "stripline-ps-";
 pub(super) const VERSION: u32 = 1;
 /// The most that a process says, in bytes.
 pub(super) const ANSWER_MAX: usize = 4 << 20;
@@ -44,9 +44,7 @@ const NAME_MAX: usize = 2048;
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub fn processes() -> Result<Overview> {
-    let list = std::fs::read("/proc/net/unix")
-        .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))?;
-    let mut names = names(&list, rustix::process::geteuid().as_raw());
+    let mut names = names::listening(&prefix(), false)?;
     let mut overview = Overview::default();
     if names.len() > SOCKETS_MAX {
         let what = format!("{} more sockets were not looked at", names.len() - SOCKETS_MAX);
@@ -63,27 +61,9 @@ pub fn processes() -> Result<Overview> {
     Ok(overview)
 }
 
-/// The sockets of that user that processes answer on: name and process. Names are anybody's to choose: only those of
-/// the very form are taken.
-fn names(list: &[u8], uid: u32) -> Vec<(String, u32)> {
-    let text = String::from_utf8_lossy(list);
-    let mut names: Vec<(String, u32)> = text.lines().filter_map(|line| name(line, uid)).collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-fn name(line: &str, uid: u32) -> Option<(String, u32)> {
-    // Num RefCount Protocol Flags Type St Inode Path; flag 0x10000: it listens.
-    let mut words = line.split_ascii_whitespace();
-    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
-    let name = words.nth(3)?.strip_prefix('@')?;
-    let mut parts = name.strip_prefix(NAME_PREFIX)?.split('-');
-    let (user, pid, random) = (parts.next()?, parts.next()?, parts.next()?);
-    let listens = flags & 0x1_0000 != 0;
-    let sound = random.len() == 16 && random.bytes().all(|b| b.is_ascii_hexdigit()) && parts.next().is_none();
-    let pid = pid.parse().ok()?;
-    (listens && sound && user.parse() == Ok(uid)).then(|| (name.to_string(), pid))
+/// What the names of this user's sockets begin with.
+pub(super) fn prefix() -> String {
+    format!("stripline-ps-{}-", rustix::process::geteuid().as_raw())
 }
 
 /// A process that has been asked.
@@ -222,34 +202,10 @@ fn command(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_string())
 }
 
-/// The process's state, as one letter, and its parent.
-fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let stat = String::from_utf8_lossy(&stat);
-    // The command before may have any characters, brackets too.
-    let mut words = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn only_listening_sockets_of_the_very_form_are_asked() {
-        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
-            0000000000000000: 00000003 00000000 00000000 0001 03 2 @stripline-ps-7-43-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 3 @stripline-ps-8-44-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 4 @stripline-ps-7-45-0123456789abcdef-1\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 5 @stripline-ps-7-46-../../etc/passwd\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 6 /stripline-ps-7-47-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 7\n\
-            garbage\n";
-        assert_eq!(names(list.as_bytes(), 7), [("stripline-ps-7-42-0123456789abcdef".to_string(), 42)]);
-    }
 
     #[test]
     fn an_answer_is_checked() {
@@ -270,7 +226,6 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
             let _ = parse(&bytes);
-            let _ = names(&bytes, 0);
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::client::{ANSWER_MAX, LINES_MAX, NAME_PREFIX, lines};
+use super::client::{ANSWER_MAX, LINES_MAX, lines, prefix};
 use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::process;
 use crate::sys::socket::{self, Listener, Socket, Visitor};
+use crate::sys::{names, process};
 
 /// Whoever has not taken the answer by then is hung up on. Askers are served one after the other, so this also bounds
 /// what one that hangs costs the next.
@@ -23,9 +23,7 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) fn start() -> Result<Self> {
-        let uid = rustix::process::geteuid().as_raw();
-        let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
-        let name = format!("{NAME_PREFIX}{uid}-{}-{random:016x}", std::process::id());
+        let name = format!("{}{}", prefix(), names::own()?);
         let listener = Listener::unix(&name, None)?;
         let shutdown = Doorbell::new()?;
         let bell = shutdown.clone();

@@ -161,6 +161,24 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn join(domain: &str, topics: Topics) -> Result<Self> {
+        Self::enter(domain, topics, rendezvous::run)
+    }
+
+    /// Looks into a domain that somebody else has opened, of this user, without ever being the one where others meet. It
+    /// is stopped when that one is gone, or there is none.
+    pub(crate) fn look_into(domain: &str) -> Result<Self> {
+        Self::enter(domain, Topics::default(), |name, group, bell, keeper: Keeper| {
+            let stop = keeper.0.stop.clone();
+            rendezvous::look_in(name, group, bell, keeper);
+            stop.stop();
+        })
+    }
+
+    fn enter(
+        domain: &str,
+        topics: Topics,
+        meet: impl FnOnce(&str, Option<Group>, &Doorbell, Keeper) + Send + 'static,
+    ) -> Result<Self> {
         let sound = !domain.is_empty()
             && domain.len() <= 64
             && domain.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
@@ -174,7 +192,7 @@ impl Node {
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-node".into())
-            .spawn(move || rendezvous::run(&name, group, &its.bell.clone(), Keeper(its)))
+            .spawn(move || meet(&name, group, &its.bell.clone(), Keeper(its)))
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shared, thread: Some(thread) })
     }

@@ -7,6 +7,7 @@ pub(crate) mod credentials;
 pub(crate) mod doorbell;
 pub(crate) mod futex;
 pub(crate) mod memory;
+pub(crate) mod names;
 pub(crate) mod pages;
 pub(crate) mod process;
 pub(crate) mod socket;

@@ -52,3 +52,12 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
     rustix::thread::sched_setaffinity(None::<Pid>, &set)
         .map_err(|e| Error::system(format!("cannot run on processor(s) {cpus:?}"), e))
 }
+
+/// The process's state, as one letter, and its parent.
+pub(crate) fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    // The command before may have any characters, brackets too.
+    let mut words = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
+}

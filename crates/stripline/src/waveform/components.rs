@@ -11,7 +11,7 @@ use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
 use super::{Placement, Restart};
-use crate::component::{ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number};
+use crate::component::{Access, ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number};
 use crate::node::Dispatch;
 
 /// A component after its own checks.
@@ -381,6 +381,12 @@ impl Checker<'_> {
             self.error(Code::UnknownProperty, &said.name.place, message, remedy);
             return None;
         };
+        if property.access == Access::ReadOnly {
+            let message = format!("`{name}` cannot be set: the component says it while it runs");
+            let remedy = "leave it out; `stripline get` shows it";
+            self.error(Code::BadProperty, &said.name.place, message, remedy);
+            return None;
+        }
         let checked = match said.value {
             Ok(value) => property.check(value).map_err(|error| unfit(property, value, error)),
             Err(text) => property.parse(text).map_err(|error| {
@@ -407,7 +413,7 @@ impl Checker<'_> {
 }
 
 /// A path from the root; the empty path, which means none, stays.
-fn absolute_path(path: String, folder: Option<&Path>) -> Option<String> {
+pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<String> {
     if path.is_empty() || path == "-" || Path::new(&path).is_absolute() {
         return Some(path);
     }

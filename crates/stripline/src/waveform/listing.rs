@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::component::{ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, Value};
+use crate::component::{Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, Value};
 
 /// One component as aligned plain text: its ports, its properties, and an example for a waveform file.
 ///
@@ -31,6 +31,10 @@ pub fn render_component(spec: &ComponentSpec) -> String {
     text.push_str(&aligned(spec.properties.iter().map(property_row)));
     if spec.any_dispatch {
         text.push_str("\nDispatch\n  any: queue, direct, pool(N), pool(N, resequence)\n");
+    }
+    if !spec.tests.is_empty() {
+        text.push_str("\nSelf-tests\n");
+        text.push_str(&aligned(spec.tests.iter().map(|test| [test.name.clone(), test.summary.clone()])));
     }
     text.push_str("\nIn a waveform file\n");
     for line in example(spec).lines() {
@@ -85,8 +89,9 @@ fn port_row(port: &PortSpec) -> [String; 5] {
     ]
 }
 
-fn property_row(property: &PropertySpec) -> [String; 5] {
+fn property_row(property: &PropertySpec) -> [String; 6] {
     let default = match &property.default {
+        _ if property.access == Access::ReadOnly => String::new(),
         None => "must be set".into(),
         Some(Value::Text(text)) if text.is_empty() => "default none".into(),
         Some(value) => format!("default {}", value_text(value)),
@@ -95,7 +100,13 @@ fn property_row(property: &PropertySpec) -> [String; 5] {
     if !property.unit.is_empty() {
         allowed = format!("{allowed} {}", property.unit).trim_start().into();
     }
-    [property.name.clone(), kind_word(&property.kind).into(), default, allowed, property.summary.clone()]
+    let access = match property.access {
+        Access::Fixed => "",
+        Access::Changeable => "any time",
+        Access::ReadOnly => "read-only",
+    };
+    let (name, kind) = (property.name.clone(), kind_word(&property.kind).into());
+    [name, kind, default, allowed, access.into(), property.summary.clone()]
 }
 
 /// Rows as lines, each column as wide as its widest text, indented by two.
@@ -117,10 +128,11 @@ fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
 /// A table to copy: what must be set as lines to fill in, the rest as comments.
 fn example(spec: &ComponentSpec) -> String {
     let mut text = format!("[component.{}]\ntype = \"{}\"\n", spec.name, spec.name);
-    if !spec.properties.is_empty() {
+    let mut settable = spec.properties.iter().filter(|p| p.access != Access::ReadOnly).peekable();
+    if settable.peek().is_some() {
         let _ = writeln!(text, "\n[component.{}.properties]", spec.name);
     }
-    for property in &spec.properties {
+    for property in settable {
         let comment = if property.default.is_some() { "# " } else { "" };
         let _ = writeln!(text, "{comment}{} = {}", property.name, example_value(property));
     }

@@ -4,6 +4,7 @@ mod assign;
 mod check;
 mod components;
 mod connections;
+pub mod control;
 mod describe;
 mod diagnostics;
 mod file;

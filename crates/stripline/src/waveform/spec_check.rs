@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::diagnostics::quoted;
 use super::file::is_name;
-use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
+use crate::component::{Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 
 /// The most ports, and the most properties, of one component.
 const MEMBERS_MAX: usize = 256;
@@ -31,13 +31,20 @@ pub fn check_spec(spec: &ComponentSpec) -> Vec<String> {
     check_line("the component's summary", &spec.summary, SUMMARY_BYTES_MAX, &mut faults);
     check_members("ports", spec.ports.iter().map(|p| p.name.as_str()), &mut faults);
     check_members("properties", spec.properties.iter().map(|p| p.name.as_str()), &mut faults);
+    check_members("self-tests", spec.tests.iter().map(|test| test.name.as_str()), &mut faults);
     // A description that is too long is not looked at further: it may be made to take long.
-    if spec.ports.len() <= MEMBERS_MAX && spec.properties.len() <= MEMBERS_MAX {
+    let lengths = [spec.ports.len(), spec.properties.len(), spec.tests.len()];
+    if lengths.iter().all(|length| *length <= MEMBERS_MAX) {
         for port in &spec.ports {
             check_port(spec, port, &mut faults);
         }
         for property in &spec.properties {
             check_property(property, &mut faults);
+        }
+        for test in &spec.tests {
+            check_name("a self-test", &test.name, &mut faults);
+            let what = format!("the summary of self-test {}", quoted(&test.name));
+            check_line(&what, &test.summary, SUMMARY_BYTES_MAX, &mut faults);
         }
     }
     faults
@@ -128,6 +135,9 @@ fn check_property(property: &PropertySpec, faults: &mut Vec<String>) {
         }
         PropertyKind::Boolean | PropertyKind::Text | PropertyKind::Path => false,
     };
+    if property.access == Access::ReadOnly && property.default.is_none() {
+        faults.push(format!("property {name} is read-only and must be set, which it cannot be"));
+    }
     if empty {
         faults.push(format!("property {name} allows no value"));
     } else if let Some(Err(error)) = property.default.as_ref().map(|value| property.check(value)) {
@@ -153,6 +163,22 @@ mod tests {
             .output("d", PortTypes::Property("rate".into()), "")
             .property(PropertySpec::float("rate", 1.0, ""));
         assert_eq!(check_spec(&spec).len(), 4, "{}", faults(&spec));
+    }
+
+    #[test]
+    fn what_nobody_can_set_has_a_default_and_tests_have_names() {
+        let spec = ComponentSpec::new("x", "")
+            .property(PropertySpec::text("state", "", "").read_only().required())
+            .test("a test", "")
+            .test("twice", "")
+            .test("twice", "two\nlines");
+        let faults = faults(&spec);
+        for words in
+            ["`state` is read-only", "named `a test`", "two self-tests are named", "of self-test `twice`"]
+        {
+            assert!(faults.contains(words), "{words}: {faults}");
+        }
+        assert_eq!(check_spec(&spec).len(), 4, "{faults}");
     }
 
     #[test]

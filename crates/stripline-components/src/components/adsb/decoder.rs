@@ -18,45 +18,55 @@ impl Component for AdsbDecoder {
         ComponentSpec::new("adsb-decoder", "Passes on the Mode S frames whose parity is right.")
             .input("in", PortTypes::of::<Candidate>(), "candidates")
             .output("out", PortTypes::of::<FrameRecord>(), "frames")
-            .property(PropertySpec::integer(
-                "correct_bits",
-                defaults.correct_bits_max.into(),
-                0,
-                24,
-                "longest run of wrong bits that is corrected",
-            ))
-            .property(PropertySpec::boolean(
-                "correct_unknown",
-                defaults.correct_unknown,
-                "whether a corrected frame may be the first one of an aircraft",
-            ))
+            .property(
+                PropertySpec::integer(
+                    "correct_bits",
+                    defaults.correct_bits_max.into(),
+                    0,
+                    24,
+                    "longest run of wrong bits that is corrected",
+                )
+                .changeable(),
+            )
+            .property(
+                PropertySpec::boolean(
+                    "correct_unknown",
+                    defaults.correct_unknown,
+                    "whether a corrected frame may be the first one of an aircraft",
+                )
+                .changeable(),
+            )
             .property(
                 PropertySpec::float("address_lifetime_s", 60.0, "how long an aircraft stays known")
                     .range(0.0, 1e6)
-                    .unit("s"),
+                    .unit("s")
+                    .changeable(),
             )
+            .property(PropertySpec::integer("frames", 0, 0, i64::MAX, "frames so far").read_only())
+            .property(PropertySpec::integer("aircraft", 0, 0, i64::MAX, "aircraft known now").read_only())
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let lifetime_s = properties.float("address_lifetime_s");
-        let config = DecoderConfig {
-            address_lifetime_samples: (lifetime_s * f64::from(SAMPLE_RATE_HZ)) as u64,
-            correct_bits_max: properties.count("correct_bits") as u8,
-            correct_unknown: properties.boolean("correct_unknown"),
-            ..Default::default()
-        };
-        Ok(Self { config })
+        Ok(Self { config: config(properties) })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut input = ports.input::<Candidate>("in")?;
         let mut output = ports.output::<FrameRecord>("out")?;
+        let live = ports.live();
+        let (count, aircraft) = (ports.status::<u64>("frames")?, ports.status::<u64>("aircraft")?);
         let mut decoder = Decoder::new(self.config);
         let mut frames: Vec<FrameRecord> = Vec::new();
         while let Some(packet) = input.receive()? {
+            live.changed(|new| {
+                decoder.set_config(config(new));
+                Ok(())
+            });
             frames.clear();
             let accepted = packet.iter().filter_map(|candidate| decoder.decode(candidate));
             frames.extend(accepted.map(|accepted| FrameRecord::from(&accepted)));
+            count.add(frames.len() as u64);
+            aircraft.set(decoder.known_addresses() as u64);
             if frames.is_empty() {
                 continue;
             }
@@ -68,5 +78,15 @@ impl Component for AdsbDecoder {
             place.at_time_ns(packet.time_ns()).send()?;
         }
         Ok(())
+    }
+}
+
+fn config(properties: &Properties) -> DecoderConfig {
+    let lifetime_s = properties.float("address_lifetime_s");
+    DecoderConfig {
+        address_lifetime_samples: (lifetime_s * f64::from(SAMPLE_RATE_HZ)) as u64,
+        correct_bits_max: properties.count("correct_bits") as u8,
+        correct_unknown: properties.boolean("correct_unknown"),
+        ..Default::default()
     }
 }

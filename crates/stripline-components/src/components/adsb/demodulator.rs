@@ -33,26 +33,27 @@ impl Component for AdsbDemodulator {
                     "weakest signal relative to noise",
                 )
                 .range(-20.0, 60.0)
-                .unit("dB"),
+                .unit("dB")
+                .changeable(),
             )
             .property(
                 PropertySpec::float("level_min", -200.0, "weakest signal relative to full scale")
                     .range(-200.0, 0.0)
-                    .unit("dB"),
+                    .unit("dB")
+                    .changeable(),
             )
             .property(
                 PropertySpec::float("error_max", 0.12, "how far samples may be from ideal pulses; 1: any")
-                    .range(0.0, 1.0),
+                    .range(0.0, 1.0)
+                    .changeable(),
+            )
+            .property(
+                PropertySpec::integer("candidates", 0, 0, i64::MAX, "what may be frames so far").read_only(),
             )
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let config = DemodulatorConfig {
-            level_min_dbfs: properties.float("level_min") as f32,
-            snr_min_db: properties.float("snr_min") as f32,
-            error_max: properties.float("error_max") as f32,
-        };
-        Ok(Self { config })
+        Ok(Self { config: config(properties) })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -65,11 +66,20 @@ impl Component for AdsbDemodulator {
     }
 }
 
+fn config(properties: &Properties) -> DemodulatorConfig {
+    DemodulatorConfig {
+        level_min_dbfs: properties.float("level_min") as f32,
+        snr_min_db: properties.float("snr_min") as f32,
+        error_max: properties.float("error_max") as f32,
+    }
+}
+
 impl AdsbDemodulator {
     fn run_as<T: IqSample>(self, mut ports: Ports) -> Result<()>
     where
         Complex<T>: Sample,
     {
+        let (live, candidates) = (ports.live(), ports.status::<u64>("candidates")?);
         let mut input = ports.input::<Complex<T>>("in")?;
         let mut output = ports.output::<Candidate>("out")?;
         let mut demodulator = Demodulator::<T>::new(self.config);
@@ -77,6 +87,10 @@ impl AdsbDemodulator {
         let mut clock = Clock::default();
         let mut found = Vec::new();
         while let Some(packet) = input.receive()? {
+            live.changed(|new| {
+                demodulator.set_config(config(new));
+                Ok(())
+            });
             let arrival = follow.packet(&packet);
             if arrival != Arrival::Next {
                 // What was begun before a gap is not continued after it.
@@ -89,6 +103,7 @@ impl AdsbDemodulator {
             }
             demodulator.push(&packet, |candidate| found.push(clock.dated(candidate)));
             clock.samples += packet.len() as u64;
+            candidates.add(found.len() as u64);
             send(&mut output, &mut found, packet.time_ns())?;
         }
         demodulator.finish(|candidate| found.push(clock.dated(candidate)));

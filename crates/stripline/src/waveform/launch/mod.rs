@@ -1,17 +1,20 @@
 //! Launching and supervision: one process per component (or one for all thread-placed ones), a control socket to
 //! each, and one loop that waits for all of them.
 
+mod desk;
 mod link;
 mod process;
 mod report;
 mod signals;
 mod supervisor;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use report::{ComponentResult, ConnectionResult, Progress, RunReport};
 
+use super::control::NewValue;
 use super::plan::Waveform;
 use crate::error::Result;
 use crate::link::Sampling;
@@ -76,6 +79,11 @@ pub trait Observer {
         let _ = (component, text);
     }
 
+    /// Somebody has set properties of a component, and it has taken them.
+    fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
+        let _ = (component, values);
+    }
+
     /// The waveform is being stopped in order, because of this.
     fn stopping(&mut self, reason: &str) {
         let _ = reason;
@@ -119,7 +127,7 @@ pub trait Observer {
 ///     let host = std::env::current_exe().expect("its path");
 ///     let options = RunOptions { host, duration: None, sampling: Default::default() };
 ///     let report = run(&waveform, &options, &mut Silent).expect("the system has what it takes");
-///     assert_eq!((report.failure, report.components[0].outcome), (None, "ended"));
+///     assert_eq!((report.failure, report.components[0].outcome.as_str()), (None, "ended"));
 ///     ExitCode::SUCCESS
 /// }
 /// ```

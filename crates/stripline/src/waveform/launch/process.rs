@@ -8,16 +8,21 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
+use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags};
 
-use crate::component::control::{CONTROL_VARIABLE, Channel, LAUNCHER_VARIABLE, Order, Report};
+use crate::component::control::{self, CONTROL_VARIABLE, Channel, LAUNCHER_VARIABLE, Order, Report};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::Sleep;
+use crate::sys::process;
 
 /// Lines of standard error kept as last words.
 const LAST_WORDS: usize = 12;
 /// Characters of a line that are kept.
 const LINE_MAX: usize = 4096;
+
+/// What may wait for a process to take it, in bytes, before no more is asked of it.
+const UNSENT_MAX: usize = 1 << 20;
 
 /// A running process with its control socket and its standard error.
 pub(super) struct ComponentProcess {
@@ -27,6 +32,8 @@ pub(super) struct ComponentProcess {
     /// `None` once the other end hung up.
     channel: Option<Channel<Order, Report>>,
     stderr: Option<ChildStderr>,
+    /// What its socket did not take yet: a process that is stopped must not stop the launcher.
+    unsent: Vec<u8>,
     partial: Vec<u8>,
     last_words: VecDeque<String>,
     pub exit: Option<ExitStatus>,
@@ -66,6 +73,7 @@ impl ComponentProcess {
                 pidfd,
                 channel: Some(Channel::new(ours)),
                 stderr,
+                unsent: Vec::new(),
                 partial: Vec::new(),
                 last_words: VecDeque::new(),
                 exit: None,
@@ -84,17 +92,65 @@ impl ComponentProcess {
         }
         if let Some(channel) = &self.channel {
             sleep.readable(channel.as_fd());
+            if !self.unsent.is_empty() {
+                sleep.writable(channel.as_fd());
+            }
         }
         if let Some(stderr) = &self.stderr {
             sleep.readable(stderr.as_fd());
         }
     }
 
-    /// Sends an order; a process that does not listen any more is found out by its exit.
-    pub(super) fn order(&self, order: &Order) {
-        if let Some(channel) = &self.channel {
-            let _ = channel.send(order);
+    /// Sends an order, without blocking; a process that does not listen any more is found out by its exit.
+    pub(super) fn order(&mut self, order: &Order) {
+        // Whoever does not even take this needs not be asked for counters again and again.
+        if matches!(order, Order::Poll) && !self.unsent.is_empty() {
+            return;
         }
+        if self.channel.is_some()
+            && let Ok(bytes) = control::framed(order)
+        {
+            self.unsent.extend_from_slice(&bytes);
+            self.flush();
+        }
+    }
+
+    /// Sends what its socket takes of what it has not taken before.
+    pub(super) fn flush(&mut self) {
+        while let Some(channel) = self.channel.as_ref().filter(|_| !self.unsent.is_empty()) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(channel, &self.unsent, flags) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                // It is gone, which its exit tells.
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+
+    /// Whether more may be asked of it: not if much waits already that it does not take.
+    pub(super) fn listens(&self) -> bool {
+        self.channel.is_some() && self.unsent.len() < UNSENT_MAX
+    }
+
+    /// Its number.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Why it may be that it says nothing.
+    pub(super) fn silence(&self) -> String {
+        let pid = self.pid();
+        match self.is_stopped() {
+            true => format!("its process {pid} is stopped; `kill -CONT {pid}` lets it go on"),
+            false => format!("its process {pid} does not answer"),
+        }
+    }
+
+    /// Whether somebody has stopped it, as a debugger or SIGSTOP does.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(process::state_and_parent(self.pid()).0, Some('T' | 't'))
     }
 
     /// Everything it has said since, without blocking.
@@ -102,6 +158,7 @@ impl ComponentProcess {
     /// # Errors
     /// What it said that is no report.
     pub(super) fn reports(&mut self) -> Result<VecDeque<Report>, String> {
+        self.flush();
         let mut reports = VecDeque::new();
         while let Some(channel) = &mut self.channel {
             let mut sleep = Sleep::default();

@@ -1,8 +1,11 @@
 //! What a run has done, connection by connection.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use super::link::Link;
+use crate::component::Value;
 use crate::link::{ConnectionReport, LatencyReport};
 use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 
@@ -18,7 +21,7 @@ use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 ///     u8::from(report.failure.is_some())
 /// }
 /// ```
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
     /// The waveform's name.
     pub waveform: String,
@@ -43,7 +46,7 @@ pub struct RunReport {
 ///     format!("{}: {}, started again {} times", component.name, component.outcome, component.restarts)
 /// }
 /// ```
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ComponentResult {
     /// Its name in the waveform.
     pub name: String,
@@ -51,11 +54,14 @@ pub struct ComponentResult {
     #[serde(rename = "type")]
     pub type_name: String,
     /// `thread` or `process`.
-    pub placement: &'static str,
+    pub placement: String,
     /// How often it was started again.
     pub restarts: u32,
     /// `ended`, `failed` or `stopped`.
-    pub outcome: &'static str,
+    pub outcome: String,
+    /// What its properties were set to while it ran.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Value>,
 }
 
 /// One connection of a run.
@@ -68,7 +74,7 @@ pub struct ComponentResult {
 ///     connection.lost as f64 / (connection.lost + connection.packets).max(1) as f64
 /// }
 /// ```
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConnectionResult {
     /// The sending port.
     pub from: String,
@@ -106,7 +112,7 @@ pub struct ConnectionResult {
     /// Taken to finished, nanoseconds.
     pub service_ns: LatencyReport,
     /// `complete`, or `partial` when the receiver died and took its last figures with it.
-    pub statistics: &'static str,
+    pub statistics: String,
 }
 
 /// Where a run stands.
@@ -128,13 +134,18 @@ pub struct Progress {
 }
 
 impl ComponentResult {
-    pub(super) fn new(plan: &ComponentPlan, restarts: u32, outcome: &'static str) -> Self {
+    pub(super) fn new(
+        plan: &ComponentPlan,
+        restarts: u32,
+        outcome: &str,
+        set: BTreeMap<String, Value>,
+    ) -> Self {
         let placement = match plan.placement {
-            Placement::Thread => "thread",
-            Placement::Process => "process",
+            Placement::Thread => "thread".into(),
+            Placement::Process => "process".into(),
         };
         let (name, type_name) = (plan.name.clone(), plan.spec.name.clone());
-        Self { name, type_name, placement, restarts, outcome }
+        Self { name, type_name, placement, restarts, outcome: outcome.into(), set }
     }
 }
 
@@ -163,7 +174,7 @@ impl ConnectionResult {
             latency_ns: total.latency.percentiles(),
             queued_ns: total.queued.percentiles(),
             service_ns: total.service.percentiles(),
-            statistics: if partial { "partial" } else { "complete" },
+            statistics: if partial { "partial".into() } else { "complete".into() },
         }
     }
 }

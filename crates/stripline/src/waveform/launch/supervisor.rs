@@ -1,6 +1,8 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
 mod ending;
+mod requests;
+mod settings;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -8,17 +10,21 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::desk::Desk;
 use super::link::Link;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::signals::Signals;
 use super::{Observer, RunOptions};
 use crate::component::control::{self, Order, Report};
+use crate::component::{Properties, Value};
 use crate::error::Result;
 use crate::sys::doorbell::Sleep;
 use crate::transport::Endpoint;
 use crate::waveform::assign;
+use crate::waveform::control::Service;
 use crate::waveform::plan::{Placement, Program, Restart, Waveform};
+use requests::Requests;
 
 /// A process must have registered within this time.
 const REGISTER_TIME: Duration = Duration::from_secs(10);
@@ -49,6 +55,8 @@ pub(super) struct Supervisor<'a> {
     next_poll: Instant,
     failure: Option<String>,
     stopped: Option<String>,
+    desk: Desk,
+    requests: Requests,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +91,10 @@ struct Member {
     state: State,
     /// It has said what it sent.
     counted: bool,
+    /// As the file says, or as they were set since.
+    properties: Properties,
+    /// What was set since the start.
+    set: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,7 +140,14 @@ impl<'a> Supervisor<'a> {
                 threads = Some(group);
             }
             groups[group].members.push(index);
-            members.push(Member { group, endpoints: BTreeMap::new(), state: State::Absent, counted: false });
+            members.push(Member {
+                group,
+                endpoints: BTreeMap::new(),
+                state: State::Absent,
+                counted: false,
+                properties: component.properties.clone(),
+                set: BTreeMap::new(),
+            });
         }
         Ok(Self {
             links: waveform.connections.iter().map(|_| Link::new()).collect(),
@@ -145,10 +164,16 @@ impl<'a> Supervisor<'a> {
             next_poll: now,
             failure: None,
             stopped: None,
+            desk: Desk::new()?,
+            requests: Requests::default(),
         })
     }
 
     pub(super) fn run(mut self) -> Result<RunReport> {
+        // A waveform without one works as well.
+        let service = Service::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
+            self.observer.warning("stripline", &format!("it cannot be asked while it runs: {e}"))
+        });
         for group in 0..self.groups.len() {
             self.spawn(group);
         }
@@ -159,10 +184,15 @@ impl<'a> Supervisor<'a> {
                 self.listen_to(group);
             }
             self.heed_time();
+            self.heed_requests();
         }
         self.ended.get_or_insert_with(Instant::now);
+        self.farewell();
         self.dismiss();
-        Ok(self.report())
+        let report = self.conclude();
+        // Not before all have been told.
+        drop(service);
+        Ok(report)
     }
 
     fn is_over(&self) -> bool {
@@ -194,8 +224,10 @@ impl<'a> Supervisor<'a> {
         if let (Some(started), Some(duration)) = (self.started, self.options.duration) {
             deadline = started.checked_add(duration).map_or(deadline, |end| deadline.min(end));
         }
+        deadline = self.request_deadline().map_or(deadline, |at| deadline.min(at));
         let mut sleep = Sleep::default();
         sleep.readable(self.signals.as_fd());
+        sleep.readable(self.desk.as_fd());
         self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut sleep));
         sleep.until(Some(deadline.max(Instant::now()))).map(drop)
     }
@@ -272,7 +304,7 @@ impl<'a> Supervisor<'a> {
             if self.started.is_some() {
                 self.connect_what_can_be();
                 self.start_what_can_be();
-                self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Poll));
+                self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(&Order::Poll));
                 let progress = self.progress();
                 self.observer.progress(&progress);
             }
@@ -310,12 +342,10 @@ impl<'a> Supervisor<'a> {
                 let orders = self.groups[group].members.iter().map(|index| {
                     let connections = &self.waveform.connections;
                     let gone = |from: &str| self.state_of(from) == Some(State::Ended);
-                    assign::assignment(
-                        &self.waveform.components[*index],
-                        connections,
-                        gone,
-                        self.options.sampling,
-                    )
+                    let properties = self.members[*index].properties.clone();
+                    let plan = &self.waveform.components[*index];
+                    let as_planned = assign::assignment(plan, connections, gone, self.options.sampling);
+                    control::Assignment { properties, ..as_planned }
                 });
                 let order = Order::Assign(orders.collect());
                 self.order(group, &order);
@@ -359,6 +389,11 @@ impl<'a> Supervisor<'a> {
                     {
                         link.counters = counters;
                     }
+                }
+            }
+            Report::Answer { component, number, answer } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    self.answered(index, number, answer);
                 }
             }
             Report::Ended { component, outcome, reports, sent } => {
@@ -410,6 +445,9 @@ impl<'a> Supervisor<'a> {
     fn bury(&mut self, group: usize) {
         let names = self.names(group);
         let Some(process) = self.groups[group].process.take() else { return };
+        for index in self.groups[group].members.clone() {
+            self.forget(index, "ended");
+        }
         let unfinished: Vec<usize> = self.groups[group]
             .members
             .iter()
@@ -467,7 +505,11 @@ impl<'a> Supervisor<'a> {
         // Who failed in its own words was then killed from here: that is not news.
         let how = entry.problem.take().unwrap_or_else(|| how.into());
         let (count, wait) = (entry.failures.len(), pause.as_millis());
-        let again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
+        let mut again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
+        // A process that is started again has one component.
+        for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
+            again.push_str(&format!(", with {name} = {value} as it was set"));
+        }
         self.observer.warning(names, &again);
         let members = entry.members.clone();
         for index in members {
@@ -489,8 +531,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn order(&self, group: usize, order: &Order) {
-        if let Some(process) = &self.groups[group].process {
+    fn order(&mut self, group: usize, order: &Order) {
+        if let Some(process) = &mut self.groups[group].process {
             process.order(order);
         }
     }
@@ -551,7 +593,10 @@ impl<'a> Supervisor<'a> {
             waveform: self.waveform.name.clone(),
             duration_s,
             components: components
-                .map(|(plan, m)| ComponentResult::new(plan, self.groups[m.group].restarts, outcome(m.state)))
+                .map(|(plan, m)| {
+                    let restarts = self.groups[m.group].restarts;
+                    ComponentResult::new(plan, restarts, outcome(m.state), m.set.clone())
+                })
                 .collect(),
             connections: connections
                 .map(|(plan, link)| ConnectionResult::new(plan, link, duration_s))

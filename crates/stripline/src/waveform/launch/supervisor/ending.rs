@@ -29,7 +29,7 @@ impl Supervisor<'_> {
         (0..self.members.len()).for_each(|index| self.stop(index));
     }
 
-    pub(super) fn stop(&self, index: usize) {
+    pub(super) fn stop(&mut self, index: usize) {
         let component = self.waveform.components[index].name.clone();
         self.order(self.members[index].group, &Order::Stop { component });
     }
@@ -87,7 +87,7 @@ impl Supervisor<'_> {
 
     /// Ends the processes whose work is done.
     pub(super) fn dismiss(&mut self) {
-        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.order(&Order::Release));
+        self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(&Order::Release));
         let deadline = Instant::now() + FAILURE_TIME;
         for group in 0..self.groups.len() {
             let names = self.names(group);

@@ -1,0 +1,550 @@
+//! What a component is asked while it runs: to take other values for its properties, and to test itself.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::control::{Answer, Ask};
+use super::{ComponentSpec, Properties, Value};
+use crate::error::Result;
+
+/// The most that may wait for a component that does not look.
+const WAITING_MAX: usize = 64;
+/// The longest words of an answer, in bytes.
+const WORDS_MAX: usize = 4096;
+
+/// What a component is asked while it runs, to look at between packets, where it suits it. Looking costs one relaxed
+/// load when nobody asks, which is nearly always.
+///
+/// Taken with [`Ports::live`](super::Ports::live); the copies of one see the same requests, each once, so that the
+/// threads of a pool may all look. Never blocks.
+///
+/// ```no_run
+/// use stripline::Result;
+/// use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request};
+///
+/// struct Gain { factor: f32 }
+///
+/// impl Component for Gain {
+///     fn describe() -> ComponentSpec {
+///         ComponentSpec::new("gain", "Multiplies every sample by a factor.")
+///             .input("in", PortTypes::of::<f32>(), "samples")
+///             .output("out", PortTypes::of::<f32>(), "samples times the factor")
+///             .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6).changeable())
+///             .property(PropertySpec::integer("clipped", 0, 0, i64::MAX, "samples beyond 1").read_only())
+///             .test("unity", "a one becomes the factor")
+///     }
+///
+///     fn new(properties: &Properties) -> Result<Self> {
+///         Ok(Self { factor: properties.float("factor") as f32 })
+///     }
+///
+///     fn run(mut self, mut ports: Ports) -> Result<()> {
+///         let live = ports.live();
+///         let clipped = ports.status::<u64>("clipped")?;
+///         let mut input = ports.input::<f32>("in")?;
+///         let mut output = ports.output::<f32>("out")?;
+///         while let Some(packet) = input.receive()? {
+///             while let Some(request) = live.request() {
+///                 match request {
+///                     // Range and type have been checked; what only the component knows it can refuse.
+///                     Request::Change(change) => {
+///                         self.factor = change.properties().float("factor") as f32;
+///                         change.accept();
+///                     }
+///                     Request::Test(test) if 1.0 * self.factor == self.factor => test.pass("as it should be"),
+///                     Request::Test(test) => test.fail("the arithmetic is broken"),
+///                 }
+///             }
+///             let mut out = output.loan(packet.len())?;
+///             for (y, x) in out.iter_mut().zip(&*packet) {
+///                 *y = x * self.factor;
+///             }
+///             clipped.add(out.iter().filter(|y| y.abs() > 1.0).count() as u64);
+///             out.send_like(&packet)?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Live(Arc<Asked>);
+
+impl Live {
+    /// The next request, if there is one.
+    pub fn request(&self) -> Option<Request> {
+        // Relaxed: only whether to look further; what there is to see is behind the lock.
+        if self.0.any.load(Ordering::Relaxed) { Asked::take(&self.0) } else { None }
+    }
+
+    /// Hands every change that was asked for to `apply`, with the values of all properties; an error refuses it, in
+    /// its words, and nothing has changed. For a component without self-tests, and for handlers:
+    ///
+    /// ```no_run
+    /// # use stripline::component::Ports;
+    /// # use stripline::node::Dispatch;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// fn run(mut ports: Ports) -> stripline::Result<()> {
+    ///     let live = ports.live();
+    ///     let threshold = AtomicU64::new(1f64.to_bits());
+    ///     let mut input = ports.input::<f32>("in")?;
+    ///     input.serve(Dispatch::pool(4)?, move |packet| {
+    ///         // One of the four threads takes it; all of them see it.
+    ///         live.changed(|new| Ok(threshold.store(new.float("threshold").to_bits(), Ordering::Relaxed)));
+    ///         let limit = f64::from_bits(threshold.load(Ordering::Relaxed));
+    ///         println!("{} samples beyond it", packet.iter().filter(|x| f64::from(**x) > limit).count());
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    pub fn changed(&self, mut apply: impl FnMut(&Properties) -> Result<()>) {
+        while let Some(request) = self.request() {
+            match request {
+                Request::Change(change) => change.apply(&mut apply),
+                Request::Test(test) => test.fail("the component does not know this test"),
+            }
+        }
+    }
+}
+
+/// What a component is asked.
+///
+/// ```no_run
+/// # fn example(live: stripline::component::Live) {
+/// use stripline::component::Request;
+///
+/// if let Some(Request::Test(test)) = live.request() {
+///     test.pass("nothing to complain of");
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Request {
+    /// To take other values for its properties.
+    Change(Change),
+    /// To test itself.
+    Test(Test),
+}
+
+/// Other values for some properties, to be taken all or none. They fit their specifications, and only properties
+/// that are [`Access::Changeable`](super::Access::Changeable) are among them. One that is dropped without an answer
+/// is refused.
+///
+/// ```no_run
+/// # fn example(live: stripline::component::Live) {
+/// use stripline::component::Request;
+///
+/// if let Some(Request::Change(change)) = live.request() {
+///     let (low, high) = (change.properties().float("low"), change.properties().float("high"));
+///     if low < high {
+///         println!("{:?} are other than before", change.names().collect::<Vec<_>>());
+///         change.accept();
+///     } else {
+///         change.refuse(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+///     }
+/// }
+/// # }
+/// ```
+pub struct Change {
+    properties: Properties,
+    names: Vec<String>,
+    reply: Reply,
+}
+
+impl Change {
+    /// All properties, the changed ones with their new values.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The properties that were set, changed or not.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// They are in effect.
+    pub fn accept(mut self) {
+        self.reply.asked.lock().properties = self.properties.clone();
+        self.reply.give(Answer::Configured(Ok(())));
+    }
+
+    /// They are not, and why; the component goes on with the old ones.
+    pub fn refuse(mut self, reason: impl fmt::Display) {
+        self.reply.give(Answer::Configured(Err(cut(reason))));
+    }
+
+    /// Accepts or refuses them as `apply` says.
+    pub fn apply(self, apply: impl FnOnce(&Properties) -> Result<()>) {
+        match apply(&self.properties) {
+            Ok(()) => self.accept(),
+            Err(error) => self.refuse(error),
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// A self-test to run now. One that is dropped without an answer has failed.
+///
+/// ```no_run
+/// # fn example(test: stripline::component::Test) {
+/// use stripline::component::TestResult;
+///
+/// match test.name() {
+///     "noise" => test.answer(TestResult::pass("quiet").value(-98.5)),
+///     _ => test.fail("the component does not know this test"),
+/// }
+/// # }
+/// ```
+pub struct Test {
+    name: String,
+    reply: Reply,
+}
+
+impl Test {
+    /// Which of those that the specification lists.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// It passed, and what there is to say.
+    pub fn pass(self, text: impl fmt::Display) {
+        self.answer(TestResult::pass(text));
+    }
+
+    /// It failed, and why.
+    pub fn fail(self, text: impl fmt::Display) {
+        self.answer(TestResult::fail(text));
+    }
+
+    /// What came of it.
+    pub fn answer(mut self, result: TestResult) {
+        self.reply.give(Answer::Tested(result));
+    }
+}
+
+impl fmt::Debug for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Test").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A self-test that a component has.
+///
+/// ```
+/// let test = stripline::component::TestSpec { name: "unity".into(), summary: "a one stays a one".into() };
+/// assert_eq!(test.name, "unity");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestSpec {
+    /// Its name, unique among the component's tests.
+    pub name: String,
+    /// One line for people: what it finds out.
+    pub summary: String,
+}
+
+/// What came of a self-test.
+///
+/// ```
+/// use stripline::component::{TestResult, Value};
+///
+/// let result = TestResult::pass("61.2 dB down").value(-61.2);
+/// assert!(result.passed && result.value == Some(Value::Float(-61.2)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestResult {
+    /// The verdict.
+    pub passed: bool,
+    /// What was measured, if anything.
+    pub value: Option<Value>,
+    /// One line for people.
+    pub text: String,
+}
+
+impl TestResult {
+    /// It passed.
+    pub fn pass(text: impl fmt::Display) -> Self {
+        Self { passed: true, value: None, text: cut(text) }
+    }
+
+    /// It failed.
+    pub fn fail(text: impl fmt::Display) -> Self {
+        Self { passed: false, value: None, text: cut(text) }
+    }
+
+    /// The same with what was measured; what is no finite number is left out.
+    #[must_use]
+    pub fn value(mut self, value: f64) -> Self {
+        self.value = value.is_finite().then_some(Value::Float(value));
+        self
+    }
+}
+
+/// What waits for one component, between the thread that obeys the launcher and the component's own.
+pub(super) struct Asked {
+    any: AtomicBool,
+    state: Mutex<State>,
+    spec: ComponentSpec,
+    answer: Box<dyn Fn(u64, Answer) + Send + Sync>,
+}
+
+struct State {
+    /// Those in effect.
+    properties: Properties,
+    waiting: VecDeque<(u64, Ask)>,
+    /// Somebody has a [`Live`].
+    looks: bool,
+    ended: bool,
+}
+
+impl Asked {
+    pub(super) fn new(
+        spec: ComponentSpec,
+        properties: Properties,
+        answer: impl Fn(u64, Answer) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let state = State { properties, waiting: VecDeque::new(), looks: false, ended: false };
+        Arc::new(Self {
+            any: AtomicBool::new(false),
+            state: Mutex::new(state),
+            spec,
+            answer: Box::new(answer),
+        })
+    }
+
+    pub(super) fn live(asked: &Arc<Self>) -> Live {
+        asked.lock().looks = true;
+        Live(Arc::clone(asked))
+    }
+
+    /// Lets a request wait for the component, and says so.
+    pub(super) fn push(&self, number: u64, ask: Ask) {
+        let mut state = self.lock();
+        if state.ended {
+            drop(state);
+            return (self.answer)(number, Answer::Ended);
+        }
+        if state.waiting.len() >= WAITING_MAX {
+            let answer = Answer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
+            drop(state);
+            return (self.answer)(number, answer);
+        }
+        let looks = state.looks;
+        state.waiting.push_back((number, ask));
+        self.any.store(true, Ordering::Relaxed);
+        drop(state);
+        (self.answer)(number, Answer::Waiting { looks });
+    }
+
+    /// Takes a request back that nobody has looked at.
+    pub(super) fn withdraw(&self, number: u64) {
+        let mut state = self.lock();
+        state.waiting.retain(|(other, _)| *other != number);
+        self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
+    }
+
+    /// The component has ended: nobody will look any more.
+    pub(super) fn end(&self) {
+        let waiting = {
+            let mut state = self.lock();
+            state.ended = true;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(|(number, _)| (self.answer)(number, Answer::Ended));
+    }
+
+    #[cold]
+    fn take(asked: &Arc<Self>) -> Option<Request> {
+        loop {
+            let mut state = asked.lock();
+            let next = state.waiting.pop_front();
+            asked.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
+            let (number, ask) = next?;
+            let reply = Reply { asked: Arc::clone(asked), number, unsaid: None };
+            match ask {
+                Ask::Test(name) => {
+                    let unsaid =
+                        Answer::Tested(TestResult::fail("the component did not say what came of it"));
+                    return Some(Request::Test(Test { name, reply: reply.or_else(unsaid) }));
+                }
+                Ask::Configure(values) => match state.properties.changed(&asked.spec, &values) {
+                    Ok(properties) => {
+                        let unsaid = Answer::Configured(Err("the component did not take them".into()));
+                        let names = values.into_keys().collect();
+                        let reply = reply.or_else(unsaid);
+                        return Some(Request::Change(Change { properties, names, reply }));
+                    }
+                    // The launcher has another specification: the executable was built anew meanwhile.
+                    Err(errors) => {
+                        drop(state);
+                        (asked.answer)(number, Answer::Configured(Err(cut(errors.join("; ")))));
+                    }
+                },
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change of it is one assignment: it is whole whatever happened to the last holder.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one answer that a request gets.
+struct Reply {
+    asked: Arc<Asked>,
+    number: u64,
+    /// What is said for a component that says nothing.
+    unsaid: Option<Answer>,
+}
+
+impl Reply {
+    fn or_else(mut self, unsaid: Answer) -> Self {
+        self.unsaid = Some(unsaid);
+        self
+    }
+
+    fn give(&mut self, answer: Answer) {
+        self.unsaid = None;
+        (self.asked.answer)(self.number, answer);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(answer) = self.unsaid.take() {
+            (self.asked.answer)(self.number, answer);
+        }
+    }
+}
+
+/// Words that fit in an answer.
+fn cut(words: impl fmt::Display) -> String {
+    let mut words = words.to_string();
+    if words.len() > WORDS_MAX {
+        let end = (0..=WORDS_MAX).rev().find(|at| words.is_char_boundary(*at)).unwrap_or(0);
+        words.truncate(end);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::super::PropertySpec;
+    use super::*;
+    use crate::error::Error;
+
+    /// What waits for a component with two properties, its side, and what it answers.
+    fn asked() -> (Arc<Asked>, Live, Receiver<(u64, Answer)>) {
+        let spec = ComponentSpec::new("band", "")
+            .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
+            .property(PropertySpec::float("high", 2.0, "").range(0.0, 10.0).changeable())
+            .property(PropertySpec::float("rate", 5.0, ""))
+            .test("level", "");
+        let properties = Properties::defaults(&spec).unwrap();
+        let (sender, answers) = channel();
+        let asked = Asked::new(spec, properties, move |number, answer| {
+            let _ = sender.send((number, answer));
+        });
+        let live = Asked::live(&asked);
+        (asked, live, answers)
+    }
+
+    fn values(values: &[(&str, f64)]) -> Ask {
+        Ask::Configure(values.iter().map(|(name, x)| ((*name).into(), Value::Float(*x))).collect())
+    }
+
+    fn said(answers: &Receiver<(u64, Answer)>) -> Vec<(u64, Answer)> {
+        answers.try_iter().filter(|(_, answer)| !matches!(answer, Answer::Waiting { looks: true })).collect()
+    }
+
+    #[test]
+    fn changes_build_upon_those_that_were_accepted() {
+        let (asked, live, answers) = asked();
+        assert!(live.request().is_none());
+        asked.push(1, values(&[("low", 3.0)]));
+        asked.push(2, values(&[("high", 4.0)]));
+        asked.push(3, values(&[("low", 2.0), ("high", 5.0)]));
+        let mut seen = Vec::new();
+        live.changed(|new| {
+            let (low, high) = (new.float("low"), new.float("high"));
+            seen.push((low, high, new.float("rate")));
+            if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
+        });
+        // The first was refused, so the second has not seen it.
+        assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
+        let refused = Answer::Configured(Err("upside down".into()));
+        let accepted = || Answer::Configured(Ok(()));
+        assert_eq!(said(&answers), [(1, refused), (2, accepted()), (3, accepted())]);
+        assert!(live.request().is_none());
+    }
+
+    #[test]
+    fn every_request_is_answered_once_whatever_becomes_of_it() {
+        let (asked, live, answers) = asked();
+        asked.push(1, values(&[("low", 0.5)]));
+        drop(live.request());
+        asked.push(2, Ask::Test("level".into()));
+        drop(live.clone().request());
+        asked.push(3, values(&[("low", 11.0)]));
+        asked.push(4, values(&[("rate", 1.0)]));
+        // They do not fit: the component does not even see them.
+        assert!(live.request().is_none());
+        asked.push(5, Ask::Test("level".into()));
+        asked.withdraw(5);
+        assert!(live.request().is_none());
+        asked.push(6, values(&[("low", 0.5)]));
+        asked.end();
+        asked.push(7, values(&[("low", 0.5)]));
+        asked.end();
+        let said = said(&answers);
+        let numbers: Vec<u64> = said.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 6, 7]);
+        assert!(matches!(&said[0].1, Answer::Configured(Err(reason)) if reason.contains("did not take")));
+        assert!(matches!(&said[1].1, Answer::Tested(result) if !result.passed));
+        assert!(matches!(&said[2].1, Answer::Configured(Err(reason)) if reason.contains("from 0 to 10")));
+        assert!(
+            matches!(&said[3].1, Answer::Configured(Err(reason)) if reason.contains("cannot be changed"))
+        );
+        assert_eq!(said[4..], [(6, Answer::Ended), (7, Answer::Ended)]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_whoever_never_looks_is_known() {
+        let (asked, live, answers) = asked();
+        for number in 0..=WAITING_MAX as u64 {
+            asked.push(number, Ask::Test("level".into()));
+        }
+        let last = said(&answers).pop().unwrap();
+        assert!(matches!(last, (64, Answer::NotTaken(reason)) if reason.contains("64 requests")));
+        // One is as many as there are, however many look.
+        let both = [live.clone(), live];
+        let taken = std::thread::scope(|scope| {
+            let looking =
+                both.each_ref().map(|live| scope.spawn(|| std::iter::from_fn(|| live.request()).count()));
+            looking.map(|thread| thread.join().unwrap()).iter().sum::<usize>()
+        });
+        assert_eq!(taken, WAITING_MAX);
+        let spec = ComponentSpec::new("deaf", "");
+        let (sender, answers) = channel();
+        let asked = Asked::new(spec, Properties::default(), move |_, answer| drop(sender.send(answer)));
+        asked.push(1, Ask::Test("level".into()));
+        assert_eq!(answers.try_recv(), Ok(Answer::Waiting { looks: false }));
+    }
+
+    #[test]
+    fn words_are_cut_between_letters() {
+        assert_eq!(cut("ä".repeat(WORDS_MAX)).len(), WORDS_MAX);
+        assert_eq!(TestResult::pass("x").value(f64::NAN).value, None);
+    }
+}

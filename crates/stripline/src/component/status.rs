@@ -1,0 +1,232 @@
+//! Values that a component says of itself while it runs.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Access, ComponentSpec, PropertyKind, Value};
+
+/// The longest text, in bytes.
+const TEXT_MAX: usize = 4096;
+
+/// A read-only property, for the component to say: `stripline get` shows what it said last. A number is one relaxed
+/// store (of [`Status::add`]: one atomic addition), so that a counter may be said with every packet; nobody is woken by
+/// it. Texts take a lock and memory. Copies write the same value.
+///
+/// A value that does not fit the property's range is shown as unknown.
+///
+/// ```no_run
+/// # fn run(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+/// let frames = ports.status::<u64>("frames")?;
+/// let level = ports.status::<f64>("level")?;
+/// let state = ports.status::<String>("state")?;
+/// let mut input = ports.input::<f32>("in")?;
+/// state.set("searching".into());
+/// while let Some(packet) = input.receive()? {
+///     frames.add(1);
+///     level.set(packet.iter().map(|x| f64::from(x * x)).sum::<f64>());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Status<T> {
+    slot: Arc<Slot>,
+    kind: PhantomData<fn(T)>,
+}
+
+impl<T> Clone for Status<T> {
+    fn clone(&self) -> Self {
+        Self { slot: Arc::clone(&self.slot), kind: PhantomData }
+    }
+}
+
+impl<T: StatusValue> Status<T> {
+    /// Says the value.
+    pub fn set(&self, value: T) {
+        value.store(&self.slot.place);
+    }
+}
+
+impl Status<u64> {
+    /// Counts on. Several threads may.
+    pub fn add(&self, count: u64) {
+        self.slot.place.bits.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// What a [`Status`] can be: `bool`, `i64`, `u64`, `f64`, `String`.
+///
+/// ```
+/// fn is_status<T: stripline::component::StatusValue>() {}
+/// is_status::<u64>();
+/// is_status::<String>();
+/// ```
+pub trait StatusValue: sealed::Sealed {
+    #[doc(hidden)]
+    fn store(self, place: &Place);
+    #[doc(hidden)]
+    fn load(place: &Place) -> Option<Value>;
+    #[doc(hidden)]
+    fn fits(kind: &PropertyKind) -> bool;
+}
+
+/// Where a value lies.
+#[doc(hidden)]
+#[derive(Default)]
+pub struct Place {
+    bits: AtomicU64,
+    text: Mutex<String>,
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for bool {}
+    impl Sealed for i64 {}
+    impl Sealed for u64 {}
+    impl Sealed for f64 {}
+    impl Sealed for String {}
+}
+
+// Relaxed everywhere: each value stands for itself, and a reader that comes a moment late sees a moment ago.
+macro_rules! number {
+    ($type:ty, $kind:pat, $to:expr, $from:expr) => {
+        impl StatusValue for $type {
+            fn store(self, place: &Place) {
+                place.bits.store($to(self), Ordering::Relaxed);
+            }
+
+            fn load(place: &Place) -> Option<Value> {
+                $from(place.bits.load(Ordering::Relaxed))
+            }
+
+            fn fits(kind: &PropertyKind) -> bool {
+                matches!(kind, $kind)
+            }
+        }
+    };
+}
+
+number!(bool, PropertyKind::Boolean, u64::from, |bits| Some(Value::Boolean(bits != 0)));
+number!(i64, PropertyKind::Integer { .. }, i64::cast_unsigned, |bits: u64| {
+    Some(Value::Integer(bits.cast_signed()))
+});
+number!(u64, PropertyKind::Integer { .. }, |n: u64| n, |bits| i64::try_from(bits).ok().map(Value::Integer));
+number!(f64, PropertyKind::Float { .. }, f64::to_bits, |bits| Some(Value::Float(f64::from_bits(bits))));
+
+impl StatusValue for String {
+    fn store(mut self, place: &Place) {
+        let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
+        self.truncate(end.unwrap_or(0));
+        *place.text.lock().unwrap_or_else(PoisonError::into_inner) = self;
+    }
+
+    fn load(place: &Place) -> Option<Value> {
+        Some(Value::Text(place.text.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+
+    fn fits(kind: &PropertyKind) -> bool {
+        matches!(kind, PropertyKind::Text | PropertyKind::Choice { .. } | PropertyKind::Path)
+    }
+}
+
+struct Slot {
+    place: Place,
+    /// How it is read: as the type that the component took it as.
+    load: Mutex<Option<Load>>,
+}
+
+type Load = fn(&Place) -> Option<Value>;
+
+/// The read-only properties of one component.
+#[derive(Clone)]
+pub(super) struct Statuses(Arc<BTreeMap<String, Arc<Slot>>>);
+
+impl Statuses {
+    pub(super) fn new(spec: &ComponentSpec) -> Self {
+        let read_only = spec.properties.iter().filter(|property| property.access == Access::ReadOnly);
+        let slot = || Arc::new(Slot { place: Place::default(), load: Mutex::new(None) });
+        Self(Arc::new(read_only.map(|property| (property.name.clone(), slot())).collect()))
+    }
+
+    /// Hands one out.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn take<T: StatusValue>(
+        &self,
+        spec: &ComponentSpec,
+        name: &str,
+    ) -> Result<Status<T>, &'static str> {
+        let property = spec.find_property(name).ok_or("is not declared")?;
+        let slot = self.0.get(name).ok_or("is not declared as read-only")?;
+        if !T::fits(&property.kind) {
+            return Err("is declared with another type");
+        }
+        let mut load = slot.load.lock().unwrap_or_else(PoisonError::into_inner);
+        if load.is_none() {
+            match &property.default {
+                Some(Value::Boolean(value)) => value.store(&slot.place),
+                Some(Value::Integer(value)) => value.store(&slot.place),
+                Some(Value::Float(value)) => value.store(&slot.place),
+                Some(Value::Text(value)) => value.clone().store(&slot.place),
+                None => {}
+            }
+        }
+        *load = Some(T::load);
+        Ok(Status { slot: Arc::clone(slot), kind: PhantomData })
+    }
+
+    /// What they say now; `None` where it is nothing that the property can be.
+    pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
+        let value = |(name, slot): (&String, &Arc<Slot>)| {
+            let property = spec.find_property(name)?;
+            let load = *slot.load.lock().unwrap_or_else(PoisonError::into_inner);
+            let said = match load {
+                Some(load) => load(&slot.place),
+                None => property.default.clone(),
+            };
+            Some((name.clone(), said.and_then(|value| property.check(&value).ok())))
+        };
+        self.0.iter().filter_map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PropertySpec;
+    use super::*;
+
+    #[test]
+    fn values_are_what_was_said_last_and_what_does_not_fit_is_unknown() {
+        let spec = ComponentSpec::new("x", "")
+            .property(PropertySpec::integer("count", 3, 0, i64::MAX, "").read_only())
+            .property(PropertySpec::float("level", 0.0, "").range(0.0, 1.0).read_only())
+            .property(PropertySpec::text("state", "idle", "").read_only())
+            .property(PropertySpec::boolean("locked", true, "").read_only())
+            .property(PropertySpec::boolean("fixed", true, ""));
+        let statuses = Statuses::new(&spec);
+        let value =
+            |name: &str| statuses.values(&spec).into_iter().find(|(known, _)| known == name).unwrap().1;
+        let count = statuses.take::<u64>(&spec, "count").unwrap();
+        assert_eq!(value("count"), Some(Value::Integer(3)));
+        count.add(4);
+        count.clone().add(1);
+        assert_eq!(value("count"), Some(Value::Integer(8)));
+        count.set(u64::MAX);
+        assert_eq!(value("count"), None);
+        let level = statuses.take::<f64>(&spec, "level").unwrap();
+        for (said, shown) in [(0.5, Some(Value::Float(0.5))), (f64::NAN, None), (2.0, None)] {
+            level.set(said);
+            assert_eq!(value("level"), shown);
+        }
+        let state = statuses.take::<String>(&spec, "state").unwrap();
+        state.set("ü".repeat(TEXT_MAX));
+        assert_eq!(value("state"), Some(Value::Text("ü".repeat(TEXT_MAX / 2))));
+        assert_eq!(value("locked"), Some(Value::Boolean(true)));
+        assert_eq!(statuses.values(&spec).len(), 4);
+        assert!(statuses.take::<f64>(&spec, "count").is_err());
+        assert!(statuses.take::<bool>(&spec, "fixed").is_err());
+        assert!(statuses.take::<bool>(&spec, "none").is_err());
+    }
+}

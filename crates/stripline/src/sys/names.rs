@@ -1,0 +1,80 @@
+//! Finding what listens for this user, by the form of its abstract socket name: `PREFIX` `PID-RANDOM`, or with a tag of 16
+//! hexadecimal digits and a `-` before that.
+
+use crate::error::{Error, Result};
+
+/// The end of a name of that form: this process's, which nobody else has.
+pub(crate) fn own() -> Result<String> {
+    let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
+    Ok(format!("{}-{random:016x}", std::process::id()))
+}
+
+/// The sockets with that prefix, and then a tag or none, that listen: name and process. Anybody can choose such names,
+/// so whoever connects must ask the kernel who listens.
+pub(crate) fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
+    let list = std::fs::read("/proc/net/unix")
+        .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))?;
+    Ok(find(&list, prefix, tagged))
+}
+
+/// The sockets in the kernel's list; only those of the very form are taken.
+fn find(list: &[u8], prefix: &str, tagged: bool) -> Vec<(String, u32)> {
+    let text = String::from_utf8_lossy(list);
+    let mut names: Vec<(String, u32)> = text.lines().filter_map(|line| name(line, prefix, tagged)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn name(line: &str, prefix: &str, tagged: bool) -> Option<(String, u32)> {
+    // Num RefCount Protocol Flags Type St Inode Path; flag 0x10000: it listens.
+    let mut words = line.split_ascii_whitespace();
+    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+    let name = words.nth(3)?.strip_prefix('@')?;
+    let is_hex = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut rest = name.strip_prefix(prefix)?;
+    if tagged {
+        let (tag, after) = rest.split_once('-')?;
+        rest = is_hex(tag).then_some(after)?;
+    }
+    let (pid, random) = rest.split_once('-')?;
+    let listens = flags & 0x1_0000 != 0;
+    let pid = pid.parse().ok()?;
+    (listens && is_hex(random)).then(|| (name.to_string(), pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_listening_sockets_of_the_very_form_are_asked() {
+        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 2 @stripline-ps-7-43-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 3 @stripline-ps-8-44-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 4 @stripline-ps-7-45-0123456789abcdef-1\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 5 @stripline-ps-7-46-../../etc/passwd\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 6 /stripline-ps-7-47-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 6 @stripline-run-7-48-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 8 @stripline-7-run-1-00112233aabbccdd-49-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 9 @stripline-7-run-1-radio-50-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 7\n\
+            garbage\n";
+        let found = find(list.as_bytes(), "stripline-ps-7-", false);
+        assert_eq!(found, [("stripline-ps-7-42-0123456789abcdef".to_string(), 42)]);
+        let tagged = find(list.as_bytes(), "stripline-7-run-1-", true);
+        assert_eq!(tagged.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [49]);
+        assert_eq!(find(list.as_bytes(), "stripline-7-run-1-00112233aabbccdd-", false), tagged);
+        assert_eq!(find(list.as_bytes(), "stripline-7-run-1-", false), []);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let _ = find(&bytes, "stripline-ps-0-", true);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Finding the running waveforms of this user, and calling them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::service::{SERVICE, VERSION, tag};
+use super::{
+    ComponentChange, ControlError, Fault, GetRequest, PropertyReading, RunningWaveform, SetRequest, Setting,
+    StopRequest, Stopped, TestRequest, TestRun,
+};
+use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
+use crate::error::{Error, Result};
+use crate::link::WaitStrategy;
+use crate::node::Node;
+use crate::sys::names;
+use crate::sys::process::state_and_parent;
+
+/// How long a launcher may take for what it knows itself.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Launchers asked at a time.
+const AT_ONCE: usize = 32;
+/// Launchers asked in all: anybody may choose such names.
+const LAUNCHERS_MAX: usize = 1024;
+/// Between two looks at how far a waveform has stopped.
+const PROGRESS_TIME: Duration = Duration::from_millis(250);
+
+/// The running waveforms of this user, and the launchers that did not answer.
+///
+/// ```
+/// let overview = stripline::waveform::control::Running::default();
+/// assert!(overview.waveforms.is_empty());
+/// ```
+#[derive(Debug, Default, Serialize)]
+pub struct Running {
+    /// By name and process.
+    pub waveforms: Vec<RunningWaveform>,
+    /// Processes that hold a launcher's name and do not answer as one, and why.
+    pub problems: Vec<(u32, String)>,
+}
+
+/// Finds the running waveforms of this user. Takes as long as the slowest answers, three seconds at most for one that
+/// does not.
+///
+/// # Errors
+/// When the kernel's list of sockets cannot be read.
+///
+/// ```
+/// for waveform in stripline::waveform::control::running()?.waveforms {
+///     println!("{} has run for {:.0} s", waveform.name, waveform.elapsed_s);
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub fn running() -> Result<Running> {
+    let mut found = Running::default();
+    for (client, answer) in launchers(names::listening(&prefix(VERSION), true)?)? {
+        match answer {
+            Ok(waveform) => found.waveforms.push(waveform),
+            // It ended just now.
+            Err(ControlError::Gone { .. }) => {}
+            Err(error) => found.problems.push((client.pid, error.to_string())),
+        }
+    }
+    found.problems.extend(others()?);
+    found.waveforms.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
+    Ok(found)
+}
+
+/// A running waveform that can be asked. When the launcher ends meanwhile, the call says so.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use stripline::waveform::control::{Client, Taken};
+///
+/// let radio = Client::find("radio", None)?;
+/// let changes = radio.set(&["fm.deviation=5e3".parse().expect("well formed")], Duration::from_secs(5))?;
+/// assert!(changes.iter().all(|change| change.taken == Taken::Applied));
+/// for reading in radio.get(Some("fm"), None)? {
+///     println!("{} = {:?}", reading.property, reading.value);
+/// }
+/// # Ok::<(), stripline::waveform::control::ControlError>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    name: String,
+    pid: u32,
+    link: Arc<Link>,
+}
+
+/// The way to one launcher.
+struct Link {
+    calls: ServiceClient,
+    /// The launcher's domain, joined.
+    _node: Node,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("name", &self.name).field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Finds a running waveform of this user by its name; where several have it, by its launcher's process.
+    ///
+    /// # Errors
+    /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be listed.
+    pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
+        let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
+        let mut named = names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
+        named.retain(|(_, its)| is_meant(*its));
+        let mut found = Vec::new();
+        for (client, answer) in launchers(named)? {
+            match answer {
+                Ok(shown) if shown.name == waveform => found.push(Ok(client)),
+                Ok(_) | Err(ControlError::Gone { .. }) => {}
+                // It has that name, or says so.
+                Err(error) => found.push(Err(error.about(waveform))),
+            }
+        }
+        // Of several, those that answer.
+        if found.len() > 1 && found.iter().any(Result::is_ok) {
+            found.retain(Result::is_ok);
+        }
+        match (found.pop(), &found[..]) {
+            (Some(only), []) => only,
+            (Some(last), others) => {
+                let pids = others.iter().chain([&last]).filter_map(|one| one.as_ref().ok().map(Self::pid));
+                let mut pids: Vec<u32> = pids.collect();
+                pids.sort_unstable();
+                // None of them answers: one of them says why.
+                if pids.is_empty() {
+                    last
+                } else {
+                    Err(ControlError::Several { name: waveform.into(), pids })
+                }
+            }
+            (None, _) => {
+                let all = running()?;
+                let mut running: Vec<(String, u32)> =
+                    all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
+                running.sort();
+                let mut silent: Vec<u32> = all.problems.into_iter().map(|(pid, _)| pid).collect();
+                silent.dedup();
+                Err(ControlError::NoSuchWaveform { name: waveform.into(), pid, running, silent })
+            }
+        }
+    }
+
+    /// The waveform's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The launcher's process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What runs, and where it stands.
+    ///
+    /// # Errors
+    /// When the launcher has ended or does not answer within three seconds, as for all calls.
+    pub fn show(&self) -> Result<RunningWaveform, ControlError> {
+        self.call("show", &(), PATIENCE)
+    }
+
+    /// What properties are now: of all components, of one, or one of them. A component is not disturbed by this, nor
+    /// waited for: what a process that is stopped would have to say is unknown after a second.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when there is none of that name.
+    pub fn get(
+        &self,
+        component: Option<&str>,
+        property: Option<&str>,
+    ) -> Result<Vec<PropertyReading>, ControlError> {
+        let request = GetRequest { component: component.map(Into::into), property: property.map(Into::into) };
+        self.call("get", &request, PATIENCE)
+    }
+
+    /// Sets properties, those of one component all or none. If one of them is unknown, does not fit or cannot be
+    /// changed at run time, nothing is set at all. Waits until the components have taken or refused them, at most for
+    /// `timeout` (an hour at most); what they have not looked at by then they take when they do. A path is relative to
+    /// the current folder.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] with everything that is wrong with them.
+    pub fn set(&self, settings: &[Setting], timeout: Duration) -> Result<Vec<ComponentChange>, ControlError> {
+        let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
+        let timeout_ms = milliseconds(timeout);
+        let request = SetRequest { folder, settings: settings.to_vec(), timeout_ms };
+        self.call("set", &request, timeout.saturating_add(PATIENCE))
+    }
+
+    /// Runs self-tests of a component, those named or all that it has, between its packets. What it has not begun
+    /// within `timeout` is not run.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when the component has no self-tests, or none of that name.
+    pub fn test(
+        &self,
+        component: &str,
+        tests: &[String],
+        timeout: Duration,
+    ) -> Result<Vec<TestRun>, ControlError> {
+        let timeout_ms = milliseconds(timeout);
+        let request = TestRequest { component: component.into(), tests: tests.to_vec(), timeout_ms };
+        self.call("test", &request, timeout.saturating_add(PATIENCE))
+    }
+
+    /// Stops the waveform and waits for its end: the sources first, so that everything on its way still arrives; or
+    /// everything `now`, with what is on its way lost; or one component, after which the rest goes on as far as it
+    /// can. `progress` is told every quarter of a second where it stands.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when there is no such component; [`ControlError::Cannot`] when it does not stop.
+    pub fn stop(
+        &self,
+        component: Option<&str>,
+        now: bool,
+        progress: &mut dyn FnMut(&RunningWaveform),
+    ) -> Result<Stopped, ControlError> {
+        let request = StopRequest { component: component.map(Into::into), now };
+        let stop = self.link.calls.operation::<StopRequest, Stopped, Fault>("stop")?;
+        // How long it may take is the launcher's to say: it ends what does not stop.
+        let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
+        let stopped = loop {
+            match stopping.wait_timeout(PROGRESS_TIME) {
+                Some(stopped) => break stopped.map_err(|error| self.failed(error))?,
+                None => match self.show() {
+                    Ok(shown) => progress(&shown),
+                    // Its end is on its way.
+                    Err(ControlError::Cannot(_)) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        };
+        if component.is_none() {
+            // The launcher waits for this, so that its end does not overtake its answer.
+            let _ = self.call::<(), ()>("heard", &(), PATIENCE);
+        }
+        Ok(stopped)
+    }
+
+    /// Calls an operation, for an hour at most.
+    fn call<Req: Payload, Rep: Payload>(
+        &self,
+        operation: &str,
+        request: &Req,
+        deadline: Duration,
+    ) -> Result<Rep, ControlError> {
+        let operation = self.link.calls.operation::<Req, Rep, Fault>(operation)?;
+        let deadline = deadline.min(ClientOptions::DEADLINE_MAX);
+        operation.call_within(deadline, request).map_err(|error| self.failed(error))
+    }
+
+    /// What became of a call that was not answered.
+    fn failed(&self, error: CallError<Fault>) -> ControlError {
+        let (name, pid) = (self.name.clone(), self.pid);
+        match error {
+            CallError::User(Fault::Wrong(faults)) => ControlError::Wrong(faults),
+            CallError::User(Fault::Cannot(why)) => ControlError::Cannot(why),
+            CallError::ServerGone { .. } | CallError::Link(Error::Stopped) => {
+                ControlError::Gone { name, pid }
+            }
+            CallError::NoServer { .. } | CallError::Unanswered { .. } => match state_and_parent(pid).0 {
+                None | Some('Z' | 'X') => ControlError::Gone { name, pid },
+                Some('T' | 't') => {
+                    let how = format!("is stopped and does not answer; `kill -CONT {pid}` lets it go on");
+                    ControlError::Silent { name, pid, how }
+                }
+                Some(_) => ControlError::Silent { name, pid, how: "does not answer".into() },
+            },
+            CallError::Link(error) => error.into(),
+            error => Error::failed(format!("the launcher of `{name}` (process {pid}): {error}")).into(),
+        }
+    }
+}
+
+/// A launcher, and what it says of itself.
+type Launcher = (Client, Result<RunningWaveform, ControlError>);
+
+/// Launchers of other versions, which nobody here can ask.
+fn others() -> Result<Vec<(u32, String)>> {
+    // One before and those to come soon, after which there is another `stripline` to ask.
+    let mut found = Vec::new();
+    for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
+        for (_, pid) in names::listening(&prefix(version), true)? {
+            found.push((
+                pid,
+                format!(
+                    "the launcher in process {pid} speaks version {version} of this protocol, not {VERSION}; use the \
+                     `stripline` that it was started with"
+                ),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// What the names of this user's domains begin with.
+fn user() -> String {
+    format!("stripline-{}-", rustix::process::geteuid().as_raw())
+}
+
+/// What the names of launchers' domains begin with.
+fn prefix(version: u32) -> String {
+    format!("{}run-{version}-", user())
+}
+
+/// Asks launchers who they are.
+fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
+    let user = user();
+    names.truncate(LAUNCHERS_MAX);
+    let mut found = Vec::new();
+    for batch in names.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            let ask = |(name, pid): &(String, u32)| {
+                let domain = name.strip_prefix(&user).unwrap_or_default().to_string();
+                let pid = *pid;
+                scope.spawn(move || launcher(&domain, pid))
+            };
+            let asking: Vec<_> = batch.iter().map(ask).collect();
+            // None of them panics; one that did would have nothing to say.
+            found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
+        });
+    }
+    found.into_iter().collect()
+}
+
+fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
+    let node = Node::look_into(domain)?;
+    let options = ClientOptions {
+        deadline: ClientOptions::DEADLINE_MAX,
+        wait: WaitStrategy::Block,
+        outstanding: 16,
+        ..ClientOptions::default()
+    };
+    let calls = node.service_client(SERVICE, options)?;
+    let mut client = Client { name: "?".into(), pid, link: Arc::new(Link { calls, _node: node }) };
+    let shown = client.show();
+    if let Ok(shown) = &shown {
+        client.name.clone_from(&shown.name);
+    }
+    Ok((client, shown))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

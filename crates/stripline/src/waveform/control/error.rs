@@ -1,0 +1,139 @@
+//! Why a running waveform could not be asked, or what it would not do.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::waveform::diagnostics::{listed, quoted, suggestion};
+
+/// Why a running waveform could not be asked, or what it would not do.
+///
+/// ```
+/// use stripline::waveform::control::{Client, ControlError};
+///
+/// let error = Client::find("no-such-waveform", None).unwrap_err();
+/// assert!(matches!(&error, ControlError::NoSuchWaveform { name, .. } if name == "no-such-waveform"));
+/// assert!(error.to_string().contains("is running"));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// No waveform of that name runs as this user.
+    NoSuchWaveform {
+        /// What was asked for.
+        name: String,
+        /// With this process, if that was said.
+        pid: Option<u32>,
+        /// Those that run: name and process.
+        running: Vec<(String, u32)>,
+        /// Launchers that do not answer.
+        silent: Vec<u32>,
+    },
+    /// Several waveforms of that name run.
+    Several {
+        /// Their name.
+        name: String,
+        /// Their launchers' processes.
+        pids: Vec<u32>,
+    },
+    /// The launcher does not answer, or not in time.
+    Silent {
+        /// The waveform.
+        name: String,
+        /// The launcher's process.
+        pid: u32,
+        /// Why it may be.
+        how: String,
+    },
+    /// The launcher ended before it answered.
+    Gone {
+        /// The waveform.
+        name: String,
+        /// What was the launcher's process.
+        pid: u32,
+    },
+    /// The request is wrong, and nothing has been done: a sentence for each fault.
+    Wrong(Vec<String>),
+    /// The request cannot be served now.
+    Cannot(String),
+    /// The system said no, or the launcher something that is no answer.
+    Failed(Error),
+}
+
+impl ControlError {
+    /// Whether whoever asked has to ask for something else.
+    ///
+    /// ```
+    /// use stripline::waveform::control::ControlError;
+    ///
+    /// assert!(ControlError::Wrong(vec!["`fm` has no property `gian`".into()]).is_wrong());
+    /// assert!(!ControlError::Cannot("64 requests are in progress already".into()).is_wrong());
+    /// ```
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong(_))
+    }
+
+    /// The same, of a launcher that could not say which waveform it runs, but is known to run this one.
+    pub(super) fn about(self, waveform: &str) -> Self {
+        match self {
+            Self::Silent { pid, how, .. } => Self::Silent { name: waveform.into(), pid, how },
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchWaveform { name, pid, running, silent } => {
+                write!(f, "no waveform {} of this user is running", quoted(name))?;
+                if let Some(pid) = pid {
+                    write!(f, " in process {pid}")?;
+                }
+                let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
+                match suggestion(name, names.iter().copied()).filter(|meant| meant != name) {
+                    Some(meant) => write!(f, "; did you mean `{meant}`?")?,
+                    None if running.is_empty() => f.write_str("; nor is any other")?,
+                    None => {
+                        let known = running.iter().map(|(name, pid)| format!("{name} (process {pid})"));
+                        let known: Vec<String> = known.collect();
+                        write!(f, "; there is {}", listed(known.iter().map(String::as_str), "and"))?;
+                    }
+                }
+                for pid in silent.iter().take(8) {
+                    write!(f, "; the launcher in process {pid} does not answer")?;
+                }
+                Ok(())
+            }
+            Self::Several { name, pids } => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                let (first, all) = (pids.first().map_or("", String::as_str), pids.join(", "));
+                write!(f, "{} waveforms {} are running, in the processes {all}", pids.len(), quoted(name))?;
+                write!(f, "; say which one, as in --pid {first}")
+            }
+            Self::Silent { name, pid, how } => {
+                write!(f, "the launcher of {} (process {pid}) {how}", quoted(name))
+            }
+            Self::Gone { name, pid } => {
+                write!(f, "the launcher of {} (process {pid}) ended before it answered", quoted(name))
+            }
+            Self::Wrong(faults) => f.write_str(&faults.join("\n")),
+            Self::Cannot(why) => f.write_str(why),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for ControlError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,158 @@
+//! What a launcher answers whoever calls.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::{Fault, GetRequest, Reply, Request, SetRequest, StopRequest, TestRequest};
+use crate::call::{self, Payload, ServerOptions};
+use crate::error::{Error, Result};
+use crate::link::WaitStrategy;
+use crate::node::{Dispatch, Node, Topics};
+use crate::sys::{names, process};
+
+/// The version of the operations and their types, part of the domain's name.
+pub(super) const VERSION: u32 = 1;
+/// The name of the service that every launcher offers in its domain.
+///
+/// ```
+/// assert_eq!(stripline::waveform::control::SERVICE, "waveform-control");
+/// ```
+pub const SERVICE: &str = "waveform-control";
+/// Calls that are served at a time: most of them wait for a component, or for the waveform's end.
+const CALLS_MAX: usize = 16;
+/// Clients at a time.
+const CLIENTS_MAX: u32 = 128;
+
+/// What is behind the service: whatever serves it, and however it is reached.
+pub(crate) trait Operations: Send + Sync + 'static {
+    /// Does what is asked, and answers within the time that the request gives.
+    fn call(&self, request: Request) -> Reply;
+}
+
+/// The server in its domain; both are gone when this is dropped.
+pub(crate) struct Service {
+    node: Node,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
+        let domain = format!("run-{VERSION}-{}-{}", tag(waveform), names::own()?);
+        let node = Node::join(&domain, Topics::default())?;
+        let operations = Arc::new(operations);
+        let options = ServerOptions {
+            // No memory of its own, and nothing to map for whoever asks once.
+            transport: Some("uds".into()),
+            wait: WaitStrategy::Block,
+            clients: CLIENTS_MAX,
+            ..ServerOptions::default()
+        };
+        let service = call::Service::new(SERVICE)?;
+        let service = add(
+            service,
+            "show",
+            &operations,
+            |()| Request::Show,
+            |reply| match reply {
+                Reply::Shown(shown) => Ok(shown),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "get",
+            &operations,
+            |get: GetRequest| Request::Get(get),
+            |reply| match reply {
+                Reply::Got(readings) => Ok(readings),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "set",
+            &operations,
+            |set: SetRequest| Request::Set(set),
+            |reply| match reply {
+                Reply::Set(changes) => Ok(changes),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "test",
+            &operations,
+            |test: TestRequest| Request::Test(test),
+            |reply| match reply {
+                Reply::Tested(runs) => Ok(runs),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "stop",
+            &operations,
+            |stop: StopRequest| Request::Stop(stop),
+            |reply| match reply {
+                Reply::Stopped(stopped) => Ok(stopped),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "heard",
+            &operations,
+            |()| Request::Heard,
+            |reply| match reply {
+                Reply::Heard => Ok(()),
+                other => Err(other),
+            },
+        )?;
+        let mut server = node.service(service, options)?;
+        let pool = Dispatch::pool(CALLS_MAX)?;
+        let thread = std::thread::Builder::new()
+            .name("stripline-ctl".into())
+            .spawn(move || {
+                process::clear_priority();
+                // It ends when the node is stopped; without threads, nobody is served.
+                if let Err(error) = server.serve(pool) {
+                    crate::sys::complain!("stripline: the waveform cannot be asked any more: {error}");
+                }
+            })
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { node, thread: Some(thread) })
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.node.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the domains of all waveforms of that name have in common, so that whoever asks for one need not ask others: a
+/// domain's own name is too short for theirs. FNV-1a (Fowler, Noll, Vo).
+pub(super) fn tag(waveform: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// Adds an operation: from its own request to a [`Request`], and from a [`Reply`] to its own.
+fn add<Req: Payload, Rep: Payload>(
+    service: call::Service<'static>,
+    name: &str,
+    operations: &Arc<impl Operations>,
+    request: impl Fn(Req) -> Request + Send + Sync + 'static,
+    reply: impl Fn(Reply) -> Result<Rep, Reply> + Send + Sync + 'static,
+) -> Result<call::Service<'static>> {
+    let operations = Arc::clone(operations);
+    service.operation(name, move |asked: Req| {
+        reply(operations.call(request(asked))).map_err(|other| match other {
+            Reply::Failed(fault) => fault,
+            _ => Fault::Cannot("the launcher answered something else than what it was asked".into()),
+        })
+    })
+}

@@ -1,0 +1,346 @@
+//! What is said of a running waveform, and what is asked of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::component::{Access, TestResult, Value};
+use crate::waveform::{Placement, RunReport};
+
+/// A running waveform, in its launcher's words.
+///
+/// ```
+/// for running in stripline::waveform::control::running()?.waveforms {
+///     println!("{} ({}): {}", running.name, running.pid, running.phase);
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningWaveform {
+    /// Its name.
+    pub name: String,
+    /// The launcher's process.
+    pub pid: u32,
+    /// The file it came from, from the root.
+    pub file: String,
+    /// Where it stands.
+    pub phase: RunPhase,
+    /// Since all components run, seconds.
+    pub elapsed_s: f64,
+    /// Its components, in the file's order.
+    pub components: Vec<RunningComponent>,
+    /// Packets that its connections have carried.
+    pub packets: u64,
+    /// Packets that they have lost.
+    pub lost: u64,
+}
+
+/// Where a run stands.
+///
+/// ```
+/// assert_eq!(stripline::waveform::control::RunPhase::Running.to_string(), "running");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunPhase {
+    /// Its components are being made and connected.
+    Starting,
+    /// All of them have been started.
+    Running,
+    /// The sources were asked to stop, and the rest runs dry; or all were.
+    Stopping,
+}
+
+impl std::fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+        })
+    }
+}
+
+/// A component of a running waveform.
+///
+/// ```
+/// use stripline::waveform::control::RunningComponent;
+///
+/// fn line(component: &RunningComponent) -> String {
+///     format!("{} ({}): {}", component.name, component.type_name, component.state)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningComponent {
+    /// Its name in the waveform.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Where it runs.
+    pub placement: Placement,
+    /// Its process; `None`: there is none now.
+    pub pid: Option<u32>,
+    /// `starting`, `ready`, `running`, `ended` or `failed`.
+    pub state: String,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// The names of its self-tests.
+    pub tests: Vec<String>,
+}
+
+/// A property of a running component.
+///
+/// ```
+/// use stripline::waveform::control::PropertyReading;
+///
+/// fn line(reading: &PropertyReading) -> String {
+///     let value = reading.value.as_ref().map_or("unknown".into(), |value| value.to_string());
+///     format!("{}.{} = {value} {}", reading.component, reading.property, reading.unit)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PropertyReading {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The property's name.
+    pub property: String,
+    /// What it is; `None`: not known, and `problem` says why.
+    pub value: Option<Value>,
+    /// What it was set to, if the component has not taken that yet.
+    pub waiting: Option<Value>,
+    /// Whether it was changed since the start.
+    pub changed: bool,
+    /// Who says it, and when.
+    pub access: Access,
+    /// Unit for people; may be empty.
+    pub unit: String,
+    /// What it may be, in words; empty where anything of its kind may.
+    pub allowed: String,
+    /// One line for people.
+    pub summary: String,
+    /// Why the value is not known.
+    pub problem: Option<String>,
+}
+
+/// What became of the properties that were set for one component: all of them or none.
+///
+/// ```
+/// use stripline::waveform::control::{ComponentChange, Taken};
+///
+/// fn all_taken(changes: &[ComponentChange]) -> bool {
+///     changes.iter().all(|change| change.taken == Taken::Applied)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComponentChange {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The properties, by name.
+    pub values: BTreeMap<String, NewValue>,
+    /// Whether they are in effect.
+    pub taken: Taken,
+    /// Why not, in words; empty if they are.
+    pub reason: String,
+}
+
+/// A value and what it replaces.
+///
+/// ```
+/// use stripline::component::Value;
+/// use stripline::waveform::control::NewValue;
+///
+/// let louder = NewValue { value: Value::Float(2.0), before: Value::Float(1.0), unit: "dB".into() };
+/// assert_ne!(louder.value, louder.before);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewValue {
+    /// What it was set to.
+    pub value: Value,
+    /// What it was before.
+    pub before: Value,
+    /// Unit for people; may be empty.
+    pub unit: String,
+}
+
+/// Whether a component has taken values.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline::waveform::control::Taken::NotYet).unwrap();
+/// assert_eq!(word, r#""not-yet""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// They are in effect.
+    Applied,
+    /// It has not looked; they wait for it, and are in effect when it does.
+    NotYet,
+    /// It goes on with the old ones.
+    Refused,
+    /// It has ended, or is being started again, and goes on with the old ones if at all.
+    Ended,
+}
+
+/// A self-test and what came of it.
+///
+/// ```
+/// use stripline::waveform::control::TestRun;
+///
+/// fn passed(runs: &[TestRun]) -> bool {
+///     runs.iter().all(|run| run.result.as_ref().is_some_and(|result| result.passed))
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestRun {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The test's name.
+    pub test: String,
+    /// What it finds out.
+    pub summary: String,
+    /// What came of it; `None`: it was not run, and `problem` says why.
+    pub result: Option<TestResult>,
+    /// Why it was not run.
+    pub problem: Option<String>,
+}
+
+/// What `stop` came to.
+///
+/// ```
+/// use stripline::waveform::control::Stopped;
+///
+/// fn is_clean(stopped: &Stopped) -> bool {
+///     match stopped {
+///         Stopped::Waveform(report) => report.failure.is_none(),
+///         Stopped::Component { state, .. } => state == "ended",
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// The waveform has ended: what it did.
+    Waveform(Box<RunReport>),
+    /// One component has ended; the waveform goes on as far as it can without.
+    Component {
+        /// Its name in the waveform.
+        component: String,
+        /// `ended` or `failed`.
+        state: String,
+    },
+}
+
+/// The most properties that one request sets.
+pub(crate) const SET_MAX: usize = 256;
+/// The longest value in a request, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Which properties are meant: of all components, of one, or one of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GetRequest {
+    pub component: Option<String>,
+    pub property: Option<String>,
+}
+
+/// Set these. A path is relative to the folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetRequest {
+    pub folder: Option<String>,
+    pub settings: Vec<Setting>,
+    pub timeout_ms: u64,
+}
+
+/// Run these self-tests of a component, or all that it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TestRequest {
+    pub component: String,
+    pub tests: Vec<String>,
+    pub timeout_ms: u64,
+}
+
+/// Stop, and answer at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StopRequest {
+    pub component: Option<String>,
+    pub now: bool,
+}
+
+/// What is asked of a launcher.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Request {
+    Show,
+    Get(GetRequest),
+    Set(SetRequest),
+    Test(TestRequest),
+    Stop(StopRequest),
+    /// The answer to a `Stop` has come.
+    Heard,
+}
+
+/// One value for one property, as text.
+///
+/// ```
+/// use stripline::waveform::control::Setting;
+///
+/// let setting: Setting = "fm.deviation=5e3".parse().unwrap();
+/// assert_eq!((setting.component.as_str(), setting.value.as_str()), ("fm", "5e3"));
+/// assert!("fm=5e3".parse::<Setting>().unwrap_err().contains("COMPONENT.PROPERTY=VALUE"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The property's name.
+    pub property: String,
+    /// The value, as its type is written.
+    pub value: String,
+}
+
+impl std::str::FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (place, value) =
+            text.split_once('=').ok_or("write it as COMPONENT.PROPERTY=VALUE, as in fm.deviation=5e3")?;
+        let (component, property) = place
+            .split_once('.')
+            .filter(|(component, property)| !component.is_empty() && !property.is_empty())
+            .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in fm.deviation=5e3")?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(format!("a value has at most {VALUE_BYTES_MAX} bytes"));
+        }
+        Ok(Self { component: component.into(), property: property.into(), value: value.into() })
+    }
+}
+
+/// What a launcher answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Shown(RunningWaveform),
+    Got(Vec<PropertyReading>),
+    Set(Vec<ComponentChange>),
+    Tested(Vec<TestRun>),
+    Stopped(Stopped),
+    Heard,
+    Failed(Fault),
+}
+
+/// Why a launcher does not do what it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fault {
+    /// The request is wrong, and nothing has been done: a sentence for each fault.
+    Wrong(Vec<String>),
+    /// It is right but cannot be served now.
+    Cannot(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(faults) => f.write_str(&faults.join("\n")),
+            Self::Cannot(why) => f.write_str(why),
+        }
+    }
+}
