@@ -344,6 +344,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The examples of `docs/wire.md` have every key, and say what is said.
+    #[test]
+    fn docs_match_the_code() {
+        fn again<T: Serialize + DeserializeOwned>(example: &serde_json::Value) -> serde_json::Value {
+            serde_json::to_value(decode::<T>(example.to_string().as_bytes()).unwrap()).unwrap()
+        }
+        let document = include_str!("../../../../docs/wire.md");
+        assert!(document.contains(&format!("| version: {VERSION} |")));
+        let examples = &document[document.find("{\"key\": 1").unwrap()..];
+        let mut examples = serde_json::Deserializer::from_str(examples).into_iter().map(Result::unwrap);
+        let mut next = || examples.next().unwrap();
+        let [hello, welcome, refused]: [serde_json::Value; 3] = [next(), next(), next()];
+        assert_eq!(again::<Hello>(&hello), hello);
+        assert_eq!([again::<Answer>(&welcome), again::<Answer>(&refused)], [welcome, refused]);
+    }
+
     #[test]
     fn a_message_survives_any_cut() {
         let bytes = encode(&Answer::Refused("no".into())).unwrap();

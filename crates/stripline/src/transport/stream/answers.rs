@@ -338,6 +338,24 @@ mod tests {
         ear
     }
 
+    /// The examples of `docs/wire.md`: its lines of 16 hexadecimal numbers behind those of the packet.
+    #[test]
+    fn docs_match_the_code() {
+        let document = include_str!("../../../../../docs/wire.md");
+        let bytes = |line: &str| -> Option<Vec<u8>> {
+            line.split_whitespace().map(|word| u8::from_str_radix(word, 16).ok()).collect()
+        };
+        let lines = document.lines().filter_map(bytes).filter(|bytes| bytes.len() == 16);
+        let examples: Vec<u8> = lines.skip(4).flatten().collect();
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        say_goodbye(&Socket::Unix(theirs));
+        let mut goodbye = [0; RECORD_BYTES];
+        io::Read::read_exact(&mut &ours, &mut goodbye).unwrap();
+        let only = flow::Incarnation::ONLY;
+        let grant = Message { sender: only, receiver: only, body: flow::Body::Grant { until: 10 } }.encode();
+        assert_eq!(examples, [&record(7, Fate::Finished)[..], &goodbye, &grant].concat());
+    }
+
     #[test]
     fn answers_survive_any_cut() {
         let bytes = [record(7, Fate::Finished), record(8, Fate::Refused("no"))].concat();
