@@ -41,3 +41,122 @@ pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};
 pub use packet::{Gap, GapReason, StreamInfo};
 pub use payload::Sample;
+
+/// Makes a service of two-way [calls](call) of a trait, and a client that is called like a function.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use serde::{Deserialize, Serialize};
+/// use stripline::call::{CallError, ClientOptions, ServerOptions};
+/// use stripline::node::{Dispatch, Node};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// pub struct OutOfRange;
+///
+/// #[stripline::service]
+/// pub trait Tuner {
+///     /// Tunes; answers the frequency that was reached.
+///     fn tune(&self, frequency_hz: f64) -> Result<f64, OutOfRange>;
+///     /// The frequency.
+///     fn frequency_hz(&self) -> f64;
+/// }
+///
+/// struct Radio(Mutex<f64>);
+///
+/// impl Tuner for Radio {
+///     fn tune(&self, frequency_hz: f64) -> Result<f64, OutOfRange> {
+///         if !(1e6..6e9).contains(&frequency_hz) {
+///             return Err(OutOfRange);
+///         }
+///         *self.0.lock().expect("nobody panics") = frequency_hz.round();
+///         Ok(frequency_hz.round())
+///     }
+///     fn frequency_hz(&self) -> f64 {
+///         *self.0.lock().expect("nobody panics")
+///     }
+/// }
+///
+/// let node = Node::isolated()?;
+/// let radio = Radio(Mutex::new(100e6));
+/// let mut server = node.service(TunerService::of(&radio)?, ServerOptions::default())?;
+/// let tuner = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| server.serve(Dispatch::Queue));
+///     assert_eq!(tuner.frequency_hz().expect("it is served"), 100e6);
+///     assert_eq!(tuner.tune(433.92e6).expect("it is in range"), 433.92e6);
+///     assert!(matches!(tuner.tune(0.0), Err(CallError::User(OutOfRange))));
+///     let pending = tuner.start_tune(1090e6).expect("a server is there");
+///     // ... whatever there is to do meanwhile ...
+///     assert_eq!(pending.wait().expect("it is in range"), 1090e6);
+///     node.stop();
+/// });
+/// # Ok::<(), stripline::Error>(())
+/// ```
+///
+/// # What it makes
+/// The trait stays as it is. Of `Tuner` come, with the trait's visibility:
+///
+/// - `TunerService`: `of` makes a [`Service`](call::Service) of whatever has the trait, `named` one of another name. `NAME` is `tuner`, the
+///   trait's name in kebab case, or what the attribute says: `#[stripline::service(name = "vhf-tuner")]`.
+/// - `TunerClient`: `connect` makes one; `client` is the [`ServiceClient`](call::ServiceClient) below, for counts and servers. Each
+///   operation has five functions, those of [`Client`](call::Client): of `tune` they are `tune`, `tune_within` (a deadline first),
+///   `tune_by_key` (a key first), `start_tune` and `start_tune_by_key`. All return the reply, or a
+///   [`CallError`](call::CallError) of the operation's error; the last two a [`Pending`](call::Pending).
+/// - The trait for `&T` and `Arc<T>` of whatever has it, so that who serves something may keep a hold of it.
+///
+/// # What a trait may be
+/// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once) and up to 16 arguments by value. One that
+/// returns `Result<Reply, Error>` has errors of its own; any other has none ([`NoError`](call::NoError)). The operation's name is the
+/// function's. An argument `&Context<'_>` is the call's [`Context`](call::Context), which the server provides. Functions may have bodies,
+/// and `#[cfg]`. Of documentation, only clients' is made: the wire does not carry it.
+///
+/// # What goes over the wire
+/// One argument is the request, several are a tuple, none are `()`. They, replies and errors derive serde's `Serialize` and `Deserialize` and travel
+/// as CBOR, a `Vec` of samples too. [`Samples`](call::Samples) or [`Plain`](call::Plain), as the only argument or the reply, are plain memory.
+///
+/// # What cannot be a service
+/// The compiler points at it and says what to do. Something that changes:
+///
+/// ```compile_fail
+/// #[stripline::service]
+/// pub trait Tuner {
+///     fn tune(&mut self, frequency_hz: f64); // error: an operation takes `&self`: ... keep what changes in a `Mutex`
+/// }
+/// ```
+///
+/// something that other programs cannot know or name:
+///
+/// ```compile_fail
+/// #[stripline::service]
+/// pub trait Tuner<Frequency> { // error: a service cannot be generic: ... write the types out
+///     fn tune(&self, frequency: Frequency);
+/// }
+/// ```
+///
+/// something that waits elsewhere:
+///
+/// ```compile_fail
+/// #[stripline::service]
+/// pub trait Tuner {
+///     async fn tune(&self, frequency_hz: f64); // error: ... callers that do not want to wait use `start_...`
+/// }
+/// ```
+///
+/// something that cannot leave its process:
+///
+/// ```compile_fail
+/// #[stripline::service]
+/// pub trait Tuner {
+///     fn band(&self, name: &str) -> f64; // error: ... take `String` for `&str`
+/// }
+/// ```
+///
+/// ```compile_fail
+/// pub struct Band; // has no `Serialize`
+///
+/// #[stripline::service]
+/// pub trait Tuner {
+///     fn tune(&self, band: Band); // error: the trait bound `Band: serde::Serialize` is not satisfied
+/// }
+/// ```
+pub use stripline_macros::service;

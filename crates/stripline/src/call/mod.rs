@@ -21,6 +21,8 @@
 //! # Ok::<(), stripline::Error>(())
 //! ```
 //!
+//! A trait with the attribute [`stripline::service`](macro@crate::service) is a service with less ceremony.
+//!
 //! What goes over the wire, byte by byte, is in `docs/calls.md`.
 
 mod chain;

@@ -7,6 +7,7 @@ mod peers;
 mod puppet;
 mod rules;
 mod support;
+mod traits;
 
 /// One test per rule and transport.
 macro_rules! rules {
@@ -54,6 +55,14 @@ rules! {
     ]
     peers: [
         calls_go_round_or_by_key,
+    ]
+    traits: [
+        a_trait_is_called_like_a_function,
+        errors_of_a_trait_are_its_own,
+        several_arguments_and_the_context_come_as_they_are,
+        samples_travel_as_plain_memory,
+        a_trait_may_be_served_under_another_name,
+        any_client_may_call_what_a_trait_offers,
     ]
 }
 

@@ -1,0 +1,286 @@
+//! What follows from a trait that is a service: its server's side and its client.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::interface::{Argument, Interface, Operation};
+
+/// The service, its client, and the trait for whatever leads to something that has it.
+pub(crate) fn service(interface: &Interface) -> TokenStream {
+    let parts = [lent(interface), server(interface), client(interface)];
+    quote!(#(#parts)*)
+}
+
+/// References and shared owners do what they lead to: who serves something may keep a hold of it.
+fn lent(interface: &Interface) -> TokenStream {
+    let Interface { ident, supertraits, operations, .. } = interface;
+    let owners = [quote!(&__T), quote!(::std::sync::Arc<__T>)];
+    let implementations = owners.iter().map(|owner| {
+        let condition = (!supertraits.is_empty()).then(|| quote!(where #owner: #supertraits));
+        let functions = operations.iter().map(|operation| {
+            let Operation { ident: function, conditions, reply, error, .. } = operation;
+            let output = match error {
+                Some(error) => quote!(::core::result::Result<#reply, #error>),
+                None => quote!(#reply),
+            };
+            let parameters = operation.arguments.iter().map(|argument| match argument {
+                Argument::Sent(name, of) => quote!(#name: #of),
+                Argument::Context => {
+                    let context = context();
+                    quote!(#context: &::stripline::call::Context<'_>)
+                }
+            });
+            let passed = passed(operation);
+            quote! {
+                #(#conditions)*
+                fn #function(&self #(, #parameters)*) -> #output {
+                    <__T as #ident>::#function(&**self #(, #passed)*)
+                }
+            }
+        });
+        quote! {
+            #[allow(deprecated)]
+            impl<__T: #ident + ?Sized> #ident for #owner #condition { #(#functions)* }
+        }
+    });
+    quote!(#(#implementations)*)
+}
+
+/// The trait's arguments, as they are handed on to it.
+fn passed(operation: &Operation) -> impl Iterator<Item = TokenStream> {
+    operation.arguments.iter().map(|argument| match argument {
+        Argument::Sent(name, _) => quote!(#name),
+        Argument::Context => {
+            let context = context();
+            quote!(#context)
+        }
+    })
+}
+
+/// Names that no argument of the user's can be.
+fn own(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+fn context() -> Ident {
+    own("context")
+}
+
+/// The request's type, and its value made of the arguments.
+fn request(operation: &Operation) -> (TokenStream, TokenStream) {
+    let types: Vec<_> = operation.sent().map(|(_, of)| of).collect();
+    let names: Vec<_> = operation.sent().map(|(name, _)| name).collect();
+    match (&types[..], &names[..]) {
+        ([of], [name]) => (quote!(#of), quote!(#name)),
+        _ => (quote!((#(#types),*)), quote!((#(#names),*))),
+    }
+}
+
+fn error_of(operation: &Operation) -> TokenStream {
+    operation.error.as_ref().map_or(quote!(::stripline::call::NoError), |error| quote!(#error))
+}
+
+fn server(interface: &Interface) -> TokenStream {
+    let Interface { vis, ident, name, operations, .. } = interface;
+    let service = format_ident!("{ident}Service");
+    let (its, made) = (own("its"), own("service"));
+    let additions = operations.iter().map(|operation| {
+        let Operation { ident: function, name, conditions, reply, error, .. } = operation;
+        let (request, value) = request(operation);
+        let own_error = error_of(operation);
+        let context = if operation.wants_context() { context() } else { own("_context") };
+        let passed = passed(operation);
+        let call = quote!(<__T as #ident>::#function(&#its #(, #passed)*));
+        let outcome = if error.is_some() { call } else { quote!(::core::result::Result::Ok(#call)) };
+        quote! {
+            #(#conditions)*
+            let #made = {
+                let #its = ::std::sync::Arc::clone(&#its);
+                ::stripline::call::Service::operation_with::<#request, #reply, #own_error>(
+                    #made,
+                    #name,
+                    move |#value: #request, #context: &::stripline::call::Context<'_>| #outcome,
+                )?
+            };
+        }
+    });
+    // A type that cannot be sent is an error where the user has written it.
+    let checks = operations.iter().map(|operation| {
+        let Operation { conditions, reply, error, .. } = operation;
+        let types = operation.sent().map(|(_, of)| of).chain([reply]).chain(error);
+        let checks = types.map(|of| quote_spanned!(of.span()=> __can_be_sent::<#of>();));
+        quote!(#(#conditions)* { #(#checks)* })
+    });
+    let docs =
+        format!("What carries out the calls of [`{ident}`]: makes a service of whatever has the trait.");
+    quote! {
+        #[doc = #docs]
+        #[allow(dead_code)]
+        #vis struct #service;
+
+        #[allow(dead_code, deprecated, clippy::unit_arg, clippy::unused_unit)]
+        impl #service {
+            /// The service's name, by which clients find it.
+            #vis const NAME: &'static str = #name;
+
+            #[doc = concat!("A service of the name `", #name, "`, for [`Node::service`](::stripline::node::Node::service).")]
+            ///
+            /// # Errors
+            /// None: its names are sound.
+            #vis fn of<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
+                implementation: __T,
+            ) -> ::stripline::Result<::stripline::call::Service<'h>> {
+                Self::named(Self::NAME, implementation)
+            }
+
+            /// A service of another name.
+            ///
+            /// # Errors
+            /// A name that is none.
+            #vis fn named<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
+                name: &str,
+                implementation: __T,
+            ) -> ::stripline::Result<::stripline::call::Service<'h>> {
+                let #its = ::std::sync::Arc::new(implementation);
+                let #made = ::stripline::call::Service::new(name)?;
+                #(#additions)*
+                ::core::result::Result::Ok(#made)
+            }
+        }
+
+        const _: () = {
+            #[allow(dead_code)]
+            fn __can_be_sent<T: ::stripline::call::Payload>() {}
+            #[allow(dead_code, deprecated)]
+            fn __check() { #(#checks)* }
+        };
+    }
+}
+
+fn client(interface: &Interface) -> TokenStream {
+    let Interface { vis, ident, name, operations, .. } = interface;
+    let client = format_ident!("{ident}Client");
+    let fields = operations.iter().map(|operation| {
+        let (field, conditions, reply) = (operation.names().field, &operation.conditions, &operation.reply);
+        let ((request, _), error) = (request(operation), error_of(operation));
+        quote!(#(#conditions)* #field: ::stripline::call::Client<#request, #reply, #error>)
+    });
+    let inits = operations.iter().map(|operation| {
+        let (field, conditions, name) = (operation.names().field, &operation.conditions, &operation.name);
+        quote!(#(#conditions)* #field: client.operation(#name)?)
+    });
+    let functions = operations.iter().map(|operation| calls(interface, operation));
+    let docs =
+        format!("Calls [`{ident}`] wherever it is served, like functions: from any number of threads.");
+    let connect_docs = format!(
+        "A client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, unless they \
+         were named otherwise. It does not wait for one."
+    );
+    quote! {
+        #[doc = #docs]
+        #[derive(::core::clone::Clone)]
+        #[allow(dead_code)]
+        #vis struct #client {
+            client: ::stripline::call::ServiceClient,
+            #(#fields,)*
+        }
+
+        #[allow(dead_code)]
+        impl #client {
+            #[doc = #connect_docs]
+            ///
+            /// # Errors
+            /// A name that is none, or an option out of range.
+            #vis fn connect(
+                node: &::stripline::node::Node,
+                service: &str,
+                options: ::stripline::call::ClientOptions,
+            ) -> ::stripline::Result<Self> {
+                let client = node.service_client(service, options)?;
+                ::core::result::Result::Ok(Self { #(#inits,)* client })
+            }
+
+            /// The client below: its counts and servers.
+            #vis fn client(&self) -> &::stripline::call::ServiceClient {
+                &self.client
+            }
+
+            #(#functions)*
+        }
+    }
+}
+
+/// The functions of a client by which it calls an operation.
+fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
+    let vis = &interface.vis;
+    let Operation { conditions, docs, reply, .. } = operation;
+    let names = operation.names();
+    let (call, within, by_key, field) = (&names.call, &names.within, &names.by_key, &names.field);
+    let (start, start_by_key) = (&names.start, &names.start_by_key);
+    let ((request, value), error) = (request(operation), error_of(operation));
+    let parameters: Vec<_> = operation.sent().map(|(name, of)| quote!(#name: #of)).collect();
+    let outcome = quote!(::core::result::Result<#reply, ::stripline::call::CallError<#error>>);
+    let pending = quote! {
+        ::core::result::Result<
+            ::stripline::call::Pending<'_, #request, #reply, #error>,
+            ::stripline::call::CallError<#error>,
+        >
+    };
+    let (deadline, key) = (own("deadline"), own("key"));
+    let as_call = format!("As [`{call}`](Self::{call})");
+    let within_docs = format!("{as_call}, with this deadline in place of the client's.");
+    let by_key_docs = format!("{as_call}, at the server that this key belongs to.");
+    let start_docs = format!("{as_call}, without waiting for the reply.");
+    let start_by_key_docs = format!("As [`{start}`](Self::{start}), at the server that this key belongs to.");
+    let errors = quote! {
+        ///
+        /// # Errors
+        /// The operation's own, or what became of the call.
+    };
+    let allow = quote!(#[allow(clippy::too_many_arguments, clippy::type_complexity)]);
+    quote! {
+        #(#conditions)*
+        #(#docs)*
+        ///
+        /// Blocks until the reply is here or the client's deadline has passed.
+        #errors
+        #allow
+        #[inline]
+        #vis fn #call(&self #(, #parameters)*) -> #outcome {
+            self.#field.call(&#value)
+        }
+
+        #(#conditions)*
+        #[doc = #within_docs]
+        #errors
+        #allow
+        #vis fn #within(&self, #deadline: ::core::time::Duration #(, #parameters)*) -> #outcome {
+            self.#field.call_within(#deadline, &#value)
+        }
+
+        #(#conditions)*
+        #[doc = #by_key_docs]
+        #errors
+        #allow
+        #vis fn #by_key(&self, #key: u64 #(, #parameters)*) -> #outcome {
+            self.#field.call_by_key(#key, &#value)
+        }
+
+        #(#conditions)*
+        #[doc = #start_docs]
+        #errors
+        #allow
+        #vis fn #start(&self #(, #parameters)*) -> #pending {
+            self.#field.start(&#value)
+        }
+
+        #(#conditions)*
+        #[doc = #start_by_key_docs]
+        #errors
+        #allow
+        #vis fn #start_by_key(&self, #key: u64 #(, #parameters)*) -> #pending {
+            self.#field.start_by_key(#key, &#value)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A trait that is a service, and a client that is called like a function: in two processes, or in as many as you like.
+//!
+//! ```text
+//! cargo run --release -p stripline --example tuner -- serve        in one terminal: Ctrl-C ends it
+//! cargo run --release -p stripline --example tuner -- tune 433.92  in another
+//! cargo run --release -p stripline --example tuner -- status
+//! ```
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+use stripline::call::{CallError, ClientOptions, ServerOptions};
+use stripline::node::{Dispatch, Node};
+
+/// What a radio can be asked.
+#[stripline::service]
+pub trait Tuner {
+    /// Tunes, in steps of 12.5 kHz; answers the frequency that was reached.
+    fn tune(&self, frequency_hz: f64) -> Result<f64, TuneError>;
+    /// What it is doing.
+    fn status(&self) -> Status;
+}
+
+/// Why a radio was not tuned.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum TuneError {
+    /// The frequency is not one that it has.
+    OutOfRange {
+        /// What was asked for.
+        frequency_hz: f64,
+    },
+}
+
+/// What a radio is doing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Where it is tuned to.
+    pub frequency_hz: f64,
+    /// How often it has been.
+    pub tunings: u64,
+}
+
+struct Radio(Mutex<Status>);
+
+impl Tuner for Radio {
+    fn tune(&self, frequency_hz: f64) -> Result<f64, TuneError> {
+        if !(1e6..=6e9).contains(&frequency_hz) {
+            return Err(TuneError::OutOfRange { frequency_hz });
+        }
+        let mut status = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        status.frequency_hz = (frequency_hz / 12.5e3).round() * 12.5e3;
+        status.tunings += 1;
+        Ok(status.frequency_hz)
+    }
+
+    fn status(&self) -> Status {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+fn serve() -> stripline::Result<()> {
+    let node = Node::new()?;
+    let radio = Radio(Mutex::new(Status { frequency_hz: 100e6, tunings: 0 }));
+    let mut server = node.service(TunerService::of(radio)?, ServerOptions::default())?;
+    eprintln!("serving `{}` at {}", TunerService::NAME, server.address());
+    server.serve(Dispatch::Queue)
+}
+
+/// A client, and the node that it finds servers through, which must stay.
+fn client() -> stripline::Result<(Node, TunerClient)> {
+    let node = Node::new()?;
+    let client = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;
+    Ok((node, client))
+}
+
+fn tune(mhz: &str) -> Result<(), String> {
+    let frequency_hz = 1e6 * mhz.parse::<f64>().map_err(|e| format!("`{mhz}` is no number of MHz: {e}"))?;
+    let (_node, tuner) = client().map_err(|error| error.to_string())?;
+    match tuner.tune(frequency_hz) {
+        Ok(reached_hz) => println!("{:.4} MHz", reached_hz / 1e6),
+        Err(CallError::User(TuneError::OutOfRange { frequency_hz })) => {
+            return Err(format!("{} MHz is not from 1 to 6000 MHz", frequency_hz / 1e6));
+        }
+        Err(CallError::NoServer { .. }) => return Err("nobody serves: start `tuner serve`".into()),
+        Err(error) => return Err(format!("the radio was not tuned: {error:?}")),
+    }
+    Ok(())
+}
+
+fn status() -> Result<(), String> {
+    let (_node, tuner) = client().map_err(|error| error.to_string())?;
+    let status = tuner.status().map_err(|error| error.to_string())?;
+    println!("{:.4} MHz, tuned {} times", status.frequency_hz / 1e6, status.tunings);
+    Ok(())
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["serve"] => serve().map_err(|error| error.to_string()),
+        ["tune", mhz] => tune(mhz),
+        ["status"] => status(),
+        _ => Err("say `serve`, `tune MHZ` or `status`".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
