@@ -289,6 +289,19 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     }
 }
 
+#[cfg(test)]
+impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
+    /// Sends bytes that are no request.
+    pub(super) fn misbehave(&self, bytes: &[u8]) {
+        let send = |sender: &mut Sender| {
+            let wait = crate::transport::Wait::Never;
+            sender.outgoing.reserve_bytes(bytes.len(), wait)?.copy_from_slice(bytes);
+            sender.outgoing.send(bytes.len(), 1, &crate::link::Stamp::default(), wait)
+        };
+        assert!(matches!(self.caller.lines[0].with_sender(send), Some(Ok(()))));
+    }
+}
+
 impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     /// Blocks until the reply is here or the deadline has passed.
     ///

@@ -82,6 +82,34 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
 }
 
 #[test]
+fn a_client_that_was_thrown_out_may_come_back() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
+        for round in 1..=3 {
+            client.misbehave(&[1, 2, 3]);
+            let end = Instant::now() + LONG;
+            while server.counts().misbehaved < round {
+                assert!(Instant::now() < end, "{transport}: it was not noticed");
+                server.serve_one(Duration::from_millis(1)).unwrap();
+            }
+            // The first call may still find the old connection, and learns that it is over.
+            loop {
+                let Ok(pending) = client.start(&7) else { continue };
+                let served = (0..100).any(|_| server.serve_one(Duration::from_millis(10)).unwrap());
+                if served && pending.wait().is_ok() {
+                    break;
+                }
+                assert!(Instant::now() < end, "{transport}: it did not come back");
+            }
+            assert_eq!(server.counts().clients, 1, "{transport}");
+        }
+    }
+}
+
+#[test]
 fn calls_of_operations_that_are_not_there_are_answered() {
     for transport in transports() {
         let node = Node::isolated().unwrap();

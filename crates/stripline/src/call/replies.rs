@@ -81,10 +81,13 @@ impl Replies {
             && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Whether the client is gone, as far as is known.
+    /// Whether the client is gone; asks the system.
     pub(super) fn is_over(&self) -> bool {
-        match &*self.state() {
-            State::Free(outgoing) => outgoing.is_alone(),
+        match &mut *self.state() {
+            State::Free(outgoing) => {
+                outgoing.admit();
+                outgoing.receivers() == 0
+            }
             State::Stuck(_) => false,
             State::Closed => true,
         }

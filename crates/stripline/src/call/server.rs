@@ -91,9 +91,9 @@ pub struct ServerCounts {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Server<'h> {
-    // Dropped first: nobody comes in any more.
-    door: Door,
+    // Dropped in this order: nobody looks for the door any more, and then nobody comes in.
     _offer: Box<dyn Send>,
+    door: Door,
     core: Core<'h>,
     source: Source,
     scratch: Vec<u8>,
@@ -510,6 +510,7 @@ impl Source {
 
 impl Core<'_> {
     /// Carries a call out and answers it.
+    #[inline]
     fn answer(
         &self,
         call: &Call<'_>,
