@@ -13,7 +13,7 @@ use crate::link::{Incoming, LatencyReport, Outgoing, Recorded, Sampler, Sampling
 use crate::transport::Stop;
 
 use super::error::Refusal;
-use super::line::{Line, NotStarted, Return, Sender, Waited};
+use super::line::{Ends, Line, NotStarted, Return, Sender, Waited};
 use super::server::Card;
 use super::service::Operation;
 use super::term::Term;
@@ -492,7 +492,7 @@ impl Caller {
         let label: Arc<str> = format!("`{}`", card.server.chars().take(64).collect::<String>()).into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
-        let mut sender = Sender {
+        let sender = Sender {
             outgoing,
             operations,
             offered: card.operations,
@@ -501,20 +501,20 @@ impl Caller {
             sampler: Sampler::new(sampling),
             _return: way_back,
         };
-        sender.outgoing.set_short_payload_max(SHORT_MAX);
-        let mut incoming = incoming;
+        let mut ends = Box::new(Ends { sender, incoming });
+        ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
         let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         for (index, line) in self.lines.iter().enumerate() {
-            match line.connect(sender, incoming, Arc::clone(&label), hash, self.options.outstanding) {
+            match line.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
                 Ok(()) => {
                     self.used.fetch_max(index + 1, Ordering::Release);
                     *lock(&self.arrivals) += 1;
                     self.arrived.notify_all();
                     return Ok(());
                 }
-                Err(back) => (sender, incoming) = back,
+                Err(back) => ends = back,
             }
         }
         let max = ClientOptions::SERVERS_MAX;

@@ -67,6 +67,12 @@ pub(super) struct Sender {
     pub _return: Return,
 }
 
+/// Both ends of a connection.
+pub(super) struct Ends {
+    pub sender: Sender,
+    pub incoming: Incoming,
+}
+
 /// Connects a client to a server again, when dropped, if that is still on offer.
 pub(super) struct Return {
     pub again: Again,
@@ -123,15 +129,14 @@ impl Line {
     /// Takes a connection, if there is none; otherwise gives it back.
     pub(super) fn connect(
         &self,
-        sender: Sender,
-        incoming: Incoming,
+        ends: Box<Ends>,
         label: Arc<str>,
         hash: u64,
         outstanding: u32,
-    ) -> Result<(), (Sender, Incoming)> {
+    ) -> Result<(), Box<Ends>> {
         let table = self.table.get_or_init(|| Table::new(outstanding));
         // The receiver first: whoever receives takes the sender behind it.
-        let Some(mut receiver) = self.try_receiver() else { return Err((sender, incoming)) };
+        let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
             // What a server has left behind that is gone.
             let mut read: Option<fn(Reply<'_>)> = None;
@@ -139,8 +144,9 @@ impl Line {
         }
         let mut place = lock(&self.sender);
         if place.is_some() || receiver.is_some() {
-            return Err((sender, incoming));
+            return Err(ends);
         }
+        let Ends { sender, incoming } = *ends;
         *receiver = Some(incoming);
         *lock(&self.label) = Label(label);
         *place = Some(sender);
