@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outcome, Outgoing, Sampler, Stamp};
 use crate::node::{Again, Customer};
+use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
 use crate::transport::{Endpoint, Wait};
 
@@ -28,18 +29,32 @@ const LATE_LOOK: Duration = Duration::from_micros(100);
 /// Calls between looks for replies that nobody waits for.
 const CALLS_PER_SWEEP: u64 = 64;
 
-#[derive(Default)]
 pub(super) struct Line {
     is_alive: AtomicBool,
     /// Of the server's name.
     hash: AtomicU64,
-    sender: Mutex<Option<Sender>>,
-    receiver: Mutex<Option<Incoming>>,
+    sender: Biased<Option<Sender>>,
+    receiver: Biased<Option<Incoming>>,
     table: OnceLock<Table>,
     /// Threads that wait for a reply while another receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
     label: Mutex<Label>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            is_alive: AtomicBool::default(),
+            hash: AtomicU64::default(),
+            sender: Biased::new(None),
+            receiver: Biased::new(None),
+            table: OnceLock::default(),
+            followers: AtomicU32::default(),
+            queue: Mutex::default(),
+            label: Mutex::default(),
+        }
+    }
 }
 
 /// What the server is called, for people.
@@ -134,6 +149,9 @@ impl Line {
         hash: u64,
         outstanding: u32,
     ) -> Result<(), Box<Ends>> {
+        if self.is_alive() {
+            return Err(ends);
+        }
         let table = self.table.get_or_init(|| Table::new(outstanding));
         // The receiver first: whoever receives takes the sender behind it.
         let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
@@ -142,7 +160,7 @@ impl Line {
             let mut read: Option<fn(Reply<'_>)> = None;
             let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
         }
-        let mut place = lock(&self.sender);
+        let mut place = self.sender.lock();
         if place.is_some() || receiver.is_some() {
             return Err(ends);
         }
@@ -158,7 +176,7 @@ impl Line {
 
     /// Does something with what sends, if it is there.
     pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
-        lock(&self.sender).as_mut().map(act)
+        self.sender.lock().as_mut().map(act)
     }
 
     /// Sends a call, and returns its number. Blocks while there is no room.
@@ -167,7 +185,7 @@ impl Line {
         if table.owes_too_much() {
             self.await_late(table, term)?;
         }
-        let mut sender = lock(&self.sender);
+        let mut sender = self.sender.lock_as_own();
         let Some(its) = sender.as_mut() else { return Err(NotStarted::Closed) };
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
@@ -240,7 +258,7 @@ impl Line {
         let Some(table) = self.table.get() else { return Waited::Gone };
         let mut read = Some(read);
         loop {
-            match self.try_receiver() {
+            match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
                     let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
                     drop(receiver);
@@ -252,7 +270,7 @@ impl Line {
                     // Before the next try: whoever stops receiving after it finds this one in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
                     lock(&self.queue).push_back(number);
-                    let found = match self.try_receiver() {
+                    let found = match self.receiver.try_lock_as_own() {
                         Some(receiver) => {
                             drop(receiver);
                             Found::Promoted
@@ -277,7 +295,7 @@ impl Line {
     pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
         let mut read = Some(read);
-        match self.try_receiver() {
+        match self.receiver.try_lock_as_own() {
             Some(mut receiver) => {
                 let outcome = self.lead(&mut receiver, table, number, None, &mut read);
                 drop(receiver);
@@ -406,7 +424,7 @@ impl Line {
     /// The server is gone: all that is outstanding fails. For the thread that receives.
     #[cold]
     fn close(&self, table: &Table) {
-        let mut place = lock(&self.sender);
+        let mut place = self.sender.lock();
         self.is_alive.store(false, Ordering::Relaxed);
         // Under the lock: a call of the next connection is none of these.
         table.fail_all();
@@ -426,12 +444,8 @@ impl Line {
         }
     }
 
-    fn try_receiver(&self) -> Option<MutexGuard<'_, Option<Incoming>>> {
-        match self.receiver.try_lock() {
-            Ok(receiver) => Some(receiver),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    fn try_receiver(&self) -> Option<Held<'_, Option<Incoming>>> {
+        self.receiver.try_lock()
     }
 }
 

@@ -2,12 +2,13 @@
 //! thread of their own, and given up when nobody waits for them any more.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::link::{Outgoing, Stamp};
+use crate::sys::biased::{Biased, Held};
 use crate::transport::Wait;
 
 use super::server::Counts;
@@ -19,7 +20,7 @@ pub(super) struct Replies {
     outstanding_max: usize,
     /// Whether replies wait for room: what can be seen without the lock.
     is_stuck: AtomicBool,
-    state: Mutex<State>,
+    state: Biased<State>,
     counts: Arc<Counts>,
 }
 
@@ -55,14 +56,14 @@ impl Replies {
         counts: Arc<Counts>,
     ) -> Self {
         outgoing.set_short_payload_max(SHORT_MAX);
-        let state = Mutex::new(State::Free(Box::new(outgoing)));
+        let state = Biased::new(State::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
         Self { connection, outstanding_max, is_stuck: AtomicBool::new(false), state, counts }
     }
 
     /// Sends an answer, or sees to it that it is sent.
     pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
-        let mut state = self.state();
+        let mut state = self.state.lock_as_own();
         match &mut *state {
             State::Free(outgoing) if !outgoing.is_alone() => match put(outgoing, answer) {
                 Ok(()) => {}
@@ -101,7 +102,7 @@ impl Replies {
 
     /// Leaves the link to a thread of its own until there is room for all that waits.
     #[cold]
-    fn get_stuck(self: &Arc<Self>, mut state: MutexGuard<'_, State>, answer: &Answer<'_>) {
+    fn get_stuck(self: &Arc<Self>, mut state: Held<'_, State>, answer: &Answer<'_>) {
         let queue = VecDeque::from([Waiting::of(answer)]);
         let State::Free(outgoing) = std::mem::replace(&mut *state, State::Stuck(queue)) else { return };
         self.is_stuck.store(true, Ordering::Relaxed);
@@ -146,9 +147,8 @@ impl Replies {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Whole whatever happened to the last holder.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Held<'_, State> {
+        self.state.lock()
     }
 }
 
