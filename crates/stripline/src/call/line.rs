@@ -17,7 +17,7 @@ use super::chain;
 use super::error::Refusal;
 use super::table::{Fate, Found, Table};
 use super::term::Term;
-use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
+use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head};
 
 /// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
 /// is handed on without a fence.
@@ -207,19 +207,11 @@ impl Line {
                 let reason = "the server waits in this very chain of nested calls".to_string();
                 return Err(NotStarted::Refused(Refusal::Cycle, reason));
             }
-            let before = HEAD_BYTES + chain.0.len();
-            let bytes = before + payload.len();
-            let head = call_head(number, its_number, links as u8, term.deadline_us());
-            let put = |outgoing: &mut Outgoing, wait| {
-                let place = outgoing.reserve_bytes(bytes, wait)?;
-                place[..HEAD_BYTES].copy_from_slice(&head);
-                place[HEAD_BYTES..before].copy_from_slice(chain.0);
-                place[before..].copy_from_slice(payload);
-                outgoing.send(bytes, 1, &Stamp::default(), wait)
-            };
-            match put(&mut its.outgoing, Wait::Never) {
+            let words = call_words(number, its_number, links as u8, term.deadline_us());
+            match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
-                    put(&mut its.outgoing, Wait::Until(Some(term.until()))).map_err(NotStarted::of)
+                    let wait = Wait::Until(Some(term.until()));
+                    put(&mut its.outgoing, words, chain.0, payload, wait).map_err(NotStarted::of)
                 }
                 outcome => outcome.map_err(NotStarted::Link),
             }
@@ -252,7 +244,7 @@ impl Line {
     pub(super) fn wait<R>(
         &self,
         number: u64,
-        mut term: Term,
+        term: &mut Term,
         read: impl FnOnce(Reply<'_>) -> R,
     ) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
@@ -260,7 +252,7 @@ impl Line {
         loop {
             match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    let outcome = self.lead(&mut receiver, table, number, Some(term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;
@@ -447,6 +439,19 @@ impl Line {
     fn try_receiver(&self) -> Option<Held<'_, Option<Incoming>>> {
         self.receiver.try_lock()
     }
+}
+
+/// Sends a request.
+// Always: a `Wait` that is handed down is copied in other pieces than it was written in.
+#[inline(always)]
+fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], wait: Wait) -> Result<()> {
+    let before = HEAD_BYTES + chain.len();
+    let bytes = before + payload.len();
+    let place = outgoing.reserve_bytes(bytes, wait)?;
+    put_head(place, words);
+    place[HEAD_BYTES..before].copy_from_slice(chain);
+    place[before..].copy_from_slice(payload);
+    outgoing.send(bytes, 1, &Stamp::default(), wait)
 }
 
 /// The next packet within the term; without one, what is there.

@@ -12,7 +12,7 @@ use crate::sys::biased::{Biased, Held};
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, SHORT_MAX, Status, reply_head};
+use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_head, reply_head, reply_words};
 
 pub(super) struct Replies {
     pub connection: String,
@@ -155,7 +155,7 @@ impl Replies {
 fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
     let bytes = HEAD_BYTES + answer.payload.len();
     let place = outgoing.reserve_bytes(bytes, Wait::Never)?;
-    place[..HEAD_BYTES].copy_from_slice(&reply_head(answer.number, answer.status));
+    put_head(place, reply_words(answer.number, answer.status));
     place[HEAD_BYTES..].copy_from_slice(answer.payload);
     outgoing.send(bytes, 1, &Stamp::default(), Wait::Never)
 }
