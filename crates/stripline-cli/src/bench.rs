@@ -162,6 +162,10 @@ fn tables(report: &Report) -> String {
     text += &latency(report);
     text += "\nTHROUGHPUT: one way, as fast as it goes\n";
     text += &throughput(report);
+    if report.rows.iter().any(|row| row.outstanding.is_some()) {
+        text += "\nCALLS: two-way, so many outstanding at a time\n";
+        text += &calls(report);
+    }
     if report.rows.iter().any(|row| row.publish_ns.is_some()) {
         text += "\nPUBLISH: the cost of one, in bursts of 1024, all readers polled in turn by one process\n";
         text += &publish(report);
@@ -196,7 +200,9 @@ fn latency(report: &Report) -> String {
 
 fn throughput(report: &Report) -> String {
     let mut table = new(&["WHAT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
-    for row in report.rows.iter().filter(|row| row.packets_per_s.is_some() && row.per_packet_ns.is_none()) {
+    let is_stream =
+        |row: &&Row| row.packets_per_s.is_some() && row.per_packet_ns.is_none() && row.outstanding.is_none();
+    for row in report.rows.iter().filter(is_stream) {
         let mut cells = named(row);
         cells.push(grouped(row.size as u64));
         let rates = [(row.packets_per_s, "/s"), (row.bytes_per_s, "B/s")];
@@ -204,6 +210,17 @@ fn throughput(report: &Report) -> String {
         table.add_row(cells);
     }
     finish(table, 3)
+}
+
+fn calls(report: &Report) -> String {
+    let mut table = new(&["TRANSPORT", "WAIT", "SIZE", "OUTSTANDING", "CALLS"], 2);
+    for row in &report.rows {
+        let Some(outstanding) = row.outstanding else { continue };
+        let (size, outstanding) = (row.size.to_string(), grouped(u64::from(outstanding)));
+        let rate = quantity(row.packets_per_s.unwrap_or(0.0), "/s");
+        table.add_row([row.transport.clone(), row.wait.clone(), size, outstanding, rate]);
+    }
+    finish(table, 2)
 }
 
 fn publish(report: &Report) -> String {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{Run, Running, is_alive, run, send, stripline, wait_until};
+use common::{Run, Running, example, is_alive, run, send, stripline, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use stripline::call::{CallError, ClientOptions, ServiceClient};
@@ -183,6 +183,39 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
         assert!([1.0, 0.25].iter().zip(&levels).all(|(a, b)| a == b), "{levels:?}");
         // Both at once: there is no sample of only one of them.
         assert!(levels.iter().all(|level| [1.0, 0.25, -0.5].contains(level)), "{levels:?}");
+    }
+}
+
+#[test]
+fn a_handler_takes_what_is_set_whatever_runs_it() {
+    for dispatch in ["queue", "pool(3)"] {
+        let file = File::new(&format!(
+            r#"
+            [component.tone]
+            type = "signal-generator"
+            properties = {{ rate = 48e3, packet = 480 }}
+            [component.power]
+            exec = "{}"
+            dispatch = "{dispatch}"
+            [component.sink]
+            type = "null-sink"
+            [[connection]]
+            from = "tone.out"
+            to = "power.in"
+            [[connection]]
+            from = "power.out"
+            to = "sink.in"
+            "#,
+            example("handler").display()
+        ));
+        let running = file.start(&[], 3);
+        let set = file.ask("set", &["power.pause=0.5"]);
+        set.says(0, &[]);
+        assert_eq!(set.stdout, "power.pause = 0.5 ms (was 0)\n", "{dispatch}");
+        file.ask("set", &["power.pause=-1"]).says(2, &["from 0 to 1000"]);
+        assert_eq!(file.property("power.pause")["value"], 0.5, "{dispatch}");
+        file.ask("stop", &[]).says(0, &[]);
+        assert_eq!(running.end().0, Some(0));
     }
 }
 

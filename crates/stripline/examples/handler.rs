@@ -6,6 +6,7 @@
 //! cargo build --release -p stripline --example handler
 //! ```
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use num_complex::Complex;
@@ -15,7 +16,8 @@ use stripline::node::PacketView;
 
 /// The power of every sample.
 struct Power {
-    pause: Duration,
+    /// Milliseconds, as the bits of a float: all threads of a pool read it, one of them changes it.
+    pause: AtomicU64,
 }
 
 impl Handler for Power {
@@ -29,19 +31,26 @@ impl Handler for Power {
             .property(
                 PropertySpec::float("pause", 0.0, "what every third packet takes longer")
                     .range(0.0, 1e3)
-                    .unit("ms"),
+                    .unit("ms")
+                    .changeable(),
             )
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        Ok(Self { pause: Duration::from_secs_f64(properties.float("pause") / 1e3) })
+        Ok(Self { pause: AtomicU64::new(properties.float("pause").to_bits()) })
     }
 
     fn handle(&self, packet: PacketView<'_, Complex<f32>>, made: &mut Vec<f32>) -> Result<()> {
         if packet.sequence().is_multiple_of(3) {
-            std::thread::sleep(self.pause);
+            let pause = f64::from_bits(self.pause.load(Ordering::Relaxed));
+            std::thread::sleep(Duration::from_secs_f64(pause / 1e3));
         }
         made.extend(packet.iter().map(Complex::norm_sqr));
+        Ok(())
+    }
+
+    fn configure(&self, properties: &Properties) -> Result<()> {
+        self.pause.store(properties.float("pause").to_bits(), Ordering::Relaxed);
         Ok(())
     }
 }

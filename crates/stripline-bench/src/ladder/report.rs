@@ -68,6 +68,8 @@ pub struct Row {
     pub components: u32,
     /// Whether statistics were at their default rather than off.
     pub statistics: bool,
+    /// Of calls that are made without waiting for the one before: how many were outstanding. Then packets are calls.
+    pub outstanding: Option<u32>,
     /// Half a round trip, nanoseconds; of memcpy, one copy.
     pub one_way_ns: Percentiles,
     /// Packets received per second, the median of the runs.
@@ -232,7 +234,8 @@ fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
         transport: key.transport.clone(),
         wait: key.wait.name().into(),
         size: key.size,
-        readers: key.readers,
+        readers: if key.measure == Measure::Outstanding { 1 } else { key.readers },
+        outstanding: (key.measure == Measure::Outstanding).then_some(key.readers),
         components: key.components,
         statistics: key.statistics,
         one_way_ns: percentiles(&latency, 0.5),

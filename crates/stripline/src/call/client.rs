@@ -13,7 +13,7 @@ use crate::link::{Incoming, LatencyReport, Outgoing, Recorded, Sampler, Sampling
 use crate::transport::Stop;
 
 use super::error::Refusal;
-use super::line::{Line, NotStarted, Return, Sender, Waited};
+use super::line::{Ends, Line, NotStarted, Return, Sender, Waited};
 use super::server::Card;
 use super::service::Operation;
 use super::term::Term;
@@ -238,9 +238,14 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
         let mut term = Term::soon(deadline);
         let (line, number) = self.begin(request, key, &mut term)?;
-        match self.caller.lines[line].wait(number, term, read::<Rep, E>) {
-            Waited::Reply(Ok(Ok(reply))) => Ok(reply),
-            other => Pending { client: self, line, number, term, is_over: false }.conclude(other),
+        let mut outcome = None;
+        let waited = self.caller.lines[line].wait(number, &mut term, |reply| outcome = Some(read(reply)));
+        match (waited, outcome) {
+            (Waited::Reply(()), Some(Ok(reply))) => reply,
+            (waited, outcome) => {
+                let pending = Pending { client: self, line, number, term, is_over: false };
+                pending.conclude(waited, outcome)
+            }
         }
     }
 
@@ -289,6 +294,18 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     }
 }
 
+#[cfg(test)]
+impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
+    /// Sends bytes that are no request.
+    pub(super) fn misbehave(&self, bytes: &[u8]) {
+        let send = |sender: &mut Sender| {
+            let wait = crate::transport::Wait::Never;
+            sender.outgoing.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes))
+        };
+        assert!(matches!(self.caller.lines[0].with_sender(send), Some(Ok(()))));
+    }
+}
+
 impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     /// Blocks until the reply is here or the deadline has passed.
     ///
@@ -298,13 +315,14 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return Err(CallError::Cancelled);
         }
-        let waited = self.line().wait(self.number, self.term, read::<Rep, E>);
-        self.conclude(waited)
+        let (mut term, mut outcome) = (self.term, None);
+        let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        self.conclude(waited, outcome)
     }
 
     /// What a wait to the end came to.
-    fn conclude(mut self, waited: Waited<Outcome<Rep, E>>) -> Result<Rep, CallError<E>> {
-        match self.settle(waited) {
+    fn conclude(mut self, waited: Waited<()>, outcome: Option<Outcome<Rep, E>>) -> Result<Rep, CallError<E>> {
+        match self.settle(waited, outcome) {
             Some(outcome) => outcome,
             None => {
                 self.give_up();
@@ -319,8 +337,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        let waited = self.line().try_take(self.number, read::<Rep, E>);
-        self.settle(waited)
+        let mut outcome = None;
+        let waited = self.line().try_take(self.number, |reply| outcome = Some(read(reply)));
+        self.settle(waited, outcome)
     }
 
     /// Blocks until the reply is here, but not longer than the timeout; the call goes on then.
@@ -328,8 +347,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        let waited = self.line().wait(self.number, self.term.at_most(timeout), read::<Rep, E>);
-        self.settle(waited)
+        let (mut term, mut outcome) = (self.term.at_most(timeout), None);
+        let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        self.settle(waited, outcome)
     }
 
     /// Takes the call back. Whether the server has carried it out is not known; a reply is dropped and counted.
@@ -342,34 +362,32 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     }
 
     /// What a wait came to; `None`: the call is outstanding still.
-    fn settle(&mut self, waited: Waited<Outcome<Rep, E>>) -> Option<Result<Rep, CallError<E>>> {
-        match waited {
-            Waited::Reply(Ok(Ok(reply))) => {
+    fn settle(
+        &mut self,
+        waited: Waited<()>,
+        outcome: Option<Outcome<Rep, E>>,
+    ) -> Option<Result<Rep, CallError<E>>> {
+        let call = || self.client.label(self.line);
+        let error = match (waited, outcome) {
+            (Waited::TimedOut, _) => return None,
+            (Waited::Reply(()), Some(Ok(reply))) => {
                 self.is_over = true;
-                Some(Ok(reply))
+                return Some(reply);
             }
-            Waited::TimedOut => None,
-            Waited::Reply(Ok(Err(error))) => {
-                self.is_over = true;
-                Some(Err(CallError::User(error)))
+            (Waited::Reply(()), Some(Err(Odd::Undecodable(reason)))) => {
+                CallError::Decode { call: call(), reason }
             }
-            Waited::Reply(Err(odd)) => {
-                self.is_over = true;
-                let call = self.client.label(self.line);
-                Some(self.failed(match odd {
-                    Odd::Undecodable(reason) => CallError::Decode { call, reason },
-                    Odd::Refused(refusal, reason) => CallError::Refused { call, refusal, reason },
-                }))
+            (Waited::Reply(()), Some(Err(Odd::Refused(refusal, reason)))) => {
+                CallError::Refused { call: call(), refusal, reason }
             }
-            Waited::Gone => {
-                self.is_over = true;
-                Some(self.failed(CallError::ServerGone { call: self.client.label(self.line) }))
-            }
-            Waited::Link(error) => {
+            (Waited::Reply(()), None) | (Waited::Gone, _) => CallError::ServerGone { call: call() },
+            (Waited::Link(error), _) => {
                 self.give_up();
-                Some(self.failed(CallError::Link(error)))
+                CallError::Link(error)
             }
-        }
+        };
+        self.is_over = true;
+        Some(self.failed(error))
     }
 
     fn failed(&self, error: CallError<E>) -> Result<Rep, CallError<E>> {
@@ -397,9 +415,10 @@ enum Odd {
 }
 
 /// What a reply says.
-type Outcome<Rep, E> = Result<Result<Rep, E>, Odd>;
+type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, Odd>;
 
-#[inline]
+/// Written where it is returned from: on the way of a call, a value is not copied in other pieces than it was written in.
+#[inline(always)]
 fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
     if reply.status == Status::Done {
         return Rep::decode(reply.payload).map(Ok).map_err(Odd::Undecodable);
@@ -411,7 +430,11 @@ fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
 fn read_odd<Rep, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
     let refusal = match reply.status {
         Status::Done => Refusal::Failed,
-        Status::UserError => return E::decode(reply.payload).map(Err).map_err(Odd::Undecodable),
+        Status::UserError => {
+            return E::decode(reply.payload)
+                .map(|error| Err(CallError::User(error)))
+                .map_err(Odd::Undecodable);
+        }
         Status::UnknownOperation => Refusal::UnknownOperation,
         Status::WrongType => Refusal::WrongType,
         Status::Panicked => Refusal::Panicked,
@@ -479,7 +502,7 @@ impl Caller {
         let label: Arc<str> = format!("`{}`", card.server.chars().take(64).collect::<String>()).into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
-        let mut sender = Sender {
+        let sender = Sender {
             outgoing,
             operations,
             offered: card.operations,
@@ -488,20 +511,20 @@ impl Caller {
             sampler: Sampler::new(sampling),
             _return: way_back,
         };
-        sender.outgoing.set_short_payload_max(SHORT_MAX);
-        let mut incoming = incoming;
+        let mut ends = Box::new(Ends { sender, incoming });
+        ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
         let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         for (index, line) in self.lines.iter().enumerate() {
-            match line.connect(sender, incoming, Arc::clone(&label), hash, self.options.outstanding) {
+            match line.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
                 Ok(()) => {
                     self.used.fetch_max(index + 1, Ordering::Release);
                     *lock(&self.arrivals) += 1;
                     self.arrived.notify_all();
                     return Ok(());
                 }
-                Err(back) => (sender, incoming) = back,
+                Err(back) => ends = back,
             }
         }
         let max = ClientOptions::SERVERS_MAX;

@@ -1,6 +1,5 @@
 //! What peers must not do, and what becomes of those that do it: tests over every transport.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -76,6 +75,34 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
             assert_eq!(pending.wait().unwrap(), 7, "{transport}: {deed}");
         }
         assert_eq!(server.counts().clients, 1, "{transport}");
+    }
+}
+
+#[test]
+fn a_client_that_was_thrown_out_may_come_back() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
+        for round in 1..=3 {
+            client.misbehave(&[1, 2, 3]);
+            let end = Instant::now() + LONG;
+            while server.counts().misbehaved < round {
+                assert!(Instant::now() < end, "{transport}: it was not noticed");
+                server.serve_one(Duration::from_millis(1)).unwrap();
+            }
+            // The first call may still find the old connection, and learns that it is over.
+            loop {
+                let Ok(pending) = client.start(&7) else { continue };
+                let served = (0..100).any(|_| server.serve_one(Duration::from_millis(10)).unwrap());
+                if served && pending.wait().is_ok() {
+                    break;
+                }
+                assert!(Instant::now() < end, "{transport}: it did not come back");
+            }
+            assert_eq!(server.counts().clients, 1, "{transport}");
+        }
     }
 }
 
@@ -200,6 +227,6 @@ fn who_is_no_client_is_turned_down() {
         let inside = its.visit(server.endpoint(), &request, bind).unwrap();
         let error = visit(&|_, _| {});
         assert!(error.contains("as many as may be"), "{transport}: {error}");
-        let _ = Arc::new(inside);
+        drop(inside);
     }
 }

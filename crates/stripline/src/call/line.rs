@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outcome, Outgoing, Sampler};
 use crate::node::{Again, Customer};
+use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
 use crate::transport::{Endpoint, Wait};
 
@@ -16,7 +17,7 @@ use super::chain;
 use super::error::Refusal;
 use super::table::{Fate, Found, Table};
 use super::term::Term;
-use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_head, cancel};
+use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head};
 
 /// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
 /// is handed on without a fence.
@@ -28,18 +29,32 @@ const LATE_LOOK: Duration = Duration::from_micros(100);
 /// Calls between looks for replies that nobody waits for.
 const CALLS_PER_SWEEP: u64 = 64;
 
-#[derive(Default)]
 pub(super) struct Line {
     is_alive: AtomicBool,
     /// Of the server's name.
     hash: AtomicU64,
-    sender: Mutex<Option<Sender>>,
-    receiver: Mutex<Option<Incoming>>,
+    sender: Biased<Option<Sender>>,
+    receiver: Biased<Option<Incoming>>,
     table: OnceLock<Table>,
     /// Threads that wait for a reply while another receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
     label: Mutex<Label>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            is_alive: AtomicBool::default(),
+            hash: AtomicU64::default(),
+            sender: Biased::new(None),
+            receiver: Biased::new(None),
+            table: OnceLock::default(),
+            followers: AtomicU32::default(),
+            queue: Mutex::default(),
+            label: Mutex::default(),
+        }
+    }
 }
 
 /// What the server is called, for people.
@@ -65,6 +80,12 @@ pub(super) struct Sender {
     pub sampler: Sampler,
     /// Looks for the server again when it is dropped.
     pub _return: Return,
+}
+
+/// Both ends of a connection.
+pub(super) struct Ends {
+    pub sender: Sender,
+    pub incoming: Incoming,
 }
 
 /// Connects a client to a server again, when dropped, if that is still on offer.
@@ -123,24 +144,27 @@ impl Line {
     /// Takes a connection, if there is none; otherwise gives it back.
     pub(super) fn connect(
         &self,
-        sender: Sender,
-        incoming: Incoming,
+        ends: Box<Ends>,
         label: Arc<str>,
         hash: u64,
         outstanding: u32,
-    ) -> Result<(), (Sender, Incoming)> {
+    ) -> Result<(), Box<Ends>> {
+        if self.is_alive() {
+            return Err(ends);
+        }
         let table = self.table.get_or_init(|| Table::new(outstanding));
         // The receiver first: whoever receives takes the sender behind it.
-        let Some(mut receiver) = self.try_receiver() else { return Err((sender, incoming)) };
+        let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
             // What a server has left behind that is gone.
             let mut read: Option<fn(Reply<'_>)> = None;
             let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
         }
-        let mut place = lock(&self.sender);
+        let mut place = self.sender.lock();
         if place.is_some() || receiver.is_some() {
-            return Err((sender, incoming));
+            return Err(ends);
         }
+        let Ends { sender, incoming } = *ends;
         *receiver = Some(incoming);
         *lock(&self.label) = Label(label);
         *place = Some(sender);
@@ -152,7 +176,7 @@ impl Line {
 
     /// Does something with what sends, if it is there.
     pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
-        lock(&self.sender).as_mut().map(act)
+        self.sender.lock().as_mut().map(act)
     }
 
     /// Sends a call, and returns its number. Blocks while there is no room.
@@ -161,7 +185,7 @@ impl Line {
         if table.owes_too_much() {
             self.await_late(table, term)?;
         }
-        let mut sender = lock(&self.sender);
+        let mut sender = self.sender.lock_as_own();
         let Some(its) = sender.as_mut() else { return Err(NotStarted::Closed) };
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
@@ -183,19 +207,11 @@ impl Line {
                 let reason = "the server waits in this very chain of nested calls".to_string();
                 return Err(NotStarted::Refused(Refusal::Cycle, reason));
             }
-            let before = HEAD_BYTES + chain.0.len();
-            let bytes = before + payload.len();
-            let head = call_head(number, its_number, links as u8, term.deadline_us());
-            let put = |outgoing: &mut Outgoing, wait| {
-                outgoing.send_bytes(bytes, wait, |place| {
-                    place[..HEAD_BYTES].copy_from_slice(&head);
-                    place[HEAD_BYTES..before].copy_from_slice(chain.0);
-                    place[before..].copy_from_slice(payload);
-                })
-            };
-            match put(&mut its.outgoing, Wait::Never) {
+            let words = call_words(number, its_number, links as u8, term.deadline_us());
+            match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
-                    put(&mut its.outgoing, Wait::Until(Some(term.until()))).map_err(NotStarted::of)
+                    let wait = Wait::Until(Some(term.until()));
+                    put(&mut its.outgoing, words, chain.0, payload, wait).map_err(NotStarted::of)
                 }
                 outcome => outcome.map_err(NotStarted::Link),
             }
@@ -228,15 +244,15 @@ impl Line {
     pub(super) fn wait<R>(
         &self,
         number: u64,
-        mut term: Term,
+        term: &mut Term,
         read: impl FnOnce(Reply<'_>) -> R,
     ) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
         let mut read = Some(read);
         loop {
-            match self.try_receiver() {
+            match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, table, number, Some(&mut term), &mut read);
+                    let outcome = self.lead(&mut receiver, table, number, Some(term), &mut read);
                     drop(receiver);
                     self.hand_on(table);
                     return outcome;
@@ -246,7 +262,7 @@ impl Line {
                     // Before the next try: whoever stops receiving after it finds this one in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
                     lock(&self.queue).push_back(number);
-                    let found = match self.try_receiver() {
+                    let found = match self.receiver.try_lock_as_own() {
                         Some(receiver) => {
                             drop(receiver);
                             Found::Promoted
@@ -271,7 +287,7 @@ impl Line {
     pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
         let mut read = Some(read);
-        match self.try_receiver() {
+        match self.receiver.try_lock_as_own() {
             Some(mut receiver) => {
                 let outcome = self.lead(&mut receiver, table, number, None, &mut read);
                 drop(receiver);
@@ -398,7 +414,7 @@ impl Line {
     /// The server is gone: all that is outstanding fails. For the thread that receives.
     #[cold]
     fn close(&self, table: &Table) {
-        let mut place = lock(&self.sender);
+        let mut place = self.sender.lock();
         self.is_alive.store(false, Ordering::Relaxed);
         // Under the lock: a call of the next connection is none of these.
         table.fail_all();
@@ -418,13 +434,22 @@ impl Line {
         }
     }
 
-    fn try_receiver(&self) -> Option<MutexGuard<'_, Option<Incoming>>> {
-        match self.receiver.try_lock() {
-            Ok(receiver) => Some(receiver),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    fn try_receiver(&self) -> Option<Held<'_, Option<Incoming>>> {
+        self.receiver.try_lock()
     }
+}
+
+/// Sends a request.
+// Always: a `Wait` that is handed down is copied in other pieces than it was written in.
+#[inline(always)]
+fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], wait: Wait) -> Result<()> {
+    let before = HEAD_BYTES + chain.len();
+    let bytes = before + payload.len();
+    outgoing.send_bytes(bytes, wait, |place| {
+        put_head(place, words);
+        place[HEAD_BYTES..before].copy_from_slice(chain);
+        place[before..].copy_from_slice(payload);
+    })
 }
 
 /// The next packet within the term; without one, what is there.

@@ -1,6 +1,5 @@
 //! How a node makes clients and servers, and brings them together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
@@ -18,9 +17,6 @@ use super::table::Table;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
 };
-
-/// Clients of this process so far, which tells their connections apart.
-static CLIENTS: AtomicU64 = AtomicU64::new(0);
 
 impl Node {
     /// A client of a service that has one operation, [`Operation::ONLY`]: as [`Node::server`] makes it.
@@ -42,14 +38,14 @@ impl Node {
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
         let stop = self.stop_of_all().clone();
         let caller = Arc::new(Caller::new(service, options, stop.clone())?);
-        // Relaxed: the numbers need only differ.
-        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
         let marker = marker()?;
+        // Processes of different containers may have the same number.
+        let name = format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32);
         let seeker = Arc::new_cyclic(|own: &Weak<Seeker>| Seeker {
             own: own.clone(),
             node: self.again(),
             caller: Arc::downgrade(&caller),
-            name: format!("{service}: client {}.{number}", std::process::id()),
+            name,
             topic: self.topics().of(service).clone(),
             marker,
             stop,

@@ -92,11 +92,12 @@ impl<T: Sample> Payload for Plain<T> {
         Ok(bytemuck::bytes_of(&self.0))
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        bytemuck::try_pod_read_unaligned(bytes)
-            .map(Self)
-            .map_err(|_| format!("{} bytes are no {} of {}", bytes.len(), T::TYPE, size_of::<T>()))
+        if bytes.len() != size_of::<T>() {
+            return Err(format!("{} bytes are no {} of {}", bytes.len(), T::TYPE, size_of::<T>()));
+        }
+        Ok(Self(bytemuck::pod_read_unaligned(bytes)))
     }
 }
 

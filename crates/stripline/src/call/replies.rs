@@ -2,16 +2,17 @@
 //! thread of their own, and given up when nobody waits for them any more.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::link::Outgoing;
+use crate::sys::biased::{Biased, Held};
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, SHORT_MAX, Status, reply_head};
+use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_head, reply_head, reply_words};
 
 pub(super) struct Replies {
     pub connection: String,
@@ -19,7 +20,7 @@ pub(super) struct Replies {
     outstanding_max: usize,
     /// Whether replies wait for room: what can be seen without the lock.
     is_stuck: AtomicBool,
-    state: Mutex<State>,
+    state: Biased<State>,
     counts: Arc<Counts>,
 }
 
@@ -55,14 +56,14 @@ impl Replies {
         counts: Arc<Counts>,
     ) -> Self {
         outgoing.set_short_payload_max(SHORT_MAX);
-        let state = Mutex::new(State::Free(Box::new(outgoing)));
+        let state = Biased::new(State::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
         Self { connection, outstanding_max, is_stuck: AtomicBool::new(false), state, counts }
     }
 
     /// Sends an answer, or sees to it that it is sent.
     pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
-        let mut state = self.state();
+        let mut state = self.state.lock_as_own();
         match &mut *state {
             State::Free(outgoing) if !outgoing.is_alone() => match put(outgoing, answer) {
                 Ok(()) => {}
@@ -81,10 +82,13 @@ impl Replies {
             && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Whether the client is gone. Asks the system: one that has left is otherwise noticed by a reply only.
+    /// Whether the client is gone; asks the system.
     pub(super) fn is_over(&self) -> bool {
         match &mut *self.state() {
-            State::Free(outgoing) => outgoing.receivers() == 0,
+            State::Free(outgoing) => {
+                outgoing.admit();
+                outgoing.receivers() == 0
+            }
             State::Stuck(_) => false,
             State::Closed => true,
         }
@@ -98,7 +102,7 @@ impl Replies {
 
     /// Leaves the link to a thread of its own until there is room for all that waits.
     #[cold]
-    fn get_stuck(self: &Arc<Self>, mut state: MutexGuard<'_, State>, answer: &Answer<'_>) {
+    fn get_stuck(self: &Arc<Self>, mut state: Held<'_, State>, answer: &Answer<'_>) {
         let queue = VecDeque::from([Waiting::of(answer)]);
         let State::Free(outgoing) = std::mem::replace(&mut *state, State::Stuck(queue)) else { return };
         self.is_stuck.store(true, Ordering::Relaxed);
@@ -142,16 +146,15 @@ impl Replies {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Whole whatever happened to the last holder.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Held<'_, State> {
+        self.state.lock()
     }
 }
 
 fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
     let bytes = HEAD_BYTES + answer.payload.len();
     outgoing.send_bytes(bytes, Wait::Never, |place| {
-        place[..HEAD_BYTES].copy_from_slice(&reply_head(answer.number, answer.status));
+        put_head(place, reply_words(answer.number, answer.status));
         place[HEAD_BYTES..].copy_from_slice(answer.payload);
     })
 }

@@ -63,12 +63,28 @@ impl ChainBytes<'_> {
     }
 }
 
-/// The first bytes of a call, before the chain and the payload.
-#[inline]
-pub(super) fn call_head(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u8; HEAD_BYTES] {
+/// Writes the first bytes of a message, which are two words, to where it will be sent from: built first and then copied,
+/// they would be read in other pieces than they were written in, for which processors wait.
+#[inline(always)]
+pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
+    for (place, word) in place[..HEAD_BYTES].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The first words of a call, before the chain and the payload.
+#[inline(always)]
+pub(super) fn call_words(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u64; 2] {
     let second =
         u64::from(operation) | u64::from(CALL) << 16 | u64::from(links) << 24 | u64::from(deadline_us) << 32;
-    words(number, second)
+    [number, second]
+}
+
+/// As [`call_words`], as bytes.
+#[cfg(test)]
+pub(super) fn call_head(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u8; HEAD_BYTES] {
+    let [first, second] = call_words(number, operation, links, deadline_us);
+    words(first, second)
 }
 
 /// A whole message that takes a call back.
@@ -84,7 +100,7 @@ fn words(first: u64, second: u64) -> [u8; HEAD_BYTES] {
     bytes
 }
 
-#[inline]
+#[inline(always)]
 fn split(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (first, rest) = bytes.split_first_chunk()?;
     let (second, rest) = rest.split_first_chunk()?;
@@ -96,7 +112,8 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// What the client did wrong.
-    #[inline]
+    // Always: what a function returns in memory is read in other pieces than it was written in, for which processors wait.
+    #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, rest)) = split(bytes) else {
             return Err(format!("sent a request of {} bytes", bytes.len()));
@@ -152,10 +169,16 @@ impl Status {
     ];
 }
 
-/// The first bytes of a reply, before the payload.
-#[inline]
+/// The first words of a reply, before the payload.
+#[inline(always)]
+pub(super) fn reply_words(number: u64, status: Status) -> [u64; 2] {
+    [number, u64::from(status as u8)]
+}
+
+/// As [`reply_words`], as bytes.
 pub(super) fn reply_head(number: u64, status: Status) -> [u8; HEAD_BYTES] {
-    words(number, u64::from(status as u8))
+    let [first, second] = reply_words(number, status);
+    words(first, second)
 }
 
 /// A reply as it is sent.
@@ -171,7 +194,8 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// What the server did wrong.
-    #[inline]
+    // Always: see `Request::parse`.
+    #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, payload)) = split(bytes) else {
             return Err(format!("sent a reply of {} bytes", bytes.len()));

@@ -69,6 +69,53 @@ pub trait Handler: Sized + Send + Sync + 'static {
     /// # Errors
     /// What makes the component fail.
     fn handle(&self, packet: PacketView<'_, Self::In>, made: &mut Vec<Self::Out>) -> Result<()>;
+
+    /// Takes new values of properties that its specification calls [changeable](super::PropertySpec::changeable), all
+    /// properties as they are to be, between two packets of one thread; with a pool, others are in the middle of theirs.
+    /// Without this, it refuses them.
+    ///
+    /// # Errors
+    /// Why it does not take them, in words for who set them; nothing has changed then.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use stripline::Result;
+    /// use stripline::component::{ComponentSpec, Handler, PortTypes, Properties, PropertySpec};
+    /// use stripline::node::PacketView;
+    ///
+    /// struct Gain(AtomicU64);
+    ///
+    /// impl Handler for Gain {
+    ///     type In = f32;
+    ///     type Out = f32;
+    ///
+    ///     fn describe() -> ComponentSpec {
+    ///         ComponentSpec::new("gain", "Multiplies every sample.")
+    ///             .input("in", PortTypes::of::<f32>(), "samples")
+    ///             .output("out", PortTypes::of::<f32>(), "multiplied")
+    ///             .property(PropertySpec::float("factor", 1.0, "by what").changeable())
+    ///     }
+    ///
+    ///     fn new(properties: &Properties) -> Result<Self> {
+    ///         Ok(Self(AtomicU64::new(properties.float("factor").to_bits())))
+    ///     }
+    ///
+    ///     fn handle(&self, packet: PacketView<'_, f32>, made: &mut Vec<f32>) -> Result<()> {
+    ///         let factor = f64::from_bits(self.0.load(Ordering::Relaxed)) as f32;
+    ///         made.extend(packet.iter().map(|x| factor * x));
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn configure(&self, properties: &Properties) -> Result<()> {
+    ///         self.0.store(properties.float("factor").to_bits(), Ordering::Relaxed);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// assert_eq!(Gain::describe().properties[0].name, "factor");
+    /// ```
+    fn configure(&self, _properties: &Properties) -> Result<()> {
+        Err(Error::failed("it does not take new values while it runs"))
+    }
 }
 
 /// The [`Component`] that runs a [`Handler`] as its waveform says.
@@ -120,6 +167,7 @@ impl<H: Handler> Component for Handled<H> {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let Self { handler, input, output } = self;
+        let live = ports.live();
         let mut input = ports.input::<H::In>(&input)?;
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
@@ -127,6 +175,7 @@ impl<H: Handler> Component for Handled<H> {
         input.serve_then(
             input.dispatch(),
             |packet| {
+                live.changed(|new| handler.configure(new));
                 let mut made: Vec<H::Out> = spare().pop().unwrap_or_default();
                 handler.handle(packet, &mut made)?;
                 Ok(made)

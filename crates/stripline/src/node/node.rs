@@ -451,13 +451,15 @@ impl Errand {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
         let started = thread.spawn(move || {
-            while !self.attempt() {
-                std::thread::sleep(RETRY);
+            loop {
                 let state = self.shared.state();
                 let known = state.known.iter().any(|known| known.endpoint == self.offer.endpoint);
-                if state.over || !known || !self.customer.is_there() {
+                let is_in_vain = state.over || !known || !self.customer.is_there();
+                drop(state);
+                if is_in_vain || self.attempt() {
                     return;
                 }
+                std::thread::sleep(RETRY);
             }
         });
         if let Err(error) = started {

@@ -2,6 +2,7 @@
 //! `unsafe` is here.
 
 pub(crate) mod barrier;
+pub(crate) mod biased;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const STOP: u64 = u64::MAX;
 
 /// A request or a reply: plain memory.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Block([u64; 8]);
 
@@ -76,12 +76,6 @@ pub(crate) fn run(
     // The server goes with it: whether it still answers is all the same.
     drop(client.call(&request(STOP)));
     outcome
-}
-
-impl Default for Block {
-    fn default() -> Self {
-        Self([0; 8])
-    }
 }
 
 fn request(word: u64) -> Plain<Block> {

@@ -1,0 +1,246 @@
+//! A lock that costs one thread next to nothing, until a second one comes: the first that takes it as its own.
+//!
+//! A locked instruction waits until everything stored before it has left the processor, which behind a packet that was
+//! just published takes as long as the rest of a call. The first thread says only that it is in; who comes second says
+//! that the lock is shared now, runs a barrier on all processors for both, and waits until the first is out. From then
+//! on it is a mutex.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::barrier;
+
+pub(crate) struct Biased<T> {
+    /// The thread that it is biased to; 0: none yet.
+    owner: AtomicUsize,
+    /// Whether that thread is in.
+    is_in: AtomicBool,
+    /// Whether another thread has come: all take the mutex.
+    is_shared: AtomicBool,
+    mutex: Mutex<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: as a mutex: the value is with one thread at a time, which `lock` and `try_lock` see to.
+unsafe impl<T: Send> Sync for Biased<T> {}
+
+/// The value, with this thread alone until it is dropped.
+pub(crate) struct Held<'a, T> {
+    of: &'a Biased<T>,
+    /// `None`: by the thread that the lock is biased to.
+    guard: Option<MutexGuard<'a, ()>>,
+    /// It stays with its thread, and so does what it gives out.
+    _stays: PhantomData<*const T>,
+}
+
+thread_local! {
+    static TOKEN: u8 = const { 0 };
+}
+
+/// A number that no other thread has while this one lives.
+#[inline]
+fn token() -> usize {
+    TOKEN.with(|token| std::ptr::from_ref(token).addr())
+}
+
+impl<T> Biased<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            owner: AtomicUsize::new(0),
+            is_in: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
+            mutex: Mutex::new(()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until nobody else is in. Not to be called by a thread that is in itself.
+    ///
+    /// # Panics
+    /// If it is called so by the thread that the lock is biased to. (Any other waits for ever.)
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        self.enter().unwrap_or_else(|| self.lock_slowly(false))
+    }
+
+    /// As [`Biased::lock`], if nobody is in.
+    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
+        self.enter().or_else(|| self.try_lock_slowly(false))
+    }
+
+    /// As [`Biased::lock`], by a thread that will take it again and again.
+    #[inline]
+    pub(crate) fn lock_as_own(&self) -> Held<'_, T> {
+        match self.enter() {
+            Some(held) => held,
+            None => self.lock_slowly(true),
+        }
+    }
+
+    /// As [`Biased::try_lock`], by a thread that will take it again and again.
+    #[inline]
+    pub(crate) fn try_lock_as_own(&self) -> Option<Held<'_, T>> {
+        match self.enter() {
+            Some(held) => Some(held),
+            None => self.try_lock_slowly(true),
+        }
+    }
+
+    /// The way in of the thread that it is biased to.
+    #[inline]
+    fn enter(&self) -> Option<Held<'_, T>> {
+        // Relaxed throughout: only the owner stores its own number, and only it reads `is_in` and the value before the
+        // lock is shared.
+        if self.owner.load(Ordering::Relaxed) != token() || self.is_in.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.is_in.store(true, Ordering::Relaxed);
+        // The other half is the barrier that whoever shares it runs on all processors: one of the two sees the other.
+        compiler_fence(Ordering::SeqCst);
+        if !self.is_shared.load(Ordering::Relaxed) {
+            return Some(Held::new(self, None));
+        }
+        // Release: nothing was done, but whoever waits may go on.
+        self.is_in.store(false, Ordering::Release);
+        None
+    }
+
+    #[cold]
+    fn lock_slowly(&self, as_own: bool) -> Held<'_, T> {
+        let is_owner = self.owner.load(Ordering::Relaxed) == token();
+        assert!(!(is_owner && self.is_in.load(Ordering::Relaxed)), "a thread waits for itself");
+        // Nothing is behind the mutex itself.
+        let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        if as_own && let Some(held) = self.adopt() {
+            return held;
+        }
+        self.share();
+        let mut looks = 0u32;
+        // Acquire: pairs with the owner's Release on its way out.
+        while self.is_in.load(Ordering::Acquire) {
+            looks = looks.saturating_add(1);
+            match looks {
+                0..64 => std::hint::spin_loop(),
+                64..256 => std::thread::yield_now(),
+                // It may be waiting for room, and then for long.
+                _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+            }
+        }
+        Held::new(self, Some(guard))
+    }
+
+    #[cold]
+    fn try_lock_slowly(&self, as_own: bool) -> Option<Held<'_, T>> {
+        let guard = match self.mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if as_own && let Some(held) = self.adopt() {
+            return Some(held);
+        }
+        self.share();
+        // Acquire: as in `lock_slowly`.
+        let is_free = !self.is_in.load(Ordering::Acquire);
+        is_free.then_some(Held::new(self, Some(guard)))
+    }
+
+    /// With the mutex held: makes this thread the owner of a lock that has none.
+    fn adopt(&self) -> Option<Held<'_, T>> {
+        let is_new = self.owner.load(Ordering::Relaxed) == 0 && !self.is_shared.load(Ordering::Relaxed);
+        if !is_new || !barrier::is_supported() {
+            return None;
+        }
+        self.owner.store(token(), Ordering::Relaxed);
+        self.enter()
+    }
+
+    /// With the mutex held: from now on, everybody takes it.
+    fn share(&self) {
+        // Who has no owner has nobody to be told.
+        if self.owner.load(Ordering::Relaxed) != 0 && !self.is_shared.load(Ordering::Relaxed) {
+            self.is_shared.store(true, Ordering::Relaxed);
+            // A full barrier here and on every processor that runs a thread of this process: the owner has seen the flag,
+            // or is seen to be in.
+            barrier::before_sleep(barrier::is_supported());
+        }
+    }
+}
+
+impl<'a, T> Held<'a, T> {
+    #[inline]
+    fn new(of: &'a Biased<T>, guard: Option<MutexGuard<'a, ()>>) -> Self {
+        Self { of, guard, _stays: PhantomData }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: held by this thread alone: it has the mutex, and the owner was out and stays so; or it is the owner, was not
+        // in before, and nobody has shared the lock, who would wait for it.
+        unsafe { &*self.of.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and `&mut self` makes it the only use.
+        unsafe { &mut *self.of.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.guard.is_none() {
+            // Release: whoever sees it sees what was done.
+            self.of.is_in.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_however_many_come() {
+        for round in 0..50 {
+            let lock = Biased::new((0u64, 0u64));
+            let add = |times: u64| {
+                for _ in 0..times {
+                    let mut held = lock.lock_as_own();
+                    held.0 += 1;
+                    held.1 += 1;
+                    assert_eq!(held.0, held.1);
+                }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| add(20_000));
+                (0..2).for_each(|_| {
+                    drop(scope.spawn(|| {
+                        // Comes in the middle, at another place every time.
+                        while lock.try_lock().is_some_and(|held| held.0 < 100 * round) {}
+                        add(1000);
+                    }))
+                });
+            });
+            assert_eq!(lock.lock().0, 22_000);
+        }
+    }
+
+    #[test]
+    fn who_is_in_does_not_get_in_again() {
+        let lock = Biased::new(7);
+        let held = lock.lock_as_own();
+        assert!(lock.try_lock_as_own().is_none() && lock.try_lock().is_none());
+        assert!(std::thread::scope(|scope| scope.spawn(|| lock.try_lock().is_none()).join().unwrap()));
+        drop(held);
+        assert_eq!(lock.try_lock().map(|held| *held), Some(7));
+    }
+}
