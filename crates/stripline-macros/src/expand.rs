@@ -15,8 +15,9 @@ pub(crate) fn service(interface: &Interface) -> TokenStream {
 /// References and shared owners do what they lead to: who serves something may keep a hold of it.
 fn lent(interface: &Interface) -> TokenStream {
     let Interface { ident, supertraits, operations, .. } = interface;
-    let owners = [quote!(&__T), quote!(::std::sync::Arc<__T>)];
-    let implementations = owners.iter().map(|owner| {
+    let owners = [quote!(&'__a __T), quote!(::std::sync::Arc<__T>)];
+    let lifetimes = [quote!('__a,), TokenStream::new()];
+    let implementations = owners.iter().zip(&lifetimes).map(|(owner, lifetime)| {
         let condition = (!supertraits.is_empty()).then(|| quote!(where #owner: #supertraits));
         let functions = operations.iter().map(|operation| {
             let Operation { ident: function, conditions, reply, error, .. } = operation;
@@ -41,7 +42,7 @@ fn lent(interface: &Interface) -> TokenStream {
         });
         quote! {
             #[allow(deprecated)]
-            impl<__T: #ident + ?Sized> #ident for #owner #condition { #(#functions)* }
+            impl<#lifetime __T: #ident + ?Sized> #ident for #owner #condition { #(#functions)* }
         }
     });
     quote!(#(#implementations)*)
@@ -77,6 +78,11 @@ fn request(operation: &Operation) -> (TokenStream, TokenStream) {
     }
 }
 
+/// Where the compiler points if something about an operation does not hold.
+fn place(operation: &Operation) -> Span {
+    Span::call_site().located_at(operation.ident.span())
+}
+
 fn error_of(operation: &Operation) -> TokenStream {
     operation.error.as_ref().map_or(quote!(::stripline::call::NoError), |error| quote!(#error))
 }
@@ -93,7 +99,7 @@ fn server(interface: &Interface) -> TokenStream {
         let passed = passed(operation);
         let call = quote!(<__T as #ident>::#function(&#its #(, #passed)*));
         let outcome = if error.is_some() { call } else { quote!(::core::result::Result::Ok(#call)) };
-        quote! {
+        quote_spanned! {place(operation)=>
             #(#conditions)*
             let #made = {
                 let #its = ::std::sync::Arc::clone(&#its);
@@ -168,7 +174,7 @@ fn client(interface: &Interface) -> TokenStream {
     });
     let inits = operations.iter().map(|operation| {
         let (field, conditions, name) = (operation.names().field, &operation.conditions, &operation.name);
-        quote!(#(#conditions)* #field: client.operation(#name)?)
+        quote_spanned!(place(operation)=> #(#conditions)* #field: client.operation(#name)?)
     });
     let functions = operations.iter().map(|operation| calls(interface, operation));
     let docs =
@@ -221,13 +227,21 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
     let ((request, value), error) = (request(operation), error_of(operation));
     let parameters: Vec<_> = operation.sent().map(|(name, of)| quote!(#name: #of)).collect();
     let outcome = quote!(::core::result::Result<#reply, ::stripline::call::CallError<#error>>);
-    let pending = quote! {
+    let pending = quote_spanned! {place(operation)=>
         ::core::result::Result<
             ::stripline::call::Pending<'_, #request, #reply, #error>,
             ::stripline::call::CallError<#error>,
         >
     };
     let (deadline, key) = (own("deadline"), own("key"));
+    let body = |function: &str, first: Option<&Ident>| {
+        let (function, first) = (format_ident!("{function}"), first.map(|first| quote!(#first,)));
+        quote_spanned!(place(operation)=> self.#field.#function(#first &#value))
+    };
+    let [call_body, start_body] = ["call", "start"].map(|function| body(function, None));
+    let within_body = body("call_within", Some(&deadline));
+    let [by_key_body, start_by_key_body] =
+        ["call_by_key", "start_by_key"].map(|function| body(function, Some(&key)));
     let as_call = format!("As [`{call}`](Self::{call})");
     let within_docs = format!("{as_call}, with this deadline in place of the client's.");
     let by_key_docs = format!("{as_call}, at the server that this key belongs to.");
@@ -248,7 +262,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #allow
         #[inline]
         #vis fn #call(&self #(, #parameters)*) -> #outcome {
-            self.#field.call(&#value)
+            #call_body
         }
 
         #(#conditions)*
@@ -256,7 +270,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #errors
         #allow
         #vis fn #within(&self, #deadline: ::core::time::Duration #(, #parameters)*) -> #outcome {
-            self.#field.call_within(#deadline, &#value)
+            #within_body
         }
 
         #(#conditions)*
@@ -264,7 +278,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #errors
         #allow
         #vis fn #by_key(&self, #key: u64 #(, #parameters)*) -> #outcome {
-            self.#field.call_by_key(#key, &#value)
+            #by_key_body
         }
 
         #(#conditions)*
@@ -272,7 +286,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #errors
         #allow
         #vis fn #start(&self #(, #parameters)*) -> #pending {
-            self.#field.start(&#value)
+            #start_body
         }
 
         #(#conditions)*
@@ -280,7 +294,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #errors
         #allow
         #vis fn #start_by_key(&self, #key: u64 #(, #parameters)*) -> #pending {
-            self.#field.start_by_key(#key, &#value)
+            #start_by_key_body
         }
     }
 }

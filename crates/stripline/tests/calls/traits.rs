@@ -21,7 +21,7 @@ pub struct Status {
 }
 
 #[stripline::service(name = "radio")]
-pub trait Tuner {
+pub trait Tuner: Send + Sync {
     /// Tunes; answers the frequency that was reached.
     fn tune(&self, hz: f64) -> Result<f64, TuneError>;
 
