@@ -17,7 +17,7 @@ use super::chain;
 use super::error::Refusal;
 use super::table::{Fate, Found, Table};
 use super::term::Term;
-use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head};
+use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, put_message};
 
 /// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
 /// is handed on without a fence.
@@ -446,6 +446,9 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
     let before = HEAD_BYTES + chain.len();
     let bytes = before + payload.len();
     outgoing.send_bytes(bytes, wait, |place| {
+        if chain.is_empty() {
+            return put_message(place, words, payload);
+        }
         put_head(place, words);
         place[HEAD_BYTES..before].copy_from_slice(chain);
         place[before..].copy_from_slice(payload);

@@ -12,7 +12,7 @@ use crate::sys::biased::{Biased, Held};
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_head, reply_head, reply_words};
+use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_message, reply_head, reply_words};
 
 pub(super) struct Replies {
     pub connection: String,
@@ -154,8 +154,7 @@ impl Replies {
 fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
     let bytes = HEAD_BYTES + answer.payload.len();
     outgoing.send_bytes(bytes, Wait::Never, |place| {
-        put_head(place, reply_words(answer.number, answer.status));
-        place[HEAD_BYTES..].copy_from_slice(answer.payload);
+        put_message(place, reply_words(answer.number, answer.status), answer.payload);
     })
 }
 

@@ -1,5 +1,7 @@
 //! What stands before a request and a reply: 16 bytes each, little-endian. `docs/calls.md` says it byte by byte.
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 /// Bytes before a request's chain, and before a reply's payload.
 pub(super) const HEAD_BYTES: usize = 16;
 /// Bytes of one link of a chain.
@@ -70,6 +72,22 @@ pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     for (place, word) in place[..HEAD_BYTES].chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
+}
+
+/// Bytes of a message that lie on the first cache line of its frame in a ring, behind a short header.
+const ON_FIRST_LINE: usize = 32;
+
+/// Writes a message to where it will be sent from, the first cache line last: whoever waits for it looks at that line all the
+/// time, and takes it from who is called to another line in between.
+#[inline(always)]
+pub(super) fn put_message(place: &mut [u8], words: [u64; 2], payload: &[u8]) {
+    let on_first_line = payload.len().min(ON_FIRST_LINE - HEAD_BYTES);
+    let (near, far) = payload.split_at(on_first_line);
+    place[ON_FIRST_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
+    // The stores stay in this order: the processor keeps to that of the program.
+    compiler_fence(Ordering::Release);
+    place[HEAD_BYTES..][..on_first_line].copy_from_slice(near);
+    put_head(place, words);
 }
 
 /// The first words of a call, before the chain and the payload.
