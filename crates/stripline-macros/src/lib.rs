@@ -1,7 +1,7 @@
 //! `#[stripline::service]`: a trait becomes a service of two-way calls. Its documentation is that of `stripline::service`,
 //! which is how programs use it.
 //!
-//! [`Interface`](interface::Interface) is the trait, checked; [`expand`] writes what follows from it. Both work on tokens
+//! `interface.rs` has the trait, checked; `expand.rs` writes what follows from it. Both work on tokens
 //! alone and so are tested without a compiler.
 
 mod expand;
