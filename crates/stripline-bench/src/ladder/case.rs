@@ -134,13 +134,7 @@ impl Case {
 
     /// A ring, and what is compared with it, has at least the default size and room for two messages.
     pub(crate) fn buffer(&self) -> usize {
-        let least = match self.measure {
-            // What the packets of some bursts need and no more. In a ring of 2 MiB, many readers of one process push it out of
-            // the caches between two bursts, and a publish costs what main memory does, however many there are.
-            Measure::Publish => 1 << 19,
-            _ => 1 << 21,
-        };
-        (2 * (self.size + 1024)).next_power_of_two().max(least)
+        (2 * (self.size + 1024)).next_power_of_two().max(1 << 21)
     }
 }
 

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Packets of one burst: fewer than the depth, so that a publish looks at the cursors as rarely with many readers as
 /// with one.
 const BURST: u64 = 1024;
-const BURST_DEPTH: u32 = 2048;
+const BURST_DEPTH: u32 = 4096;
 /// As many as there can be: the ring's bytes are the bound, as with the bare ring.
 const DEPTH: u32 = 65_536;
 
