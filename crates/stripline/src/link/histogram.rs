@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Times from 0 ns to 34 s; longer ones count there, but for the longest, which is kept as it is.
-const BITS_MAX: u32 = 35;
+/// Times from 0 ns to 17 s; longer ones count there, but for the longest, which is kept as it is.
+const BITS_MAX: u32 = 34;
 
 /// Counts of nanoseconds, with `2^SUB` buckets for each power of two: below `2^(SUB + 1)` ns exact, above within
 /// half of a bucket's width, that is to `2^-(SUB + 1)`.

@@ -118,7 +118,7 @@ struct Entry {
     sampling: Option<Sampling>,
 }
 
-/// `resequence = { window = 64, skip-after-ms = 100 }`.
+/// `resequence = { window = 4096, skip-after-ms = 1000 }`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ResequenceEntry {

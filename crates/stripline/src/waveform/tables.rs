@@ -298,7 +298,7 @@ impl Reader<'_> {
     }
 
     fn resequence(&mut self, item: &Item) -> Option<Resequence> {
-        const EXAMPLE: &str = "write resequence = { window = 64, skip-after-ms = 100 }";
+        const EXAMPLE: &str = "write resequence = { window = 4096, skip-after-ms = 1000 }";
         let table = self.table(item, "resequence")?;
         let (mut window, mut skip_after_ms) = (None, None);
         for (key, value) in in_order(table) {

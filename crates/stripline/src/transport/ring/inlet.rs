@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stripline_ring::{Copied, Cursor, Reader, ReaderMode};
+use stripline_ring::{Copied, Cursor, ReadError, Reader, ReaderMode};
 
 use super::answers::RingAnswers;
 use super::{CursorPage, RingMemory, SleepersPage};
@@ -31,6 +31,8 @@ pub(in crate::transport) struct RingInlet {
     lossy: Option<Lossy>,
     /// What a sender of another user could change while it is looked at is copied out first.
     foreign: Option<CopiedFrame>,
+    /// Whether the writer has detached it.
+    is_let_go: bool,
     slept: bool,
     /// Whether it runs a barrier on all processors before it sleeps.
     barriers: bool,
@@ -110,6 +112,7 @@ impl RingInlet {
             borrows: lossy.is_none() && foreign.is_none(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
             foreign,
+            is_let_go: false,
             slept: false,
             barriers: barrier::is_run_by(options.wait),
             cursor,
@@ -142,6 +145,11 @@ impl RingInlet {
                 })
             }
         };
+        if found == Err(ReadError::Detached) {
+            // The other end has let this one go: it is leaving, or has said elsewhere why.
+            self.is_let_go = true;
+            return Ok(false);
+        }
         found.map_err(|error| Error::misbehaved(&self.connection, format!("broke the ring's rules: {error}")))
     }
 
@@ -158,7 +166,9 @@ impl RingInlet {
     /// Whether nothing more will be published.
     #[inline]
     fn is_over(&self) -> bool {
-        self.reader.is_closed() || matches!(&self.tie, Tie::Socket(watched) if watched.is_gone())
+        self.is_let_go
+            || self.reader.is_closed()
+            || matches!(&self.tie, Tie::Socket(watched) if watched.is_gone())
     }
 }
 
