@@ -250,8 +250,8 @@ pub(crate) struct LsArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline get radio                    all properties of all components\n  \
-    stripline get radio fm                 those of one component\n  \
-    stripline get radio fm.deviation       one value and nothing else, for a script\n\n\
+    stripline get radio filter             those of one component\n  \
+    stripline get radio filter.high        one value and nothing else, for a script\n\n\
     SET says when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
     `read-only` (the component says it).\n\n\
     Exit codes: 0 shown, 1 a value is not known or the waveform cannot be asked, 2 there is no such name.")]
@@ -270,7 +270,7 @@ pub(crate) struct GetArguments {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline set radio fm.deviation=5e3\n  \
+    stripline set radio filter.high=6e3\n  \
     stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n\n\
     Values are checked before anything is set. A component takes those that are meant for it all at once, between two \
     packets, or refuses them and says why. What it has not looked at in time it takes when it does. `stripline get` \

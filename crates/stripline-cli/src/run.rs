@@ -213,7 +213,8 @@ impl Observer for Screen {
 
     fn stopping(&mut self, reason: &str) {
         if !self.quiet || std::io::stderr().is_terminal() {
-            self.say(&format!("stopping in order ({reason}); Ctrl-C again ends at once"));
+            let again = if reason.contains("Ctrl-C") { " again" } else { "" };
+            self.say(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use bytemuck::Pod;
 use num_complex::Complex;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types that are aligned
@@ -165,6 +166,23 @@ impl fmt::Display for BadTypeName {
 }
 
 impl std::error::Error for BadTypeName {}
+
+/// Nesting that a message may have: more is refused before the stack runs out.
+const NESTING_MAX: usize = 128;
+
+/// The first value of some CBOR, which is taken off the bytes.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(crate) fn from_cbor<M: DeserializeOwned>(bytes: &mut &[u8]) -> Result<M, String> {
+    use ciborium::de::Error;
+    ciborium::de::from_reader_with_recursion_limit(bytes, NESTING_MAX).map_err(|error| match error {
+        Error::Io(_) => "it ends early".into(),
+        Error::Syntax(at) => format!("it is no CBOR (RFC 8949) at byte {at}"),
+        Error::Semantic(_, reason) => reason,
+        Error::RecursionLimitExceeded => format!("it is nested more than {NESTING_MAX} deep"),
+    })
+}
 
 #[cfg(test)]
 mod tests {

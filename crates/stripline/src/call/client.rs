@@ -48,7 +48,7 @@ pub(crate) struct Caller {
 /// Where a client's calls go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerReport {
-    /// The service and the server's name.
+    /// The server's name.
     pub server: String,
     /// Whether it is connected, as far as is known.
     pub connected: bool,
@@ -290,7 +290,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     }
 
     fn label(&self, line: usize) -> String {
-        format!("{} at {}", self.name, self.caller.lines[line].label())
+        format!("{} at `{}`", self.name, self.caller.lines[line].label())
     }
 }
 
@@ -499,7 +499,7 @@ impl Caller {
         if card.service != self.service {
             return Err(Error::misbehaved(&peer, format!("serves `{}`", card.service)));
         }
-        let label: Arc<str> = format!("`{}`", card.server.chars().take(64).collect::<String>()).into();
+        let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
         let sender = Sender {

@@ -362,7 +362,7 @@ impl Line {
             };
             drop(lent);
             if let Some(deed) = deed {
-                break Some(Error::misbehaved(self.label(), deed));
+                break Some(Error::misbehaved(format!("server `{}`", self.label()), deed));
             }
         };
         if let Some(error) = error {

@@ -6,10 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::payload::{Sample, TypeName};
-
-/// Nesting that a message may have: more is refused before the stack runs out.
-const NESTING_MAX: usize = 128;
+use crate::payload::{Sample, TypeName, from_cbor};
 
 /// What a request, a reply or an error may be: every type that serialises, as CBOR (RFC 8949); and samples as plain
 /// memory, in [`Plain`] and [`Samples`].
@@ -61,8 +58,7 @@ impl<T: Serialize + DeserializeOwned> Payload for T {
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut rest = bytes;
-        let value = ciborium::de::from_reader_with_recursion_limit(&mut rest, NESTING_MAX)
-            .map_err(|e| e.to_string())?;
+        let value = from_cbor(&mut rest)?;
         if rest.is_empty() { Ok(value) } else { Err(format!("{} bytes follow the message", rest.len())) }
     }
 }

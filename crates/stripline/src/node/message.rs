@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::payload::from_cbor;
 
 use super::{
     Dispatch, Loan, Packet, PacketView, Publisher, Received, Stamped, Subscriber, Waitable, wait::sealed,
@@ -303,9 +304,6 @@ fn received<M: DeserializeOwned>(packet: Received<Packet<'_, u8>>) -> Result<Rec
     })
 }
 
-/// Nesting that a message may have: more is refused before the stack runs out.
-const NESTING_MAX: usize = 128;
-
 fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
     let message = message_of(packet.view());
     if let Err(error) = &message {
@@ -316,7 +314,7 @@ fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
 
 /// The message that a packet is.
 pub(super) fn message_of<M: DeserializeOwned>(packet: PacketView<'_, u8>) -> Result<Message<M>> {
-    let value = ciborium::de::from_reader_with_recursion_limit(&packet[..], NESTING_MAX)
-        .map_err(|e| Error::Decode { what: packet.connection().into(), reason: e.to_string() })?;
+    let value = from_cbor(&mut &packet[..])
+        .map_err(|reason| Error::Decode { what: packet.connection().into(), reason })?;
     Ok(Message { value, sequence: packet.sequence(), gap: packet.gap().copied() })
 }

@@ -75,7 +75,7 @@ pub fn running() -> Result<Running> {
 /// use stripline::waveform::control::{Client, Taken};
 ///
 /// let radio = Client::find("radio", None)?;
-/// let changes = radio.set(&["fm.deviation=5e3".parse().expect("well formed")], Duration::from_secs(5))?;
+/// let changes = radio.set(&["filter.high=6e3".parse().expect("well formed")], Duration::from_secs(5))?;
 /// assert!(changes.iter().all(|change| change.taken == Taken::Applied));
 /// for reading in radio.get(Some("fm"), None)? {
 ///     println!("{} = {:?}", reading.property, reading.value);

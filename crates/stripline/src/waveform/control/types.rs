@@ -283,9 +283,9 @@ pub(crate) enum Request {
 /// ```
 /// use stripline::waveform::control::Setting;
 ///
-/// let setting: Setting = "fm.deviation=5e3".parse().unwrap();
-/// assert_eq!((setting.component.as_str(), setting.value.as_str()), ("fm", "5e3"));
-/// assert!("fm=5e3".parse::<Setting>().unwrap_err().contains("COMPONENT.PROPERTY=VALUE"));
+/// let setting: Setting = "filter.high=6e3".parse().unwrap();
+/// assert_eq!((setting.component.as_str(), setting.value.as_str()), ("filter", "6e3"));
+/// assert!("filter=6e3".parse::<Setting>().unwrap_err().contains("COMPONENT.PROPERTY=VALUE"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
@@ -302,11 +302,11 @@ impl std::str::FromStr for Setting {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (place, value) =
-            text.split_once('=').ok_or("write it as COMPONENT.PROPERTY=VALUE, as in fm.deviation=5e3")?;
+            text.split_once('=').ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
         let (component, property) = place
             .split_once('.')
             .filter(|(component, property)| !component.is_empty() && !property.is_empty())
-            .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in fm.deviation=5e3")?;
+            .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(format!("a value has at most {VALUE_BYTES_MAX} bytes"));
         }
