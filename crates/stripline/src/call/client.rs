@@ -1,48 +1,26 @@
-//! The side that asks.
+//! The side that asks: handles of a client, and calls under way.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::link::{Incoming, LatencyReport, Outgoing, Recorded, Sampler, Sampling};
-use crate::transport::Stop;
+use crate::error::Result;
+use crate::link::LatencyReport;
 
+use super::caller::{Caller, NotMade};
 use super::error::Refusal;
-use super::line::{Ends, Line, NotStarted, Return, Sender, Waited};
-use super::server::Card;
+use super::line::{Line, Waited};
 use super::service::Operation;
 use super::term::Term;
-use super::wire::{Reply, SHORT_MAX, Status};
+use super::wire::{Reply, Status};
 use super::{CallError, ClientOptions, Payload};
-
-/// Between two looks whether a client that waits for a server is asked to stop.
-const STOP_LOOK: Duration = Duration::from_millis(20);
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
-}
-
-/// What all handles of a client of one service share.
-pub(crate) struct Caller {
-    service: String,
-    options: ClientOptions,
-    stop: Stop,
-    lines: Box<[Line]>,
-    /// How many of them have ever been used.
-    used: AtomicUsize,
-    /// Whose turn it is.
-    turn: AtomicUsize,
-    operations: Mutex<Vec<Operation>>,
-    /// How many servers have come.
-    arrivals: Mutex<u64>,
-    arrived: Condvar,
-    calls: AtomicU64,
-    failures: AtomicU64,
 }
 
 /// Where a client's calls go.
@@ -298,7 +276,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// Sends bytes that are no request.
     pub(super) fn misbehave(&self, bytes: &[u8]) {
-        let send = |sender: &mut Sender| {
+        let send = |sender: &mut super::line::Sender| {
             let wait = crate::transport::Wait::Never;
             sender.outgoing.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes))
         };
@@ -447,219 +425,4 @@ fn read_odd<Rep, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
     // As long as a peer likes; nobody reads more.
     let words = &reply.payload[..reply.payload.len().min(1024)];
     Err(Odd::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
-}
-
-/// Why a call was not made.
-enum NotMade {
-    NoServer,
-    TooMany,
-    NoRoom(usize),
-    Refused(usize, Refusal, String),
-    Link(Error),
-}
-
-impl Caller {
-    pub(crate) fn new(service: &str, options: ClientOptions, stop: Stop) -> Result<Self> {
-        super::service::check_name("service", service)?;
-        options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
-        Ok(Self {
-            service: service.into(),
-            options,
-            stop,
-            lines: (0..ClientOptions::SERVERS_MAX).map(|_| Line::default()).collect(),
-            used: AtomicUsize::new(0),
-            turn: AtomicUsize::new(0),
-            operations: Mutex::default(),
-            arrivals: Mutex::default(),
-            arrived: Condvar::new(),
-            calls: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-        })
-    }
-
-    pub(crate) fn options(&self) -> &ClientOptions {
-        &self.options
-    }
-
-    /// Takes a server in.
-    ///
-    /// # Errors
-    /// When it does not say what it is, or there are too many.
-    pub(crate) fn welcome(
-        &self,
-        outgoing: Outgoing,
-        incoming: Incoming,
-        card: serde_json::Value,
-        sampling: Sampling,
-        way_back: Return,
-    ) -> Result<()> {
-        let peer = incoming.port().to_string();
-        let card: Card = serde_json::from_value(card)
-            .map_err(|e| Error::misbehaved(&peer, format!("did not say what it serves: {e}")))?;
-        if card.service != self.service {
-            return Err(Error::misbehaved(&peer, format!("serves `{}`", card.service)));
-        }
-        let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
-        let wanted = lock(&self.operations);
-        let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
-        let sender = Sender {
-            outgoing,
-            operations,
-            offered: card.operations,
-            server: card.id,
-            hint: 0,
-            sampler: Sampler::new(sampling),
-            _return: way_back,
-        };
-        let mut ends = Box::new(Ends { sender, incoming });
-        ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
-        let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        for (index, line) in self.lines.iter().enumerate() {
-            match line.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
-                Ok(()) => {
-                    self.used.fetch_max(index + 1, Ordering::Release);
-                    *lock(&self.arrivals) += 1;
-                    self.arrived.notify_all();
-                    return Ok(());
-                }
-                Err(back) => ends = back,
-            }
-        }
-        let max = ClientOptions::SERVERS_MAX;
-        Err(Error::failed(format!("client of `{}`: there are more than {max} servers", self.service)))
-    }
-
-    fn register(&self, operation: Operation) -> usize {
-        let mut operations = lock(&self.operations);
-        if let Some(known) = operations.iter().position(|known| *known == operation) {
-            return known;
-        }
-        for line in &self.lines {
-            line.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
-        }
-        operations.push(operation);
-        operations.len() - 1
-    }
-
-    /// Sends a call to one of the servers.
-    fn start(
-        &self,
-        operation: usize,
-        payload: &[u8],
-        key: Option<u64>,
-        term: &mut Term,
-    ) -> Result<(usize, u64), NotMade> {
-        loop {
-            let Some(line) = self.pick(key) else {
-                let there = self.wait_for_servers(1, term.until()).map_err(NotMade::Link)?;
-                if there { continue } else { return Err(NotMade::NoServer) }
-            };
-            match self.lines[line].start(operation, payload, term) {
-                Ok(number) => {
-                    // Not exact if several threads call at the same time: `calls` is for people.
-                    self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    return Ok((line, number));
-                }
-                Err(NotStarted::Closed) => {}
-                Err(NotStarted::TooMany) => return Err(NotMade::TooMany),
-                Err(NotStarted::Refused(refusal, reason)) => {
-                    return Err(NotMade::Refused(line, refusal, reason));
-                }
-                Err(NotStarted::Full) => return Err(NotMade::NoRoom(line)),
-                Err(NotStarted::Link(error)) => return Err(NotMade::Link(error)),
-            }
-        }
-    }
-
-    /// The server for the next call, if there is one.
-    fn pick(&self, key: Option<u64>) -> Option<usize> {
-        let used = self.used.load(Ordering::Acquire);
-        let lines = &self.lines[..used];
-        if let Some(key) = key {
-            // Highest random weight (Thaler and Ravishankar, 1998).
-            let living = lines.iter().enumerate().filter(|(_, line)| line.is_alive());
-            return living.max_by_key(|(_, line)| mixed(line.hash() ^ mixed(key))).map(|(index, _)| index);
-        }
-        if used == 1 {
-            return lines[0].is_alive().then_some(0);
-        }
-        // Not exact if several threads call at the same time, which does no harm.
-        let turn = self.turn.load(Ordering::Relaxed);
-        let index = (0..used).map(|step| (turn + step) % used).find(|&index| lines[index].is_alive())?;
-        self.turn.store(index + 1, Ordering::Relaxed);
-        Some(index)
-    }
-
-    fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
-        let mut arrivals = lock(&self.arrivals);
-        loop {
-            if self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
-            self.lines.iter().filter(|line| line.is_alive()).for_each(Line::sweep);
-            if self.lines.iter().filter(|line| line.is_alive()).count() >= count {
-                return Ok(true);
-            }
-            let now = Instant::now();
-            if now >= until {
-                return Ok(false);
-            }
-            let left = (until - now).min(STOP_LOOK);
-            arrivals = self.arrived.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn servers(&self) -> Vec<ServerReport> {
-        let used = self.used.load(Ordering::Acquire);
-        self.lines[..used].iter().for_each(Line::sweep);
-        let report = |line: &Line| ServerReport {
-            server: line.label().to_string(),
-            connected: line.is_alive(),
-            outstanding: line.table().map_or(0, |table| table.outstanding() as u64),
-            late: line.table().map_or(0, |table| table.late_replies()),
-            round_trips: line
-                .table()
-                .map(|table| Recorded(table.round_trips.pairs()).percentiles())
-                .unwrap_or_default(),
-            operations: line.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
-        };
-        self.lines[..used].iter().map(report).collect()
-    }
-
-    fn failed(&self) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// The number of an operation among those of a server.
-fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, String)> {
-    let Some(number) = offered.iter().position(|operation| operation.name == wanted.name) else {
-        let there: Vec<&str> = offered.iter().map(|operation| operation.name.as_str()).collect();
-        return Err((Refusal::UnknownOperation, format!("it has {}", there.join(", "))));
-    };
-    let offer = &offered[number];
-    for (what, wanted, offered) in [
-        ("request", &wanted.request, &offer.request),
-        ("reply", &wanted.reply, &offer.reply),
-        ("error", &wanted.error, &offer.error),
-    ] {
-        if wanted != offered {
-            return Err((Refusal::WrongType, format!("its {what} is {offered}, and not {wanted}")));
-        }
-    }
-    u16::try_from(number).map_err(|_| (Refusal::UnknownOperation, "it has too many operations".into()))
-}
-
-/// Mixes all bits (splitmix64; Steele et al. 2014).
-fn mixed(mut x: u64) -> u64 {
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whole whatever happened to the last holder.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

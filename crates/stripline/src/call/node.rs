@@ -10,7 +10,7 @@ use crate::payload::TypeName;
 use crate::transport::duplex::Host;
 use crate::transport::{self, Bind, Connect, Stop};
 
-use super::client::Caller;
+use super::caller::Caller;
 use super::line::Return;
 use super::server::Premises;
 use super::table::Table;

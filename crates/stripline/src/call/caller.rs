@@ -1,0 +1,254 @@
+//! What the handles of a client share: its lines to the servers, and which of them is called next.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::link::{Incoming, Outgoing, Recorded, Sampler, Sampling};
+use crate::transport::Stop;
+
+use super::ClientOptions;
+use super::client::ServerReport;
+use super::error::Refusal;
+use super::line::{Ends, Line, NotStarted, Return, Sender};
+use super::server::Card;
+use super::service::Operation;
+use super::term::Term;
+use super::wire::SHORT_MAX;
+
+/// Between two looks whether a client that waits for a server is asked to stop.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+
+/// What all handles of a client of one service share.
+pub(crate) struct Caller {
+    pub(super) service: String,
+    pub(super) options: ClientOptions,
+    pub(super) stop: Stop,
+    pub(super) lines: Box<[Line]>,
+    /// How many of them have ever been used.
+    pub(super) used: AtomicUsize,
+    /// Whose turn it is.
+    pub(super) turn: AtomicUsize,
+    pub(super) operations: Mutex<Vec<Operation>>,
+    /// How many servers have come.
+    pub(super) arrivals: Mutex<u64>,
+    pub(super) arrived: Condvar,
+    pub(super) calls: AtomicU64,
+    pub(super) failures: AtomicU64,
+}
+
+/// Why a call was not made.
+pub(super) enum NotMade {
+    NoServer,
+    TooMany,
+    NoRoom(usize),
+    Refused(usize, Refusal, String),
+    Link(Error),
+}
+
+impl Caller {
+    pub(crate) fn new(service: &str, options: ClientOptions, stop: Stop) -> Result<Self> {
+        super::service::check_name("service", service)?;
+        options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
+        Ok(Self {
+            service: service.into(),
+            options,
+            stop,
+            lines: (0..ClientOptions::SERVERS_MAX).map(|_| Line::default()).collect(),
+            used: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            operations: Mutex::default(),
+            arrivals: Mutex::default(),
+            arrived: Condvar::new(),
+            calls: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    /// Takes a server in.
+    ///
+    /// # Errors
+    /// When it does not say what it is, or there are too many.
+    pub(crate) fn welcome(
+        &self,
+        outgoing: Outgoing,
+        incoming: Incoming,
+        card: serde_json::Value,
+        sampling: Sampling,
+        way_back: Return,
+    ) -> Result<()> {
+        let peer = incoming.port().to_string();
+        let card: Card = serde_json::from_value(card)
+            .map_err(|e| Error::misbehaved(&peer, format!("did not say what it serves: {e}")))?;
+        if card.service != self.service {
+            return Err(Error::misbehaved(&peer, format!("serves `{}`", card.service)));
+        }
+        let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
+        let wanted = lock(&self.operations);
+        let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
+        let sender = Sender {
+            outgoing,
+            operations,
+            offered: card.operations,
+            server: card.id,
+            hint: 0,
+            sampler: Sampler::new(sampling),
+            _return: way_back,
+        };
+        let mut ends = Box::new(Ends { sender, incoming });
+        ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
+        let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        for (index, line) in self.lines.iter().enumerate() {
+            match line.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
+                Ok(()) => {
+                    self.used.fetch_max(index + 1, Ordering::Release);
+                    *lock(&self.arrivals) += 1;
+                    self.arrived.notify_all();
+                    return Ok(());
+                }
+                Err(back) => ends = back,
+            }
+        }
+        let max = ClientOptions::SERVERS_MAX;
+        Err(Error::failed(format!("client of `{}`: there are more than {max} servers", self.service)))
+    }
+
+    pub(super) fn register(&self, operation: Operation) -> usize {
+        let mut operations = lock(&self.operations);
+        if let Some(known) = operations.iter().position(|known| *known == operation) {
+            return known;
+        }
+        for line in &self.lines {
+            line.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
+        }
+        operations.push(operation);
+        operations.len() - 1
+    }
+
+    /// Sends a call to one of the servers.
+    pub(super) fn start(
+        &self,
+        operation: usize,
+        payload: &[u8],
+        key: Option<u64>,
+        term: &mut Term,
+    ) -> Result<(usize, u64), NotMade> {
+        loop {
+            let Some(line) = self.pick(key) else {
+                let there = self.wait_for_servers(1, term.until()).map_err(NotMade::Link)?;
+                if there { continue } else { return Err(NotMade::NoServer) }
+            };
+            match self.lines[line].start(operation, payload, term) {
+                Ok(number) => {
+                    // Not exact if several threads call at the same time: `calls` is for people.
+                    self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    return Ok((line, number));
+                }
+                Err(NotStarted::Closed) => {}
+                Err(NotStarted::TooMany) => return Err(NotMade::TooMany),
+                Err(NotStarted::Refused(refusal, reason)) => {
+                    return Err(NotMade::Refused(line, refusal, reason));
+                }
+                Err(NotStarted::Full) => return Err(NotMade::NoRoom(line)),
+                Err(NotStarted::Link(error)) => return Err(NotMade::Link(error)),
+            }
+        }
+    }
+
+    /// The server for the next call, if there is one.
+    fn pick(&self, key: Option<u64>) -> Option<usize> {
+        let used = self.used.load(Ordering::Acquire);
+        let lines = &self.lines[..used];
+        if let Some(key) = key {
+            // Highest random weight (Thaler and Ravishankar, 1998).
+            let living = lines.iter().enumerate().filter(|(_, line)| line.is_alive());
+            return living.max_by_key(|(_, line)| mixed(line.hash() ^ mixed(key))).map(|(index, _)| index);
+        }
+        if used == 1 {
+            return lines[0].is_alive().then_some(0);
+        }
+        // Not exact if several threads call at the same time, which does no harm.
+        let turn = self.turn.load(Ordering::Relaxed);
+        let index = (0..used).map(|step| (turn + step) % used).find(|&index| lines[index].is_alive())?;
+        self.turn.store(index + 1, Ordering::Relaxed);
+        Some(index)
+    }
+
+    pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
+        let mut arrivals = lock(&self.arrivals);
+        loop {
+            if self.stop.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            self.lines.iter().filter(|line| line.is_alive()).for_each(Line::sweep);
+            if self.lines.iter().filter(|line| line.is_alive()).count() >= count {
+                return Ok(true);
+            }
+            let now = Instant::now();
+            if now >= until {
+                return Ok(false);
+            }
+            let left = (until - now).min(STOP_LOOK);
+            arrivals = self.arrived.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(super) fn servers(&self) -> Vec<ServerReport> {
+        let used = self.used.load(Ordering::Acquire);
+        self.lines[..used].iter().for_each(Line::sweep);
+        let report = |line: &Line| ServerReport {
+            server: line.label().to_string(),
+            connected: line.is_alive(),
+            outstanding: line.table().map_or(0, |table| table.outstanding() as u64),
+            late: line.table().map_or(0, |table| table.late_replies()),
+            round_trips: line
+                .table()
+                .map(|table| Recorded(table.round_trips.pairs()).percentiles())
+                .unwrap_or_default(),
+            operations: line.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
+        };
+        self.lines[..used].iter().map(report).collect()
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of an operation among those of a server.
+fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, String)> {
+    let Some(number) = offered.iter().position(|operation| operation.name == wanted.name) else {
+        let there: Vec<&str> = offered.iter().map(|operation| operation.name.as_str()).collect();
+        return Err((Refusal::UnknownOperation, format!("it has {}", there.join(", "))));
+    };
+    let offer = &offered[number];
+    for (what, wanted, offered) in [
+        ("request", &wanted.request, &offer.request),
+        ("reply", &wanted.reply, &offer.reply),
+        ("error", &wanted.error, &offer.error),
+    ] {
+        if wanted != offered {
+            return Err((Refusal::WrongType, format!("its {what} is {offered}, and not {wanted}")));
+        }
+    }
+    u16::try_from(number).map_err(|_| (Refusal::UnknownOperation, "it has too many operations".into()))
+}
+
+/// Mixes all bits (splitmix64; Steele et al. 2014).
+fn mixed(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole whatever happened to the last holder.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,69 @@
+//! How a receiving port sleeps: on the only connection that it has, or on descriptors of all.
+
+use std::os::fd::AsFd;
+
+use super::{Incoming, Origin};
+use crate::error::Result;
+use crate::sys::doorbell::Sleep;
+use crate::transport::Wait;
+
+impl Incoming {
+    /// Prepares to sleep on this port together with others; false when there is something to take.
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
+        let quiet = !self.mailbox.is_full()
+            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep());
+        if quiet {
+            self.origins.iter().for_each(Origin::show);
+            self.sign.set_sleeping(true);
+        }
+        quiet
+    }
+
+    pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+        sleep.readable(self.mailbox.bell().as_fd());
+        self.origins.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.sleep_on(sleep));
+    }
+
+    pub(crate) fn cancel_sleep(&mut self) {
+        self.sign.set_sleeping(false);
+        self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
+    }
+
+    /// Sleeps until something happens; false: the time is over.
+    pub(super) fn sleep(&mut self, wait: Wait) -> Result<bool> {
+        if self.can_nap(wait) {
+            return self.nap(wait);
+        }
+        if !self.prepare_sleep() {
+            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
+            return Ok(!wait.has_passed());
+        }
+        let mut sleep = Sleep::default();
+        if wait.heeds_stop() {
+            sleep.readable(self.stop.bell().as_fd());
+        }
+        self.sleep_on(&mut sleep);
+        let fired = sleep.until(wait.deadline());
+        self.cancel_sleep();
+        fired
+    }
+
+    /// Whether to sleep is to sleep on its only connection, and that does without descriptors.
+    pub(super) fn can_nap(&self, wait: Wait) -> bool {
+        matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
+    }
+
+    /// Sleeps on its only connection; false: the time is over.
+    pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
+        let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins else { return Ok(true) };
+        let is_quiet = inlet.prepare_nap();
+        // Behind that announcement: who has news makes it known and then raises the alarm.
+        if !is_quiet || self.mailbox.is_full() || wait.heeds_stop() && self.stop.is_stopped() {
+            return Ok(!wait.has_passed());
+        }
+        self.sign.set_sleeping(true);
+        let in_time = inlet.nap(wait.deadline());
+        self.sign.set_sleeping(false);
+        in_time
+    }
+}
