@@ -152,7 +152,7 @@ impl ServiceClient {
     /// Blocks until so many servers are connected; false: the timeout passed first.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the node is asked to stop.
+    /// [`Error::Stopped`](crate::Error::Stopped) when the node is asked to stop.
     pub fn wait_for_servers(&self, count: usize, timeout: Duration) -> Result<bool> {
         self.caller.wait_for_servers(count, Instant::now() + timeout)
     }
