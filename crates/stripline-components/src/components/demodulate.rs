@@ -2,9 +2,10 @@
 
 use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Error, Result, StreamInfo};
+use stripline::{Result, StreamInfo};
 
 use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DeEmphasis};
 
 /// `am-demodulator`.
@@ -32,6 +33,7 @@ impl Component for AmDemodulator {
             )
             .changeable())
             .property(sample_rate_property())
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -59,7 +61,7 @@ impl Settings for AmDemodulator {
     }
 
     fn at(&self, rate: f64) -> Result<dsp::AmDemodulator> {
-        let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(Error::failed)?;
+        let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(setting)?;
         Ok(demodulator.normalised(self.normalised))
     }
 }
@@ -93,6 +95,7 @@ impl Component for FmDemodulator {
                 .changeable(),
             )
             .property(sample_rate_property())
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -123,9 +126,9 @@ impl Settings for FmDemodulator {
     }
 
     fn at(&self, rate: f64) -> Result<Fm> {
-        let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(Error::failed)?;
+        let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(setting)?;
         let deemphasis = (self.deemphasis_us > 0.0).then(|| DeEmphasis::new(rate, self.deemphasis_us));
-        Ok(Fm { discriminator, deemphasis: deemphasis.transpose().map_err(Error::failed)? })
+        Ok(Fm { discriminator, deemphasis: deemphasis.transpose().map_err(setting)? })
     }
 }
 

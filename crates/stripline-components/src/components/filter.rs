@@ -2,12 +2,13 @@
 
 use num_complex::Complex;
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult,
+    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult, Unfit, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 
 /// `fir-filter`.
@@ -33,8 +34,10 @@ impl Component for FirFilter {
                     .range(0.0, 1e12)
                     .unit("Hz")
                     .required()
+                    .example(Value::Float(4e3))
                     .changeable(),
             )
+            .validated(can_be_made::<Self>)
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",
@@ -47,7 +50,12 @@ impl Component for FirFilter {
         let mut shape = Shape::new(properties);
         let (low, high) = (properties.float("low"), properties.float("high"));
         if low >= high {
-            return Err(Error::failed(format!("`high` is {high} Hz; it must be above `low`, {low} Hz")));
+            let unfit = Unfit::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+            let remedy = match low {
+                0.0 => "set `high` to where the band ends, as in high = 4e3",
+                _ => "raise `high`, or lower `low`",
+            };
+            return Err(unfit.property("high").remedy(remedy).into());
         }
         if shape.transition == 0.0 {
             shape.transition = (high - low) / 4.0;
@@ -118,7 +126,7 @@ impl FirFilter {
         } else {
             Taps::band_pass(rate, self.low, self.high, length, window)
         }
-        .map_err(Error::failed)
+        .map_err(setting)
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
@@ -184,7 +192,8 @@ impl Component for Decimator {
                 .range(0.0, 1e12)
                 .unit("Hz")
                 .changeable(),
-        );
+        )
+        .validated(can_be_made::<Self>);
         Shape::describe(spec, "such that it ends at half the lower rate")
     }
 
@@ -219,16 +228,13 @@ impl Decimator {
         let lower = rate / self.factor as f64;
         let cutoff = if self.cutoff > 0.0 { self.cutoff } else { 0.4 * lower };
         if cutoff >= 0.5 * lower {
-            let message = format!(
-                "`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz: lower it, or `factor`",
-                0.5 * lower
-            );
-            return Err(Error::failed(message));
+            let message =
+                format!("`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz", 0.5 * lower);
+            return Err(Unfit::new(message).property("cutoff").remedy("lower it, or `factor`").into());
         }
         let transition =
             if self.shape.transition > 0.0 { self.shape.transition } else { 2.0 * (0.5 * lower - cutoff) };
-        Taps::low_pass(rate, cutoff, FirLength::TransitionHz(transition), self.shape.window)
-            .map_err(Error::failed)
+        Taps::low_pass(rate, cutoff, FirLength::TransitionHz(transition), self.shape.window).map_err(setting)
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
@@ -374,8 +380,6 @@ fn sample_types() -> Vec<TypeName> {
 
 #[cfg(test)]
 mod tests {
-    use stripline::component::Value;
-
     use super::*;
 
     fn properties<C: Component>(values: &[(&str, f64)]) -> Properties {

@@ -64,6 +64,20 @@ impl Job {
         self
     }
 
+    /// It is refused before anything is started, with these words.
+    pub fn refused(self, words: &[&str]) {
+        let registry = registry();
+        let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
+        let catalog = Catalog::new(registry.specs(), &transports);
+        let found = parse_bytes(self.text.as_bytes(), &self.path, &self.overrides, &catalog)
+            .map(|_| ())
+            .expect_err("it is refused")
+            .to_string();
+        for word in words {
+            assert!(found.contains(word), "`{word}` in {found}");
+        }
+    }
+
     pub fn run(self) -> Outcome {
         let registry = registry();
         let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();

@@ -210,6 +210,8 @@ codes! {
     MissingProperty => "missing-property",
     /// A property's value of the wrong kind or out of range.
     BadProperty => "bad-property",
+    /// Properties that fit one by one and that the component does not take together, or a file that it cannot use.
+    PropertiesUnfit => "properties-unfit",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.
@@ -242,12 +244,18 @@ codes! {
     RestartUnfit => "restart-unfit",
     /// A component that owns its loop and is to be run otherwise.
     DispatchUnfit => "dispatch-unfit",
+    /// Flow control asked of a connection whose sender is never held up.
+    FlowUnfit => "flow-unfit",
     /// An option of the command line that cannot be read.
     BadOption => "bad-option",
     /// A processor that this machine does not have (warning).
     NoSuchCpu => "no-such-cpu",
     /// A `restart` that an option made meaningless (warning).
     RestartIgnored => "restart-ignored",
+    /// Putting in sequence where nothing changes the order (warning).
+    ResequenceIdle => "resequence-idle",
+    /// A window for putting in sequence that is smaller than the pool before it (warning).
+    WindowSmall => "window-small",
 }
 
 impl fmt::Display for Code {
@@ -438,6 +446,16 @@ impl Place {
         let end = floor(text, span.end).max(start);
         let end = text[start..end].find(['\r', '\n']).map_or(end, |n| start + n);
         Self { source: source.clone(), span: start..end }
+    }
+
+    /// What stands there.
+    pub(super) fn text(&self) -> &str {
+        &self.source.text[self.span.clone()]
+    }
+
+    /// Whether it is in an option of the command line.
+    pub(super) fn is_option(&self) -> bool {
+        self.source.is_option
     }
 
     fn is_near(&self, other: &Self) -> bool {

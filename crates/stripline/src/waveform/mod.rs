@@ -10,6 +10,7 @@ mod diagnostics;
 mod file;
 mod launch;
 mod listing;
+mod order;
 mod overrides;
 mod plan;
 mod spec_check;
@@ -17,7 +18,7 @@ mod tables;
 mod types;
 
 pub use check::{Catalog, load, parse_bytes};
-pub use describe::{DescribeError, describe};
+pub use describe::{DescribeError, ask_validity, describe};
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
 pub use listing::{render_component, render_component_list};

@@ -237,7 +237,7 @@ impl Reader<'_> {
                 "low-watermark" => draft.low_watermark = self.packets(value, "low-watermark", 0),
                 "flow" => {
                     let words = Flow::ALL.map(|flow| (flow.as_str(), flow));
-                    draft.flow = self.word(value, "flow", &words).map(|at| at.value);
+                    draft.flow = self.word(value, "flow", &words);
                 }
                 "send-timeout-ms" => {
                     let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
@@ -253,7 +253,10 @@ impl Reader<'_> {
                     let deadline = self.integer(value, "deadline-ms", 1, max);
                     draft.deadline_ms = deadline.and_then(|at| u32::try_from(at.value).ok());
                 }
-                "resequence" => draft.resequence = self.resequence(value),
+                "resequence" => {
+                    let place = self.place(value.span());
+                    draft.resequence = self.resequence(value).map(|value| At { value, place });
+                }
                 "buffer" => draft.buffer = self.buffer(value),
                 "wait" => {
                     let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));

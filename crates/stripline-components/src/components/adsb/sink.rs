@@ -11,6 +11,7 @@ use stripline::{Error, Input, Result};
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::output_file;
+use crate::components::unfit::can_be_made;
 use crate::formats::FormatError;
 
 /// `adsb-sink`.
@@ -32,6 +33,7 @@ impl Component for AdsbSink {
                 true,
                 "whether to print the aircraft to standard output",
             ))
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
