@@ -50,6 +50,9 @@ fn words_that_do_not_exist() {
     run(&["run", "no-such-file.toml"]).says(2, &["no-such-file.toml"]);
     run(&["walk"]).says(2, &["walk", "Usage"]);
     run(&["components", "no-such-component"]).says(2, &["no-such-component"]);
+    run(&["components", "fir-fliter"]).says(2, &["did you mean `fir-filter`?"]);
+    adsb(&["--set", "source.sample_rate=2 Mhz"]).says(2, &["write the number alone, in Hz: 2000000"]);
+    adsb(&["--duration", "10s"]).says(2, &["without a unit"]);
 }
 
 #[test]

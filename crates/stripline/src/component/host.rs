@@ -18,6 +18,7 @@ use super::registry::Run;
 use super::status::Statuses;
 use super::{Access, Component, ComponentSpec, Direction, Ports, Properties, Registry, Unfit, Value};
 use crate::error::{Error, Result, guarded};
+use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
 use crate::sys::process;
@@ -301,6 +302,8 @@ impl Host {
             (Arc::clone(&asked), statuses.clone()),
         );
         ports.set_dispatch(assignment.dispatch);
+        ports.set_quiet(assignment.quiet);
+        introspect::belong_to(&assignment.waveform);
         let mut endpoints = Vec::new();
         let mut mailboxes = BTreeMap::new();
         for port in &spec.ports {

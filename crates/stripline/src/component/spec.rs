@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::validate::{Unfit, Validation};
-use super::{Access, Properties, TestSpec, Value};
+use super::{Access, Properties, TestSpec, Value, units};
 use crate::error::Result;
 use crate::payload::{Sample, TypeName};
 
@@ -280,6 +280,8 @@ impl fmt::Display for PortTypes {
 /// assert_eq!(rate.check(&Value::Integer(8000)), Ok(Value::Float(8000.0)));
 /// assert_eq!(rate.parse("2_000_000"), Ok(Value::Float(2e6)));
 /// assert_eq!(rate.parse("0").unwrap_err(), "`rate` is 0; it must be from 1 to 1e9");
+/// let error = rate.parse("2 Mhz").unwrap_err();
+/// assert_eq!(error, "`rate` takes a number, not `2 Mhz`; write the number alone, in Hz: 2000000");
 ///
 /// let format = PropertySpec::choice("format", &["cu8", "cs16"], "cu8", "sample format").required();
 /// assert_eq!(format.default, None);
@@ -442,7 +444,10 @@ impl PropertySpec {
     /// # Errors
     /// A sentence that says what is wrong and what is allowed.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
-        let wrong = || format!("`{}` takes {}, not `{text}`", self.name, self.kind.noun());
+        let wrong = || {
+            let cure = self.cure(text).map_or(String::new(), |cure| format!("; {cure}"));
+            format!("`{}` takes {}, not `{text}`{cure}", self.name, self.kind.noun())
+        };
         let value = match self.kind {
             PropertyKind::Boolean => Value::Boolean(text.parse().map_err(|_| wrong())?),
             PropertyKind::Integer { .. } => {
@@ -452,6 +457,15 @@ impl PropertySpec {
             PropertyKind::Text | PropertyKind::Choice { .. } | PropertyKind::Path => Value::Text(text.into()),
         };
         self.check(&value)
+    }
+
+    /// What to write in place of a text that was to be a number, where that can be told.
+    pub(crate) fn cure(&self, text: &str) -> Option<String> {
+        match self.kind {
+            PropertyKind::Integer { .. } => units::cure(text, &self.unit, true),
+            PropertyKind::Float { .. } => units::cure(text, &self.unit, false),
+            _ => None,
+        }
     }
 
     fn with(name: &str, kind: PropertyKind, default: Option<Value>, summary: &str) -> Self {

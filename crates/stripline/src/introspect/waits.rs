@@ -83,7 +83,7 @@ pub struct Chain {
 /// use stripline::introspect::FromSide;
 ///
 /// fn is_behind((_, _, reader): FromSide<'_>) -> bool {
-///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.depth))
+///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.high_watermark.unwrap_or(reader.depth)))
 /// }
 /// ```
 pub type FromSide<'a> = (&'a Process, &'a SendingPort, &'a Reader);

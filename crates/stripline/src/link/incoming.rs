@@ -147,6 +147,10 @@ impl Incoming {
     /// Says when it has ended.
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
+        if ends == Ends::Never {
+            // Only what serves calls outlives all who call.
+            self.sign.set_serving();
+        }
     }
 
     /// The bytes of the packet that is lent out.

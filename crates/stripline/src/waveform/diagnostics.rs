@@ -518,7 +518,14 @@ pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
 }
 
 /// The known name that was probably meant.
-pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+///
+/// ```
+/// use stripline::waveform::suggestion;
+///
+/// assert_eq!(suggestion("adsb-sorce", ["adsb-source", "null-sink"]), Some("adsb-source"));
+/// assert_eq!(suggestion("oscilloscope", ["adsb-source", "null-sink"]), None);
+/// ```
+pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LENGTH_MAX: usize = 64;
     if name.len() > LENGTH_MAX {
         return None;

@@ -19,7 +19,7 @@ mod types;
 
 pub use check::{Catalog, load, parse_bytes};
 pub use describe::{DescribeError, ask_validity, describe};
-pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
+pub use diagnostics::{Code, Diagnostic, Diagnostics, Level, suggestion};
 pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
 pub use listing::{render_component, render_component_list};
 pub use overrides::Overrides;

@@ -150,7 +150,12 @@ impl Supervisor<'_> {
                 type_name: plan.spec.name.clone(),
                 placement: plan.placement,
                 pid: group.process.as_ref().map(super::ComponentProcess::pid),
-                state: state(member.state).into(),
+                state: match (member.state, &group.process) {
+                    (State::Initialized | State::Running, Some(process)) if process.is_stopped() => {
+                        RunningComponent::SUSPENDED.into()
+                    }
+                    (other, _) => state(other).into(),
+                },
                 restarts: group.restarts,
                 tests: plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
             }
@@ -178,7 +183,7 @@ impl Supervisor<'_> {
 
     fn stop_waveform(&mut self, now: bool) {
         if now {
-            self.fail("ended at once by `stripline stop --now`; packets on their way are lost".into());
+            self.fail(RunReport::ENDED_NOW.into());
             self.stop_all(Duration::ZERO);
             return;
         }
