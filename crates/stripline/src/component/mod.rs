@@ -74,7 +74,7 @@ mod properties;
 mod registry;
 mod spec;
 mod status;
-mod units;
+pub(crate) mod units;
 mod validate;
 
 pub use handler::{Handled, Handler};

@@ -3,11 +3,14 @@
 use super::spec::number;
 
 /// How a text that is no number becomes one: `10 MHz` where the unit is Hz; `None` where it looks like none at all.
-pub(super) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
+pub(crate) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
     let shown = |value: f64| if whole { value.round().to_string() } else { number(value) };
     if let Some(fraction) = rest.strip_prefix(',') {
+        if whole {
+            return Some("write a whole number, without commas".into());
+        }
         let value: f64 = format!("{value}.{fraction}").parse().ok()?;
         return Some(format!("write a point, not a comma: {}", shown(value)));
     }
@@ -69,6 +72,7 @@ mod tests {
         assert_eq!(hz("2,5"), "write a point, not a comma: 2.5");
         assert_eq!(cure("5 ms", "s", false).unwrap(), "write the number alone, in s: 0.005");
         assert_eq!(cure("4k", "samples", true).unwrap(), "write the number alone, in samples: 4000");
+        assert_eq!(cure("3,500", "", true).unwrap(), "write a whole number, without commas");
         assert_eq!(cure("3x", "", true).unwrap(), "write the number alone");
         for text in ["", "fast", "inf", "nan Hz", "-", "é"] {
             assert_eq!(cure(text, "Hz", false), None, "{text}");

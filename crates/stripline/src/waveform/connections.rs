@@ -6,7 +6,7 @@ use super::Placement;
 use super::check::Catalog;
 use super::components::Component;
 use super::diagnostics::{
-    At, Code, Diagnostic, Diagnostics, Place, did_you_mean, listed, quoted, suggestion,
+    At, Code, Diagnostic, Diagnostics, Place, count, did_you_mean, listed, quoted, suggestion,
 };
 use super::file::ConnectionDraft;
 use super::order;
@@ -375,8 +375,11 @@ impl<'c> Checker<'c> {
         let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
         let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
         if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
-            let message =
-                format!("`high-watermark` is {}, but only {} packets may wait", at.value, options.depth);
+            let message = format!(
+                "`high-watermark` is {}, but only {} may wait",
+                at.value,
+                count(options.depth as usize, "packet")
+            );
             self.error(
                 Code::BadValue,
                 &at.place,

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quoted};
 use super::tables::{Reader, in_order};
 use super::{Placement, Restart};
-use crate::component::Value;
+use crate::component::{Value, units};
 use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
@@ -195,7 +195,11 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             let remedy = if is_word && text[..span.start].trim_end().ends_with('=') {
                 format!("a text is written in quotes: \"{}\"", word.trim_end())
             } else {
-                String::new()
+                // `10 MHz`: which unit it is in, only the component knows.
+                let unit = units::cure(word, "", false).filter(|_| word.contains(char::is_alphabetic));
+                unit.map_or(String::new(), |_| {
+                    "write the number alone: a property has its own unit, which `stripline components TYPE` shows".into()
+                })
             };
             found.push(Diagnostic::error(Code::Syntax, &place, message).help(remedy));
         } else if span.start >= repeated_until {

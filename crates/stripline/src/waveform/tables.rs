@@ -11,7 +11,7 @@ use super::diagnostics::{
 };
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
 use super::{Placement, Restart};
-use crate::component::Value;
+use crate::component::{Value, units};
 use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
@@ -386,7 +386,17 @@ impl Reader<'_> {
 
     fn integer(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<At<i64>> {
         if !item.get_ref().is_integer() {
-            self.kind(item, key, "a whole number");
+            let cure = |text: &str| match text.trim().parse::<i64>() {
+                Ok(_) => Some("write it without quotes".into()),
+                Err(_) => units::cure(text, if key.ends_with("-ms") { "ms" } else { "" }, true),
+            };
+            match item.get_ref().as_str().and_then(cure) {
+                Some(remedy) => {
+                    let message = format!("`{key}` takes a whole number, not a text");
+                    self.error(Code::WrongKind, item, message, remedy);
+                }
+                None => self.kind(item, key, "a whole number"),
+            }
             return None;
         }
         let value = self.whole(item)?;
