@@ -207,23 +207,77 @@ fn self_tests_run(placement: &str, processes: usize) {
 }
 
 #[test]
+fn a_component_that_waits_for_a_packet_is_woken() {
+    let ways = [
+        ("processes", 3, ""),
+        ("threads", 1, ""),
+        ("processes", 3, "resequence = { window = 8, skip-after-ms = 10 }"),
+    ];
+    for (placement, processes, key) in ways {
+        let file = File::idle();
+        let path = file.path("file.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let to = "to = \"filter.in\"";
+        std::fs::write(&path, text.replace(to, &format!("{to}\n{key}"))).unwrap();
+        let running = file.start(&["--placement", placement], processes);
+        let set = file.ask("set", &["filter.high=2e3", "--timeout", "60"]);
+        set.says(0, &[]);
+        assert_eq!(set.stdout, "filter.high = 2000 Hz (was 4000)\n");
+        file.ask("set", &["filter.low=3e3", "--timeout", "60"]).says(1, &["refused", "above `low`, 3000 Hz"]);
+        file.ask("test", &["filter", "--timeout", "60"]).says(0, &[]);
+        assert_eq!(file.property("filter.high")["value"], 2e3);
+        file.ask("stop", &[]).says(0, &[]);
+        assert_eq!(running.end().0, Some(0));
+    }
+}
+
+#[test]
+fn a_handler_that_waits_for_a_packet_is_woken() {
+    for (dispatch, transport) in [("queue", "shm"), ("direct", "uds"), ("pool(3)", "shm"), ("pool(2)", "tcp")]
+    {
+        let file = File::new(&format!(
+            r#"
+            [component.tone]
+            type = "signal-generator"
+            properties = {{ rate = 1e-3 }}
+            [component.power]
+            exec = "{}"
+            dispatch = "{dispatch}"
+            [component.sink]
+            type = "null-sink"
+            [[connection]]
+            from = "tone.out"
+            to = "power.in"
+            [[connection]]
+            from = "power.out"
+            to = "sink.in"
+            "#,
+            example("handler").display()
+        ));
+        let running = file.start(&["--transport", transport], 3);
+        file.ask("set", &["power.pause=0.5", "--timeout", "60"]).says(0, &[]);
+        assert_eq!(file.property("power.pause")["value"], 0.5, "{dispatch}");
+        file.ask("stop", &[]).says(0, &[]);
+        assert_eq!(running.end().0, Some(0));
+    }
+}
+
+#[test]
 fn a_component_that_does_not_look_is_late_and_looks_later() {
     let file = File::idle();
     let running = file.start(&[], 3);
-    let said = file.ask("set", &["filter.high=2e3", "--timeout", "0.2"]);
-    said.says(1, &["filter.high = 2000: not applied yet", "waits for a packet", "when the component looks"]);
+    let said = file.ask("set", &["source.amplitude=2", "--timeout", "0.2"]);
+    said.says(1, &["source.amplitude = 2: not applied yet", "or for its time", "when the component looks"]);
     assert_eq!(said.stdout, "");
-    let reading = file.property("filter.high");
-    assert_eq!((&reading["value"], &reading["waiting"]), (&4e3.into(), &2e3.into()));
-    let said = file.ask("get", &["filter.high"]);
-    said.says(0, &["was set to 2000, which the component has not taken yet"]);
-    assert_eq!(said.stdout, "4000\n");
-    assert!(file.ask("get", &["filter"]).stdout.contains("4000 (2000 not applied yet)"));
-    let said = file.ask("test", &["filter", "--timeout", "0.2"]);
-    said.says(1, &["filter.passband was not run", "waits for a packet"]);
+    let reading = file.property("source.amplitude");
+    assert_eq!((&reading["value"], &reading["waiting"]), (&1.0.into(), &2.0.into()));
+    let said = file.ask("get", &["source.amplitude"]);
+    said.says(0, &["was set to 2, which the component has not taken yet"]);
+    assert_eq!(said.stdout, "1\n");
+    assert!(file.ask("get", &["source"]).stdout.contains("1 (2 not applied yet)"));
     // So many may wait, no more.
     for _ in 0..70 {
-        let json = file.json("set", &["filter.high=1e3", "--timeout", "0.001"]);
+        let json = file.json("set", &["source.amplitude=3", "--timeout", "0.001"]);
         if json[0]["taken"] == "refused" {
             assert!(json[0]["reason"].as_str().unwrap().contains("wait for it already"), "{json}");
             let stop = file.ask("stop", &[]);
@@ -232,7 +286,7 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
             assert_eq!(code, Some(0));
             // Whoever was told that they would be taken is told that they were not.
             assert!(
-                text.contains("warning: filter: did not take high = 2000: the component ended"),
+                text.contains("warning: source: did not take amplitude = 2: the component ended"),
                 "{text}"
             );
             return;

@@ -150,7 +150,7 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
     assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
     send(running.pid(), Signal::CONT);
     // In the middle of a request, and of a stop.
-    for arguments in [&["set", "filter.high=2e3", "--timeout", "600"][..], &["stop", "filter"]] {
+    for arguments in [&["set", "source.amplitude=2", "--timeout", "600"][..], &["stop", "filter"]] {
         let file = File::idle();
         let running = file.start(&[], 3);
         if arguments[0] == "stop" {
@@ -159,7 +159,7 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| file.ask(arguments[0], &arguments[1..]));
             if arguments[0] == "set" {
-                wait_until("it waits", || file.property("filter.high")["waiting"] == 2e3);
+                wait_until("it waits", || file.property("source.amplitude")["waiting"] == 2.0);
             }
             wait_until("it has been asked", || !sockets_of(running.pid()).is_empty());
             send(running.pid(), Signal::KILL);

@@ -62,10 +62,10 @@ impl File {
         Self::filtered("tone", tone, &format!("properties = {{ high = 4e3 }}\n{key}"))
     }
 
-    /// A filter that waits for a packet for hours.
+    /// A tone that waits for its time for hours, and a filter that waits for its packets.
     pub fn idle() -> Self {
-        let source = r#"type = "null-source"
-            properties = { rate = 1e-3, output = "f32" }"#;
+        let source = r#"type = "signal-generator"
+            properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
         Self::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }")
     }
 

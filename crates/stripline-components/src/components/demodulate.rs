@@ -205,9 +205,18 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     let mut follow = Follow::default();
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
-    while let Some(packet) = input.receive()? {
+    while let Some(packet) = input.receive_heeding(|| {
+        live.changed(|new| {
+            let changed = S::new(new)?;
+            if let Some((demodulator, rate)) = &mut demodulator {
+                *demodulator = changed.at(*rate)?.continuing(demodulator);
+            }
+            settings = changed;
+            Ok(())
+        });
+    })? {
         let arrival = follow.packet(&packet);
-        let (demodulator, rate) = match &mut demodulator {
+        let (demodulator, _) = match &mut demodulator {
             Some(demodulator) if arrival != Arrival::NewStream => demodulator,
             unset => {
                 let rate = sample_rate(settings.sample_rate(), packet.stream())?;
@@ -220,12 +229,6 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
                 unset.insert((settings.at(rate)?, rate))
             }
         };
-        live.changed(|new| {
-            let changed = S::new(new)?;
-            *demodulator = changed.at(*rate)?.continuing(demodulator);
-            settings = changed;
-            Ok(())
-        });
         if arrival == Arrival::AfterGap {
             demodulator.reset();
         }

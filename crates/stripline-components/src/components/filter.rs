@@ -1,5 +1,7 @@
 //! `fir-filter` and `decimator`.
 
+use std::sync::Arc;
+
 use num_complex::Complex;
 use stripline::component::{
     Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult, Unfit, Value,
@@ -129,6 +131,28 @@ impl FirFilter {
         .map_err(setting)
     }
 
+    /// Does what it is asked, with the filter and the rate of the stream if one has come.
+    fn heed<T: dsp::Sample>(&mut self, request: Request, filter: &mut Option<(dsp::FirFilter<T>, f64)>) {
+        match request {
+            Request::Change(change) => change.apply(|properties| {
+                let changed = Self::new(properties)?;
+                if let Some((filter, rate)) = filter {
+                    filter.set_taps(&changed.design(*rate)?);
+                }
+                *self = changed;
+                Ok(())
+            }),
+            Request::Test(test) => {
+                let said = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0);
+                let result = match filter.as_ref().map(|(_, rate)| *rate).or(said) {
+                    Some(rate) => self.tested(test.name(), rate).unwrap_or_else(TestResult::fail),
+                    None => TestResult::fail("no packet has come yet that says the sample rate"),
+                };
+                test.answer(result);
+            }
+        }
+    }
+
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
         let live = ports.live();
         let mut input = ports.input::<T>("in")?;
@@ -136,29 +160,19 @@ impl FirFilter {
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
-        while let Some(packet) = input.receive()? {
+        while let Some(packet) = input.receive_heeding(|| {
+            while let Some(request) = live.request() {
+                self.heed(request, &mut filter);
+            }
+        })? {
             let arrival = follow.packet(&packet);
-            let (filter, rate) = match &mut filter {
+            let (filter, _) = match &mut filter {
                 Some(filter) if arrival != Arrival::NewStream => filter,
                 unset => {
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
                     unset.insert((dsp::FirFilter::<T>::new(&self.design(rate)?), rate))
                 }
             };
-            while let Some(request) = live.request() {
-                match request {
-                    Request::Change(change) => change.apply(|properties| {
-                        let changed = Self::new(properties)?;
-                        filter.set_taps(&changed.design(*rate)?);
-                        self = changed;
-                        Ok(())
-                    }),
-                    Request::Test(test) => {
-                        let result = self.tested(test.name(), *rate);
-                        test.answer(result.unwrap_or_else(TestResult::fail));
-                    }
-                }
-            }
             if arrival == Arrival::AfterGap {
                 filter.reset();
             }
@@ -243,24 +257,29 @@ impl Decimator {
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
-        let mut filter = None;
+        let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
         let mut thinner = Thinner::new(self.factor as u64);
-        while let Some(packet) = input.receive()? {
-            let arrival = follow.packet(&packet);
-            let filter = match &mut filter {
-                Some(filter) if arrival != Arrival::NewStream => filter,
-                unset => {
-                    output.set_stream(self.stream(packet.stream()));
-                    let taps = self.design(self.rate(packet.stream())?)?;
-                    unset.insert(DecimatingFir::<T>::new(&taps, self.factor).map_err(Error::failed)?)
-                }
-            };
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 let changed = Self::new(new)?;
-                filter.set_taps(&changed.design(changed.rate(packet.stream())?)?);
+                if let Some((filter, stream)) = &mut filter {
+                    filter.set_taps(&changed.design(changed.rate(stream)?)?);
+                }
                 self = changed;
                 Ok(())
             });
+        })? {
+            let arrival = follow.packet(&packet);
+            let (filter, _) = match &mut filter {
+                Some(filter) if arrival != Arrival::NewStream => filter,
+                unset => {
+                    output.set_stream(self.stream(packet.stream()));
+                    let rate = self.rate(packet.stream())?;
+                    let filter =
+                        DecimatingFir::new(&self.design(rate)?, self.factor).map_err(Error::failed)?;
+                    unset.insert((filter, Arc::clone(packet.stream())))
+                }
+            };
             if arrival != Arrival::Next {
                 filter.reset();
                 thinner.align(packet.sample_index());

@@ -239,7 +239,11 @@ impl Host {
                         self.reporter.say(&Report::Counters(counters));
                     }
                     Order::Ask { component, number, ask } => match self.components.get(&component) {
-                        Some(member) => member.asked.push(number, ask),
+                        Some(member) => {
+                            member.asked.push(number, ask);
+                            // Whoever sleeps until a packet comes is to look.
+                            member.mailboxes.values().for_each(|mailbox| mailbox.ask());
+                        }
                         None => self.reporter.answer(&component, number, Answer::Ended),
                     },
                     Order::Withdraw { component, number } => {

@@ -320,7 +320,12 @@ mod tests {
         sender.sending[0].waits = false;
         let connection =
             Connection { connection: "a.out -> b.in".into(), open: true, ..Connection::default() };
-        let port = ReceivingPort { name: "b.in".into(), sleeps: true, connections: vec![connection] };
+        let port = ReceivingPort {
+            name: "b.in".into(),
+            sleeps: true,
+            connections: vec![connection],
+            ..ReceivingPort::default()
+        };
         let receiver = Process { pid: 2, receiving: vec![port], ..Process::default() };
         let overview = Overview { processes: vec![sender, receiver], ..Overview::default() };
         assert_eq!(told(&overview.chains()), ["b.in waits for a.out (empty)"]);

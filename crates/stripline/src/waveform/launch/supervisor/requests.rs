@@ -451,8 +451,8 @@ impl Supervisor<'_> {
                 "the component has not begun to look for requests within {time}: it does so with `Ports::live`"
             ),
             Some(true) => format!(
-                "the component has not looked within {time}: it waits for a packet, or for room to send one, or is \
-                 busy with one"
+                "the component has not looked within {time}: it waits for a packet, for room to send one or for its \
+                 time, or is busy"
             ),
         }
     }
