@@ -1,11 +1,13 @@
 //! `stripline ps`.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPort, ToSide};
+use stripline::waveform::suggestion;
 
 use crate::Exit;
 use crate::arguments::PsArguments;
@@ -27,8 +29,10 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             }
         };
         leave_out(&mut overview, arguments.name.as_deref());
+        let (mut filter, names) = (None, names(&overview));
         if let Some(name) = &arguments.name {
             keep(&mut overview, name);
+            filter = Some((name.as_str(), suggestion(name, names.iter().map(String::as_str))));
         }
         let text = if arguments.json {
             json(&overview, arguments.watch.is_some())
@@ -36,7 +40,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
             }
-            render(&overview, arguments.name.as_deref())
+            render(&overview, filter)
         };
         // A screen of its own, as `watch` does; a file or a pipe gets one table after the other.
         let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
@@ -82,6 +86,18 @@ fn keep(overview: &mut Overview, name: &str) {
     overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
+/// What a filter may be: waveforms, components and topics.
+fn names(overview: &Overview) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for process in &overview.processes {
+        names.extend(process.waveform.clone());
+        let sending = process.sending.iter().map(|port| &port.name);
+        let ports = sending.chain(process.receiving.iter().map(|port| &port.name));
+        names.extend(ports.map(|port| port.split('.').next().unwrap_or_default().to_string()));
+    }
+    names
+}
+
 fn json(overview: &Overview, one_line: bool) -> String {
     let circles: Vec<Chain> = overview.chains().into_iter().filter(|chain| chain.circle).collect();
     let document = json!({
@@ -96,7 +112,8 @@ fn json(overview: &Overview, one_line: bool) -> String {
 /// A row of the table, in the order of its columns.
 type Row = [String; 13];
 
-fn render(overview: &Overview, filter: Option<&str>) -> String {
+/// The filter comes with the name that was probably meant by it.
+fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
         rows.push(row(from, to));
@@ -119,8 +136,12 @@ fn render(overview: &Overview, filter: Option<&str>) -> String {
         }
     }
     if rows.is_empty() {
-        let of = filter.map_or(String::new(), |name| format!(" that `{}` names", printable(name, NAME_MAX)));
-        return format!("No process of this user has a port open{of}.\n");
+        let of =
+            filter.map_or(String::new(), |(name, _)| format!(" that `{}` names", printable(name, NAME_MAX)));
+        let meant = filter.and_then(|(_, meant)| meant);
+        let hint =
+            meant.map_or(String::new(), |meant| format!(" Did you mean `{}`?", printable(meant, NAME_MAX)));
+        return format!("No process of this user has a port open{of}.{hint}\n");
     }
     rows.sort();
     let mut table = Table::new();
@@ -298,8 +319,10 @@ mod tests {
     fn nothing_is_said_kindly() {
         assert_eq!(render(&Overview::default(), None), "No process of this user has a port open.\n");
         let mut some = overview(BLOCKED);
+        assert_eq!(suggestion("sorce", names(&some).iter().map(String::as_str)), Some("source"));
         keep(&mut some, "radar");
-        assert!(render(&some, Some("radar")).contains("that `radar` names"));
+        assert!(render(&some, Some(("sorce", Some("source")))).ends_with("Did you mean `source`?\n"));
+        assert!(render(&some, Some(("radar", None))).contains("that `radar` names"));
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl File {
     }
 
     pub fn json(&self, command: &str, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ask(command, &[arguments, &["--json"]].concat()).stdout).unwrap()
+        let run = self.ask(command, &[arguments, &["--json"]].concat());
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
     }
 
     /// What `get` says of one property.

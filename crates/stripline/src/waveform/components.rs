@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::check::Catalog;
 use super::describe::DescribeError;
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, did_you_mean, listed, quoted};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
+use super::words::{did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 use crate::component::{
     Access, CHECK_OPTION, ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number,

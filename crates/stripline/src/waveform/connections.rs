@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Placement;
 use super::check::Catalog;
 use super::components::Component;
-use super::diagnostics::{
-    At, Code, Diagnostic, Diagnostics, Place, count, did_you_mean, listed, quoted, suggestion,
-};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;
 use super::order;
 use super::overrides::Options;
+use super::words::{count, did_you_mean, listed, quoted, suggestion};
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
 use crate::link::{Flow, LinkOptions, Overflow, Scope};

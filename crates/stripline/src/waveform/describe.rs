@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::diagnostics::quoted;
 use super::spec_check::check_spec;
+use super::words::quoted;
 use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, Properties, Unfit};
 
 /// How long an executable may take to describe itself.

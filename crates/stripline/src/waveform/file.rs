@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quoted};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::tables::{Reader, in_order};
+use super::words::quoted;
 use super::{Placement, Restart};
 use crate::component::{Value, units};
 use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};

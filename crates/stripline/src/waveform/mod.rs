@@ -16,12 +16,14 @@ mod plan;
 mod spec_check;
 mod tables;
 mod types;
+mod words;
 
 pub use check::{Catalog, load, parse_bytes};
 pub use describe::{DescribeError, ask_validity, describe};
-pub use diagnostics::{Code, Diagnostic, Diagnostics, Level, suggestion};
+pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
 pub use listing::{render_component, render_component_list};
 pub use overrides::Overrides;
 pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
 pub use spec_check::check_spec;
+pub use words::suggestion;

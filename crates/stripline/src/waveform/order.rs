@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::components::Component;
 use super::connections::Link;
-use super::diagnostics::{Code, Diagnostic, Diagnostics, listed};
+use super::diagnostics::{Code, Diagnostic, Diagnostics};
 use super::file::ConnectionDraft;
+use super::words::listed;
 use crate::node::{Completion, Dispatch};
 
 /// What may have changed the order of the packets of a connection.

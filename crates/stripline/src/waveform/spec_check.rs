@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::diagnostics::quoted;
 use super::file::is_name;
+use super::words::quoted;
 use crate::component::{Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 
 /// The most ports, and the most properties, of one component.

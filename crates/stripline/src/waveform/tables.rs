@@ -6,10 +6,9 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-use super::diagnostics::{
-    At, Code, Diagnostic, Diagnostics, Place, Source, count, did_you_mean, listed, quoted,
-};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
+use super::words::{count, did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 use crate::component::{Value, units};
 use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};

@@ -551,12 +551,8 @@ impl Greeter for StreamGreeter {
             next_sequence: its,
             has_left: Arc::clone(&has_left),
         });
-        let waits = self.sign.enter(
-            &hello.connection,
-            (hello.overflow, hello.depth, hello.marks().high()),
-            &kept,
-            &next_sequence,
-        );
+        let terms = (hello.overflow, hello.depth, hello.marks().high());
+        let waits = self.sign.enter(&hello.connection, terms, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,
