@@ -57,7 +57,7 @@ pub(crate) enum Command {
 
 const CHECK_HELP: &str = "Examples:\n  \
     stripline check waveforms/fm.toml\n  \
-    stripline check waveforms/adsb.toml --set source.path=capture.bin      with what `run` would be told\n  \
+    stripline check waveforms/adsb.toml --set source.path=capture.bin     and what else `run` gets\n  \
     stripline check waveforms/adsb.toml --transport inproc --placement threads\n\n\
     Every error and warning comes with its line and what to do about it. Executables that the file names are run with \
     --describe, and files that properties name are looked for; nothing is started.\n\n\

@@ -232,6 +232,16 @@ fn a_component_that_waits_for_a_packet_is_woken() {
 }
 
 #[test]
+fn what_cannot_be_judged_without_a_packet_waits_for_one() {
+    let file = File::idle_without_rate();
+    let running = file.start(&[], 3);
+    // Too narrow for a filter at any usual rate: it would fail with the first packet.
+    file.ask("set", &["filter.high=0.2", "--timeout", "0.2"]).says(1, &["not applied yet"]);
+    file.ask("stop", &[]).says(0, &[]);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
 fn a_handler_that_waits_for_a_packet_is_woken() {
     for (dispatch, transport) in [("queue", "shm"), ("direct", "uds"), ("pool(3)", "shm"), ("pool(2)", "tcp")]
     {

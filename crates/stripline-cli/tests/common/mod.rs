@@ -153,8 +153,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let ended = self.child.try_wait().ok().flatten();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            println!("the run had ended: {ended:?}; it said:");
+            self.lines.iter().for_each(|line| println!("    {line}"));
+        }
     }
 }
 

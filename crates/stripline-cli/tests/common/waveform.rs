@@ -69,6 +69,13 @@ impl File {
         Self::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }")
     }
 
+    /// The same where the filter has yet to learn from a packet what the sample rate is.
+    pub fn idle_without_rate() -> Self {
+        let source = r#"type = "signal-generator"
+            properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
+        Self::filtered("source", source, "properties = { high = 4e3 }")
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -206,6 +206,10 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
     while let Some(packet) = input.receive_heeding(|| {
+        // Without a rate nobody can say whether values fit: they wait for the first packet.
+        if demodulator.is_none() && settings.sample_rate() == 0.0 {
+            return;
+        }
         live.changed(|new| {
             let changed = S::new(new)?;
             if let Some((demodulator, rate)) = &mut demodulator {

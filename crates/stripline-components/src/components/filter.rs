@@ -143,12 +143,9 @@ impl FirFilter {
                 Ok(())
             }),
             Request::Test(test) => {
-                let said = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0);
-                let result = match filter.as_ref().map(|(_, rate)| *rate).or(said) {
-                    Some(rate) => self.tested(test.name(), rate).unwrap_or_else(TestResult::fail),
-                    None => TestResult::fail("no packet has come yet that says the sample rate"),
-                };
-                test.answer(result);
+                let rate = filter.as_ref().map_or(self.shape.sample_rate, |(_, rate)| *rate);
+                let result = self.tested(test.name(), rate);
+                test.answer(result.unwrap_or_else(TestResult::fail));
             }
         }
     }
@@ -161,7 +158,10 @@ impl FirFilter {
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
         while let Some(packet) = input.receive_heeding(|| {
-            while let Some(request) = live.request() {
+            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            while (filter.is_some() || self.shape.sample_rate > 0.0)
+                && let Some(request) = live.request()
+            {
                 self.heed(request, &mut filter);
             }
         })? {
@@ -260,6 +260,10 @@ impl Decimator {
         let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
         let mut thinner = Thinner::new(self.factor as u64);
         while let Some(packet) = input.receive_heeding(|| {
+            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            if filter.is_none() && self.shape.sample_rate == 0.0 {
+                return;
+            }
             live.changed(|new| {
                 let changed = Self::new(new)?;
                 if let Some((filter, stream)) = &mut filter {
