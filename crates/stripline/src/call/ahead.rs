@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::link::Came;
+use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::ServerOptions;
@@ -30,6 +31,8 @@ pub(super) struct Ahead {
     /// Calls that may wait behind the one that comes next; any others are refused.
     waiting_max: usize,
     spares: Vec<Vec<u8>>,
+    /// When the system was last asked whether it has more, where that takes a call of it.
+    asked_ns: u64,
 }
 
 /// Where to look whether a call was taken back, before it is begun.
@@ -37,7 +40,7 @@ pub(super) struct Ahead {
 pub(super) enum Look {
     /// It came just now, to a server that was looking for it.
     Nowhere,
-    /// It woke the server, which has taken all that the system had: to ask again costs as much as the rest of a call.
+    /// The server has just taken all that the system had: to ask again costs as much as the rest of a call.
     AtHand,
     /// It was there before the server was free.
     Everywhere,
@@ -59,7 +62,7 @@ pub(super) struct Waiting {
 impl Ahead {
     pub(super) fn new(waiting_max: Option<u32>) -> Self {
         let waiting_max = waiting_max.map_or(usize::MAX, |max| max as usize);
-        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new() }
+        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new(), asked_ns: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -159,13 +162,26 @@ impl Work {
 impl Source {
     /// Where a word that the request at hand was taken back may lie.
     #[inline]
-    pub(super) fn look_due(&self) -> Look {
+    pub(super) fn look_due(&mut self) -> Look {
         let is_young = |ns: u64| ns < FRESH_NS;
         match self.incoming.came() {
             Came::WhileLooking if self.incoming.age_ns().is_none_or(is_young) => Look::Nowhere,
             Came::WhileAsleep => Look::AtHand,
-            Came::WhileLooking | Came::Before => Look::Everywhere,
+            Came::WhileLooking | Came::Before => self.look_again(),
         }
+    }
+
+    /// Where it may lie of one that waits.
+    pub(super) fn look_again(&mut self) -> Look {
+        if self.incoming.looks_cheaply() {
+            return Look::Everywhere;
+        }
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(self.ahead.asked_ns) < FRESH_NS {
+            return Look::AtHand;
+        }
+        self.ahead.asked_ns = now_ns;
+        Look::Everywhere
     }
 
     /// Puts the request at hand behind those that wait.

@@ -323,17 +323,19 @@ impl<'h> Server<'h> {
     /// Answers the next call; false: it was none, or none came.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { core, source, scratch, .. } = self;
-        let mut look = Look::Everywhere;
-        if source.ahead.is_empty() {
+        let look = if source.ahead.is_empty() {
             if !source.receive(wait)? {
                 return Ok(false);
             }
-            look = source.look_due();
+            let look = source.look_due();
             if look == Look::Nowhere {
                 return Ok(core.serve_in_place(source, scratch));
             }
             source.put_ahead(&[]);
-        }
+            look
+        } else {
+            source.look_again()
+        };
         source.look_ahead(look, &[])?;
         let Some(next) = source.ahead.pop() else { return Ok(false) };
         let served = match source.replies_to(&next) {
@@ -394,14 +396,16 @@ impl Pool<'_, '_> {
         // No code that is not ours runs under it.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.ahead.keep(std::mem::take(spare));
-        let mut look = Look::Everywhere;
-        if source.ahead.is_empty() {
+        let look = if source.ahead.is_empty() {
             if !source.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
-            look = source.look_due();
+            let look = source.look_due();
             source.put_ahead(&self.works);
-        }
+            look
+        } else {
+            source.look_again()
+        };
         source.look_ahead(look, &self.works)?;
         let Some(next) = source.ahead.pop() else { return Ok(None) };
         work.begin(&next);

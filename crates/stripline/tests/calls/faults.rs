@@ -132,23 +132,24 @@ pub fn a_call_taken_back_before_it_is_begun_is_not_carried_out(transport: &str) 
             let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
             let held: Vec<_> = (0..threads).map(|_| wait.start(&()).unwrap()).collect();
             await_that("all threads are busy", || begun.load(Ordering::Relaxed) == threads);
-            let mut calls: Vec<_> = (0..20).map(|number| note.start(&number).unwrap()).collect();
+            // As many as take longer to make than a server lets pass between two looks.
+            let mut calls: Vec<_> = (0..100).map(|number| note.start(&number).unwrap()).collect();
             // The later of them taken back one way, and the earlier another.
-            drop(calls.split_off(15));
-            calls.drain(..5).for_each(|call| call.cancel());
+            drop(calls.split_off(55));
+            calls.drain(..45).for_each(|call| call.cancel());
             gate.open();
             held.into_iter().for_each(|call| call.wait().unwrap());
             calls.into_iter().for_each(|call| call.wait().unwrap());
             // Behind all of them: the others were answered, too, and those answers were late.
-            note.call(&99).unwrap();
-            await_that("all are answered", || client.servers()[0].late == 10);
+            note.call(&999).unwrap();
+            await_that("all are answered", || client.servers()[0].late == 90);
         });
         let mut noted = noted.lock().unwrap().clone();
         noted.sort_unstable();
-        let expected: Vec<u32> = (5..15).chain([99]).collect();
+        let expected: Vec<u32> = (45..55).chain([999]).collect();
         assert_eq!(noted, expected, "{dispatch:?}");
         let counts = server.counts();
-        assert_eq!((counts.taken_back, counts.refused), (10, 10), "{dispatch:?}");
+        assert_eq!((counts.taken_back, counts.refused), (90, 90), "{dispatch:?}");
         assert_eq!(counts.calls, u64::from(threads) + 11, "{dispatch:?}");
     }
 }

@@ -10,6 +10,12 @@ impl Incoming {
         self.came
     }
 
+    /// Whether looking for another packet where the last came from takes no call of the system.
+    pub(crate) fn looks_cheaply(&self) -> bool {
+        let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
+        inlet.is_some_and(|inlet| inlet.is_cheap())
+    }
+
     /// Takes the next packet if it is there already, without asking the system.
     pub(crate) fn receive_at_hand(&mut self) -> bool {
         debug_assert!(!self.is_lent, "one packet at a time");
