@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::fail_point::fail_point;
 use crate::link::Came;
 use crate::sys::clock::now_ns;
 use crate::transport::Wait;
@@ -199,6 +200,7 @@ impl Source {
             }
             (Ok(Request::Call { number, .. }), Some(_)) => {
                 self.ahead.push(from, number, self.incoming.sent_ns(), self.incoming.payload());
+                fail_point!("call-waits");
                 None
             }
             (Ok(Request::Cancel { number }), Some(_)) => {

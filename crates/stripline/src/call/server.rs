@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
@@ -343,6 +344,7 @@ impl<'h> Server<'h> {
             None => false,
         };
         source.ahead.keep(next.request);
+        fail_point!("call-released");
         Ok(served)
     }
 
@@ -443,6 +445,7 @@ impl Core<'_> {
         match outcome {
             Ok(served) => {
                 incoming.release();
+                fail_point!("call-released");
                 served
             }
             Err(deed) => {
@@ -578,6 +581,7 @@ impl Core<'_> {
         let until = call.age.and_then(|age| Instant::now().checked_add(deadline.saturating_sub(age)));
         let context = Context { client: &replies.connection, deadline, taken_back };
         scratch.clear();
+        fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until);
         let mut sink = send;
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(call.payload, &context, scratch, &mut sink)));
