@@ -87,12 +87,24 @@ fn error_of(operation: &Operation) -> TokenStream {
     operation.error.as_ref().map_or(quote!(::stripline::call::NoError), |error| quote!(#error))
 }
 
+/// What tells clients what an operation does, if anything is said of it.
+fn doc(operation: &Operation) -> Option<TokenStream> {
+    // Each is a text, or something that becomes one: `include_str!`.
+    let lines = operation.docs.iter().filter_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(line) => Some(&line.value),
+        _ => None,
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| quote!(.doc(::core::concat!(#(#lines, "\n"),*))))
+}
+
 fn server(interface: &Interface) -> TokenStream {
     let Interface { vis, ident, name, operations, .. } = interface;
     let service = format_ident!("{ident}Service");
     let (its, made) = (own("its"), own("service"));
     let additions = operations.iter().map(|operation| {
         let Operation { ident: function, name, conditions, reply, error, .. } = operation;
+        let doc = doc(operation);
         let (request, value) = request(operation);
         let own_error = error_of(operation);
         let context = if operation.wants_context() { context() } else { own("_context") };
@@ -107,7 +119,7 @@ fn server(interface: &Interface) -> TokenStream {
                     #made,
                     #name,
                     move |#value: #request, #context: &::stripline::call::Context<'_>| #outcome,
-                )?
+                )?#doc
             };
         }
     });

@@ -29,6 +29,37 @@ pub struct Campaign {
     pub seed: u64,
     /// How many survivors there are at a time.
     pub lanes: u64,
+    /// What they die in.
+    pub part: Part,
+}
+
+/// What processes are killed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Links and calls
+    All,
+    /// Links only
+    Links,
+    /// Calls only
+    Calls,
+}
+
+impl Part {
+    /// What a lane does; of all, every third is about calls.
+    fn work(self, lane: u64) -> fn(&Lane) -> Result<Tally, String> {
+        match (self, lane % 3) {
+            (Self::Calls, _) | (Self::All, 2) => crate::calls::run,
+            (Self::Links, _) if lane % 2 == 1 => crate::receivers::run,
+            (Self::All, 1) => crate::receivers::run,
+            _ => crate::senders::run,
+        }
+    }
+
+    fn points(self) -> Vec<&'static str> {
+        let links = [true, false].into_iter().flat_map(plan::points).filter(|_| self != Self::Calls);
+        let calls = [true, false].into_iter().flat_map(plan::points_of_calls).copied();
+        links.chain(calls.filter(|_| self != Self::Links)).collect()
+    }
 }
 
 impl Campaign {
@@ -72,10 +103,8 @@ impl Campaign {
                 first_death: seed % 100,
                 pulse: Arc::clone(&pulse),
             };
-            let of_senders = lane % 2 == 0;
-            let work =
-                move || if of_senders { crate::senders::run(&job) } else { crate::receivers::run(&job) };
-            lanes.push((std::thread::spawn(work), pulse));
+            let work = self.part.work(lane);
+            lanes.push((std::thread::spawn(move || work(&job)), pulse));
         }
         await_lanes(&lanes);
         let mut tally = Tally::default();
@@ -97,11 +126,8 @@ impl Campaign {
         let added = percentiles(noticed.iter().map(|death| death.ns.saturating_sub(death.by_bystander_ns)));
         let late_in_any_case =
             noticed.iter().filter(|death| late(death.ns) && late(death.by_bystander_ns)).count();
-        let missed: Vec<_> = [true, false]
-            .into_iter()
-            .flat_map(plan::points)
-            .filter(|point| !tally.deaths.contains_key(point))
-            .collect();
+        let points = self.part.points().into_iter();
+        let missed: Vec<_> = points.filter(|point| !tally.deaths.contains_key(point)).collect();
         json!({
             "kills": tally.kills(),
             "seed": self.seed,
@@ -112,6 +138,9 @@ impl Campaign {
             "deaths_by_link": tally.links,
             "sends_deserted": tally.deserted,
             "sends_finished_with": tally.finished,
+            "calls_answered": tally.calls,
+            "calls_deserted": tally.calls_deserted,
+            "calls_of_the_dead_carried_out": tally.calls_of_the_dead,
             "points_never_reached": missed,
             "ended_by_themselves": tally.lucky,
             "packets_checked": tally.packets,

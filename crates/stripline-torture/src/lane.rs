@@ -91,6 +91,12 @@ pub struct Tally {
     pub deserted: u64,
     /// Sends that returned when those who were to die had finished with the packet.
     pub finished: u64,
+    /// Calls of survivors that were answered.
+    pub calls: u64,
+    /// Calls of survivors that were told that their server had died on them.
+    pub calls_deserted: u64,
+    /// Calls of those who died that a survivor has carried out.
+    pub calls_of_the_dead: u64,
 }
 
 impl Tally {
@@ -110,6 +116,9 @@ impl Tally {
         }
         self.deserted += other.deserted;
         self.finished += other.finished;
+        self.calls += other.calls;
+        self.calls_deserted += other.calls_deserted;
+        self.calls_of_the_dead += other.calls_of_the_dead;
     }
 
     /// One died over that link.

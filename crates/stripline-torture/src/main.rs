@@ -2,6 +2,8 @@
 //! checks that the survivors lose nothing, never hang, and leave nothing behind.
 
 mod bystander;
+mod call_child;
+mod calls;
 mod campaign;
 mod child;
 mod lane;
@@ -41,7 +43,8 @@ enum Order {
     /// Kill senders and receivers at every step of a link's life, and at any time
     #[command(after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
-        stripline-torture torture --kills 100000 --seed 7 --json torture.json\n\n\
+        stripline-torture torture --kills 100000 --seed 7 --json torture.json\n  \
+        stripline-torture torture --kills 20000 --part calls\n\n\
         The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed.")]
     Torture {
         /// How many processes to kill
@@ -56,7 +59,11 @@ enum Order {
         #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm"])]
         transport: String,
 
-        /// Survivors at a time; half of them receive, half of them send
+        /// What processes die in
+        #[arg(long, value_name = "PART", default_value = "all")]
+        part: campaign::Part,
+
+        /// Survivors at a time: some receive, some send, some call and are called
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         lanes: u64,
 
@@ -81,12 +88,12 @@ enum Order {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = child::play_if_asked() {
+    if let Some(code) = child::play_if_asked().or_else(call_child::play_if_asked) {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport: _, lanes, json } => {
-            campaign::Campaign { kills, seed, lanes }
+        Order::Torture { kills, seed, transport: _, part, lanes, json } => {
+            campaign::Campaign { kills, seed, lanes, part }
                 .run()
                 .and_then(|report| campaign::write(&report, json.as_deref()))
         }

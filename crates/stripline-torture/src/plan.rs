@@ -6,6 +6,9 @@ use crate::payload::Dice;
 
 /// The first of the points that a receiver passes; those before are a sender's.
 const FIRST_OF_RECEIVERS: &str = "connect";
+/// The first of the points that only calls pass: a client's, and then a server's.
+const FIRST_OF_CALLS: &str = "call-numbered";
+const FIRST_OF_SERVERS: &str = "call-waits";
 
 /// One death.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +84,31 @@ pub fn link(death: Death, dice: &mut Dice) -> Link {
 
 /// The points of senders, or of receivers.
 pub fn points(of_senders: bool) -> Vec<&'static str> {
-    let border = POINTS.iter().position(|point| *point == FIRST_OF_RECEIVERS).unwrap_or(0);
-    let (senders, receivers) = POINTS.split_at(border);
+    let (senders, receivers) = POINTS.split_at(place(FIRST_OF_RECEIVERS));
+    let receivers = &receivers[..place(FIRST_OF_CALLS) - senders.len()];
     if of_senders { senders.to_vec() } else { receivers.to_vec() }
+}
+
+/// The points that only servers of calls pass, or only their clients.
+pub fn points_of_calls(of_servers: bool) -> &'static [&'static str] {
+    let (clients, servers) =
+        POINTS[place(FIRST_OF_CALLS)..].split_at(place(FIRST_OF_SERVERS) - place(FIRST_OF_CALLS));
+    if of_servers { servers } else { clients }
+}
+
+fn place(of: &str) -> usize {
+    POINTS.iter().position(|point| *point == of).unwrap_or(0)
+}
+
+/// The `index`th death in calls, and whether it is a server's: all points in turn, and now and then any time.
+pub fn death_in_calls(index: u64, dice: &mut Dice) -> (Death, bool) {
+    let (servers, clients) = (points_of_calls(true), points_of_calls(false));
+    let turn = index % (servers.len() + clients.len() + 3) as u64;
+    let point = servers.iter().chain(clients).nth(turn as usize);
+    match point {
+        Some(point) => (Death::Point(point, 1 + dice.below(20)), servers.contains(point)),
+        None => (Death::Time(dice.below(20_000)), dice.below(2) == 0),
+    }
 }
 
 /// The `index`th death of senders, or of receivers: all points in turn, and now and then any time.
@@ -125,6 +150,16 @@ mod tests {
         let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), &mut Dice::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
-        assert_eq!(points(true).len() + points(false).len(), POINTS.len());
+        let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
+        assert_eq!(points(true).len() + points(false).len() + of_calls[0] + of_calls[1], POINTS.len());
+        assert!(
+            points_of_calls(false).contains(&"call-sent") && points_of_calls(true).contains(&"call-begun")
+        );
+        let all: Vec<_> = (0..100).map(|index| death_in_calls(index, &mut dice)).collect();
+        for of_servers in [true, false] {
+            for point in points_of_calls(of_servers) {
+                assert!(all.iter().any(|(death, its)| death.name() == *point && *its == of_servers));
+            }
+        }
     }
 }

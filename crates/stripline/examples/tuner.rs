@@ -1,15 +1,20 @@
 //! A trait that is a service, and a client that is called like a function: in two processes, or in as many as you like.
+//! `docs/guide.md` walks through both.
 //!
 //! ```text
-//! cargo run --release -p stripline --example tuner -- serve        in one terminal: Ctrl-C ends it
-//! cargo run --release -p stripline --example tuner -- tune 433.92  in another
-//! cargo run --release -p stripline --example tuner -- status
+//! cargo run -p stripline --example tuner -- serve        in one terminal: Ctrl-C ends it
+//! cargo run -p stripline --example tuner -- serve tcp    the same over this transport
+//! cargo run -p stripline --example tuner -- tune 433.92  in another
+//! cargo run -p stripline --example tuner -- status
 //! ```
 
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use stripline::Error;
 use stripline::call::{CallError, ClientOptions, ServerOptions};
 use stripline::node::{Dispatch, Node};
 
@@ -59,12 +64,25 @@ impl Tuner for Radio {
     }
 }
 
-fn serve() -> stripline::Result<()> {
-    let node = Node::new()?;
+/// From Ctrl-C on, whatever blocks in the node returns, a server once it has answered the call at hand.
+fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
+    let node = Arc::clone(node);
+    std::thread::spawn(move || signals.forever().take(1).for_each(|_| node.stop()));
+    Ok(())
+}
+
+/// Serves until Ctrl-C. Which transport the calls take is the server's to say.
+fn serve(transport: Option<&str>) -> stripline::Result<()> {
+    let node = Arc::new(Node::new()?);
+    stop_on_ctrl_c(&node)?;
     let radio = Radio(Mutex::new(Status { frequency_hz: 100e6, tunings: 0 }));
-    let mut server = node.service(TunerService::of(radio)?, ServerOptions::default())?;
-    eprintln!("serving `{}` at {}", TunerService::NAME, server.address());
-    server.serve(Dispatch::Queue)
+    let options = ServerOptions { transport: transport.map(String::from), ..ServerOptions::default() };
+    let mut server = node.service(TunerService::of(radio)?, options)?;
+    println!("serving `{}` at {}; Ctrl-C ends it", TunerService::NAME, server.address());
+    server.serve(Dispatch::Queue)?;
+    println!("answered {} calls", server.counts().calls);
+    Ok(())
 }
 
 /// A client, and the node that it finds servers through, which must stay.
@@ -97,10 +115,11 @@ fn status() -> Result<(), String> {
 
 fn run(words: &[&str]) -> Result<(), String> {
     match words {
-        ["serve"] => serve().map_err(|error| error.to_string()),
+        ["serve"] => serve(None).map_err(|error| error.to_string()),
+        ["serve", transport] => serve(Some(transport)).map_err(|error| error.to_string()),
         ["tune", mhz] => tune(mhz),
         ["status"] => status(),
-        _ => Err("say `serve`, `tune MHZ` or `status`".into()),
+        _ => Err("say `serve [TRANSPORT]`, `tune MHZ` or `status`".into()),
     }
 }
 

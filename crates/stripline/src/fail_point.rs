@@ -57,6 +57,18 @@ pub const POINTS: &[&str] = &[
     // It hears of the end, or goes.
     "reader-end",
     "reader-detach",
+    // A call: it has its number, it was sent, its reply is here; or it is taken back, and that was said.
+    "call-numbered",
+    "call-sent",
+    "call-replied",
+    "call-given-up",
+    "call-taken-back",
+    // At the server: it waits for its turn, it is begun, it is to be answered, it was, and its request is given back.
+    "call-waits",
+    "call-begun",
+    "call-answer",
+    "call-answered",
+    "call-released",
 ];
 
 /// `NAME:N` in this variable: killed when that point is reached for the `N`th time.

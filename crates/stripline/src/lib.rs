@@ -108,7 +108,8 @@ pub use payload::Sample;
 /// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once) and up to 16 arguments by value. One that
 /// returns `Result<Reply, Error>` has errors of its own; any other has none ([`NoError`](call::NoError)). The operation's name is the
 /// function's. An argument `&Context<'_>` is the call's [`Context`](call::Context), which the server provides. Functions may have bodies,
-/// and `#[cfg]`. Of documentation, only clients' is made: the wire does not carry it.
+/// and `#[cfg]`. Their documentation is that of the client's functions, and clients of any kind can ask servers for it
+/// ([`Operation::doc`](call::Operation::doc)).
 ///
 /// # What goes over the wire
 /// One argument is the request, several are a tuple, none are `()`. They, replies and errors derive serde's `Serialize` and `Deserialize` and travel

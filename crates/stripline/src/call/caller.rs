@@ -122,7 +122,7 @@ impl Caller {
 
     pub(super) fn register(&self, operation: Operation) -> usize {
         let mut operations = lock(&self.operations);
-        if let Some(known) = operations.iter().position(|known| *known == operation) {
+        if let Some(known) = operations.iter().position(|known| known.is_like(&operation)) {
             return known;
         }
         for line in &self.lines {

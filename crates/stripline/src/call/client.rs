@@ -335,7 +335,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.settle(waited, outcome)
     }
 
-    /// Takes the call back. Whether the server has carried it out is not known; a reply is dropped and counted.
+    /// Takes the call back. A server that has not begun it does not; whether it had is not known here, and a reply is dropped
+    /// and counted.
     pub fn cancel(mut self) {
         self.give_up();
     }

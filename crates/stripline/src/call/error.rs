@@ -110,9 +110,10 @@ pub enum Refusal {
     Panicked,
     /// The deadline had passed before the handler began.
     DeadlinePassed,
-    /// The client took the call back before the handler began. (Servers of this library do not say so yet.)
+    /// The client took the call back before the handler began. Nobody waits for it then: it is for those who look at the
+    /// wire.
     Cancelled,
-    /// The server has too much to do. (Servers of this library do not say so yet.)
+    /// As many calls wait at the server as [may](super::ServerOptions::waiting).
     Overloaded,
     /// The server is itself waiting in this chain of nested calls: it could never answer.
     Cycle,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{Incoming, Outcome, Outgoing, Sampler};
 use crate::node::{Again, Customer};
 use crate::sys::biased::{Biased, Held};
@@ -193,6 +194,7 @@ impl Line {
             None => return Err(NotStarted::Refused(Refusal::UnknownOperation, "it is not known".into())),
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
+        fail_point!("call-numbered");
         let sent_ns = its.sampler.stamp();
         if sent_ns != 0 {
             table.set_sent(number, sent_ns);
@@ -218,6 +220,7 @@ impl Line {
         });
         match sent {
             Ok(()) if !its.outgoing.is_alone() => {
+                fail_point!("call-sent");
                 drop(sender);
                 if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_SWEEP) {
                     self.sweep();
@@ -308,11 +311,13 @@ impl Line {
         if !is_open {
             return;
         }
+        fail_point!("call-given-up");
         self.with_sender(|sender| {
             let put = |place: &mut [u8]| place.copy_from_slice(&cancel(number));
             // What cannot be said is not worth more: the server answers, and its reply is late.
             let _ = sender.outgoing.send_bytes(HEAD_BYTES, Wait::Never, put);
         });
+        fail_point!("call-taken-back");
     }
 
     /// Receives for all until the reply to one call is here.
@@ -344,6 +349,7 @@ impl Line {
             let lent = Lending(incoming);
             let deed = match Reply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
+                    fail_point!("call-replied");
                     if let Some(sent_ns) = table.take_sent(mine) {
                         table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
                     }

@@ -25,6 +25,7 @@
 //!
 //! What goes over the wire, byte by byte, is in `docs/calls.md`.
 
+mod ahead;
 mod caller;
 mod chain;
 mod client;

@@ -19,7 +19,8 @@ use super::{
 };
 
 impl Node {
-    /// A client of a service that has one operation, [`Operation::ONLY`]: as [`Node::server`] makes it.
+    /// A client of a service that has one operation, [`Operation::ONLY`]: as [`Node::server`] makes it. As with
+    /// [`Node::service_client`], keep the node for as long as the client.
     ///
     /// # Errors
     /// A name that is none, or an option out of range.
@@ -31,7 +32,24 @@ impl Node {
         self.service_client(service, options)?.operation(Operation::ONLY)
     }
 
-    /// A client of a service: of every server of that name in the domain, now and later.
+    /// A client of a service: of every server of that name in the domain, now and later. Keep the node for as long as the
+    /// client: without it, no server is found any more, nor found again when a connection is lost.
+    ///
+    /// ```
+    /// use stripline::call::{ClientOptions, ServiceClient};
+    /// use stripline::node::Node;
+    ///
+    /// struct Panel {
+    ///     tuner: ServiceClient,
+    ///     // What finds the servers.
+    ///     _node: Node,
+    /// }
+    ///
+    /// let node = Node::isolated()?;
+    /// let panel = Panel { tuner: node.service_client("tuner", ClientOptions::default())?, _node: node };
+    /// assert!(panel.tuner.servers().is_empty());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Node::client`].

@@ -91,11 +91,18 @@ pub struct ServerOptions {
     pub buffer: u32,
     /// Clients at a time: 1 to 4096.
     pub clients: u32,
+    /// Calls that may wait behind the one that is begun next, at most [`ServerOptions::WAITING_MAX`]; all others are refused
+    /// with [`Refusal::Overloaded`](super::Refusal::Overloaded), as soon as a thread is free to say so. `None`: they wait,
+    /// as many as their clients may have outstanding.
+    pub waiting: Option<u32>,
 }
 
 impl ServerOptions {
     /// The most clients at a time.
     pub const CLIENTS_MAX: u32 = 4096;
+    /// The most calls that may wait where others are refused. So many are also looked through, up to 4 MiB of them, before
+    /// one is begun, lest it was taken back.
+    pub const WAITING_MAX: u32 = 4096;
 
     /// Checks the numbers.
     ///
@@ -112,6 +119,9 @@ impl ServerOptions {
         if self.clients == 0 || self.clients > Self::CLIENTS_MAX {
             return Err(format!("clients is {}; it must be from 1 to {}", self.clients, Self::CLIENTS_MAX));
         }
+        if self.waiting.is_some_and(|waiting| waiting > Self::WAITING_MAX) {
+            return Err(format!("waiting is out of range; it must be at most {}", Self::WAITING_MAX));
+        }
         if let Some(name) = &self.name
             && (name.is_empty() || name.len() > 64)
         {
@@ -123,6 +133,13 @@ impl ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { transport: None, name: None, wait: WaitStrategy::Adaptive, buffer: 1 << 18, clients: 256 }
+        Self {
+            transport: None,
+            name: None,
+            wait: WaitStrategy::Adaptive,
+            buffer: 1 << 18,
+            clients: 256,
+            waiting: None,
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::fail_point::fail_point;
 use crate::link::Outgoing;
 use crate::sys::biased::{Biased, Held};
 use crate::transport::Wait;
@@ -63,10 +64,11 @@ impl Replies {
 
     /// Sends an answer, or sees to it that it is sent.
     pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
+        fail_point!("call-answer");
         let mut state = self.state.lock_as_own();
         match &mut *state {
             State::Free(outgoing) if !outgoing.is_alone() => match put(outgoing, answer) {
-                Ok(()) => {}
+                Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
                 Err(_) => self.dropped(),
             },

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::node::Dispatch;
+use crate::sys::clock::now_ns;
 #[cfg(test)]
 use crate::transport::Endpoint;
 use crate::transport::duplex::{Door, Host, Pair};
 use crate::transport::handshake::Hello;
 use crate::transport::{Stop, Wait, random};
 
+use super::ahead::{Ahead, Look, Waiting, Work};
 use super::chain;
 use super::replies::{Answer, Replies};
 use super::service::{Context, Operation, Service};
@@ -36,9 +39,9 @@ pub(super) struct Card {
 #[derive(Default)]
 pub(super) struct Counts {
     calls: AtomicU64,
-    refused: AtomicU64,
+    pub refused: AtomicU64,
     panicked: AtomicU64,
-    taken_back: AtomicU64,
+    pub taken_back: AtomicU64,
     misbehaved: AtomicU64,
     pub replies_dropped: AtomicU64,
 }
@@ -108,17 +111,19 @@ struct Core<'h> {
 }
 
 /// What the thread that receives has.
-struct Source {
-    incoming: Incoming,
+pub(super) struct Source {
+    pub(super) incoming: Incoming,
     /// By the places of the incoming link's connections.
-    seats: Vec<Option<Seat>>,
+    pub(super) seats: Vec<Option<Seat>>,
     lobby: Arc<Lobby>,
-    counts: Arc<Counts>,
+    pub(super) counts: Arc<Counts>,
+    /// What has been taken off the link before its turn.
+    pub(super) ahead: Ahead,
 }
 
-struct Seat {
-    connection: u16,
-    replies: Arc<Replies>,
+pub(super) struct Seat {
+    pub(super) connection: u16,
+    pub(super) replies: Arc<Replies>,
 }
 
 /// Where clients come in.
@@ -135,6 +140,7 @@ struct Call<'a> {
     age: Option<Duration>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
+    is_taken_back: bool,
 }
 
 struct Desk {
@@ -209,7 +215,7 @@ impl<'h> Server<'h> {
             service: service.name().into(),
             server: options.name.clone().unwrap_or_else(|| format!("{id:016x}")),
             id,
-            operations: service.operations().to_vec(),
+            operations: service.told(),
         };
         let card = serde_json::to_value(card).map_err(Error::failed)?;
         let lobby = Arc::new(Lobby { clients: Mutex::default(), mailbox: premises.mailbox });
@@ -228,6 +234,7 @@ impl<'h> Server<'h> {
             seats: Vec::new(),
             lobby: Arc::clone(&lobby),
             counts: Arc::clone(&counts),
+            ahead: Ahead::new(options.waiting),
         };
         let core = Core { service, id, counts, lobby };
         Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
@@ -317,39 +324,28 @@ impl<'h> Server<'h> {
     /// Answers the next call; false: it was none, or none came.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { core, source, scratch, .. } = self;
-        if !source.receive(wait)? {
-            return Ok(false);
-        }
-        let Source { incoming, seats, .. } = &mut *source;
-        let Some(replies) = seats.get(incoming.came_over().0).and_then(|seat| seat.as_ref()) else {
-            incoming.release();
-            return Ok(false);
+        let look = if source.ahead.is_empty() {
+            if !source.receive(wait)? {
+                return Ok(false);
+            }
+            let look = source.look_due();
+            if look == Look::Nowhere {
+                return Ok(core.serve_in_place(source, scratch));
+            }
+            source.put_ahead(&[]);
+            look
+        } else {
+            source.look_again()
         };
-        let replies = &replies.replies;
-        let age = incoming.age_ns().map(Duration::from_nanos);
-        let outcome = match Request::parse(incoming.payload()) {
-            Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
-                let deadline = Duration::from_micros(u64::from(deadline_us));
-                let call = Call { number, operation, deadline, age, chain, payload };
-                core.answer(&call, 1, replies, None, scratch);
-                Ok(true)
-            }
-            Ok(Request::Cancel { .. }) => {
-                core.counts.taken_back.fetch_add(1, Ordering::Relaxed);
-                Ok(false)
-            }
-            Err(deed) => Err(deed),
+        source.look_ahead(look, &[])?;
+        let Some(next) = source.ahead.pop() else { return Ok(false) };
+        let served = match source.replies_to(&next) {
+            Some(replies) => core.answer_waiting(&next, 1, &replies, None, scratch),
+            None => false,
         };
-        match outcome {
-            Ok(served) => {
-                incoming.release();
-                Ok(served)
-            }
-            Err(deed) => {
-                source.expel(&deed);
-                Ok(false)
-            }
-        }
+        source.ahead.keep(next.request);
+        fail_point!("call-released");
+        Ok(served)
     }
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
@@ -377,33 +373,18 @@ struct Pool<'a, 'h> {
     failure: Mutex<Option<Error>>,
 }
 
-/// What one thread of a pool works on. Written and looked for by who receives.
-#[derive(Default)]
-struct Work {
-    connection: AtomicU64,
-    /// 0: none, or one that nobody can take back.
-    number: AtomicU64,
-    taken_back: AtomicBool,
-}
-
 impl Pool<'_, '_> {
     /// The life of one thread.
     fn play(&self, work: &Work) {
-        let (mut request, mut scratch) = (Vec::new(), Vec::new());
+        let (mut spare, mut scratch) = (Vec::new(), Vec::new());
         loop {
-            match self.receive(work, &mut request) {
-                Ok(Some((replies, age))) => {
-                    let Ok(Request::Call { number, operation, deadline_us, chain, payload }) =
-                        Request::parse(&request)
-                    else {
-                        continue;
-                    };
-                    let deadline = Duration::from_micros(u64::from(deadline_us));
-                    let call = Call { number, operation, deadline, age, chain, payload };
+            match self.next(work, &mut spare) {
+                Ok(Some((next, replies))) => {
                     let threads = self.works.len() as u32;
-                    self.core.answer(&call, threads, &replies, Some(&work.taken_back), &mut scratch);
-                    // Relaxed: whoever is late takes back what is done.
-                    work.number.store(0, Ordering::Relaxed);
+                    let taken_back = Some(&work.taken_back);
+                    self.core.answer_waiting(&next, threads, &replies, taken_back, &mut scratch);
+                    work.end();
+                    spare = next.request;
                 }
                 Ok(None) => {}
                 Err(Error::Stopped) => return,
@@ -412,48 +393,25 @@ impl Pool<'_, '_> {
         }
     }
 
-    /// Copies the next call out, and says how old it is; `None`: it was none.
-    fn receive(
-        &self,
-        work: &Work,
-        request: &mut Vec<u8>,
-    ) -> Result<Option<(Arc<Replies>, Option<Duration>)>> {
+    /// The next call; `None`: what came was none.
+    fn next(&self, work: &Work, spare: &mut Vec<u8>) -> Result<Option<(Waiting, Arc<Replies>)>> {
         // No code that is not ours runs under it.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        if !source.receive(Wait::FOREVER)? {
-            return Ok(None);
-        }
-        request.clear();
-        request.extend_from_slice(source.incoming.payload());
-        let age = source.incoming.age_ns().map(Duration::from_nanos);
-        let (place, connection) = source.incoming.came_over();
-        let connection = (place as u64) << 16 | u64::from(connection);
-        let its = match Request::parse(request) {
-            Ok(Request::Call { number, .. }) => {
-                // Relaxed: only who holds the lock writes or looks; the flag is a hint.
-                work.connection.store(connection, Ordering::Relaxed);
-                work.taken_back.store(false, Ordering::Relaxed);
-                work.number.store(number, Ordering::Relaxed);
-                source.seats[place].as_ref().map(|seat| (Arc::clone(&seat.replies), age))
-            }
-            Ok(Request::Cancel { number }) => {
-                self.core.counts.taken_back.fetch_add(1, Ordering::Relaxed);
-                let of = |work: &&Work| {
-                    work.number.load(Ordering::Relaxed) == number
-                        && work.connection.load(Ordering::Relaxed) == connection
-                };
-                if let Some(work) = self.works.iter().find(of) {
-                    work.taken_back.store(true, Ordering::Relaxed);
-                }
-                None
-            }
-            Err(deed) => {
-                source.expel(&deed);
+        source.ahead.keep(std::mem::take(spare));
+        let look = if source.ahead.is_empty() {
+            if !source.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
+            let look = source.look_due();
+            source.put_ahead(&self.works);
+            look
+        } else {
+            source.look_again()
         };
-        source.incoming.release();
-        Ok(its)
+        source.look_ahead(look, &self.works)?;
+        let Some(next) = source.ahead.pop() else { return Ok(None) };
+        work.begin(&next);
+        Ok(source.replies_to(&next).map(|replies| (next, replies)))
     }
 
     fn fail(&self, error: Error) {
@@ -461,9 +419,70 @@ impl Pool<'_, '_> {
     }
 }
 
+impl Core<'_> {
+    /// Answers the request that was just taken, where it lies; false: it is no call.
+    #[inline(always)]
+    fn serve_in_place(&self, source: &mut Source, scratch: &mut Vec<u8>) -> bool {
+        let Source { incoming, seats, .. } = &mut *source;
+        let Some(seat) = seats.get(incoming.came_over().0).and_then(|seat| seat.as_ref()) else {
+            incoming.release();
+            return false;
+        };
+        let age = incoming.age_ns().map(Duration::from_nanos);
+        let outcome = match Request::parse(incoming.payload()) {
+            Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
+                let deadline = Duration::from_micros(u64::from(deadline_us));
+                let call = Call { number, operation, deadline, age, chain, payload, is_taken_back: false };
+                self.answer(&call, 1, &seat.replies, None, scratch);
+                Ok(true)
+            }
+            Ok(Request::Cancel { .. }) => {
+                self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(deed) => Err(deed),
+        };
+        match outcome {
+            Ok(served) => {
+                incoming.release();
+                fail_point!("call-released");
+                served
+            }
+            Err(deed) => {
+                source.expel(&deed);
+                false
+            }
+        }
+    }
+
+    /// Answers a call that has waited; false: it was not to be begun any more.
+    fn answer_waiting(
+        &self,
+        waiting: &Waiting,
+        threads: u32,
+        replies: &Arc<Replies>,
+        taken_back: Option<&AtomicBool>,
+        scratch: &mut Vec<u8>,
+    ) -> bool {
+        // Parsed before it was put there.
+        let Ok(Request::Call { number, operation, deadline_us, chain, payload }) =
+            Request::parse(&waiting.request)
+        else {
+            return false;
+        };
+        let deadline = Duration::from_micros(u64::from(deadline_us));
+        let is_measured = waiting.sent_ns != 0;
+        let age = is_measured.then(|| Duration::from_nanos(now_ns().saturating_sub(waiting.sent_ns)));
+        let is_taken_back = waiting.is_taken_back;
+        let call = Call { number, operation, deadline, age, chain, payload, is_taken_back };
+        self.answer(&call, threads, replies, taken_back, scratch);
+        !is_taken_back
+    }
+}
+
 impl Source {
     /// Takes the next request, whose seat is there then; false: there is none.
-    fn receive(&mut self, wait: Wait) -> Result<bool> {
+    pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(wait) {
             Ok(crate::link::Outcome::Packet) => {}
             Ok(_) => return Ok(false),
@@ -473,6 +492,11 @@ impl Source {
             }
             Err(error) => return Err(error),
         }
+        Ok(self.is_seated())
+    }
+
+    /// Sees to the seat of the client whose request was taken; false: the client was thrown out.
+    pub(super) fn is_seated(&mut self) -> bool {
         let (place, connection) = self.incoming.came_over();
         let known = self.seats.get(place).and_then(|seat| seat.as_ref());
         if known.is_none_or(|seat| seat.connection != connection) {
@@ -480,9 +504,9 @@ impl Source {
         }
         if self.seats[place].as_ref().is_some_and(|seat| seat.replies.is_flooded()) {
             self.expel("has more calls outstanding than it said, and takes no replies");
-            return Ok(false);
+            return false;
         }
-        Ok(true)
+        true
     }
 
     #[cold]
@@ -491,15 +515,19 @@ impl Source {
         if self.seats.len() <= place {
             self.seats.resize_with(place + 1, || None);
         }
+        if let Some(before) = &self.seats[place] {
+            self.ahead.succeed(place, &before.replies);
+        }
         self.seats[place] = replies.map(|replies| Seat { connection, replies });
     }
 
     /// Throws the client out whose request was taken.
     #[cold]
-    fn expel(&mut self, deed: &str) {
+    pub(super) fn expel(&mut self, deed: &str) {
         let place = self.incoming.came_over().0;
         let error = self.incoming.expel(deed);
         if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
+            self.ahead.succeed(place, &seat.replies);
             seat.replies.close();
         }
         self.threw_out(&error);
@@ -535,6 +563,9 @@ impl Core<'_> {
                 &format!("operation {} of {count} is not there", call.operation),
             );
         };
+        if call.is_taken_back {
+            return refuse(Status::Cancelled, "it was taken back before it was begun");
+        }
         if call.age.is_some_and(|age| age > deadline) {
             return refuse(Status::DeadlinePassed, "it came too late");
         }
@@ -550,6 +581,7 @@ impl Core<'_> {
         let until = call.age.and_then(|age| Instant::now().checked_add(deadline.saturating_sub(age)));
         let context = Context { client: &replies.connection, deadline, taken_back };
         scratch.clear();
+        fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until);
         let mut sink = send;
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(call.payload, &context, scratch, &mut sink)));

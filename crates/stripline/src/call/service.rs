@@ -31,11 +31,16 @@ pub struct Operation {
     pub reply: TypeName,
     /// The type of its own errors.
     pub error: TypeName,
+    /// What it does, for people: lines of text, empty if its server does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
 }
 
 impl Operation {
     /// The longest name, in bytes.
     pub const NAME_MAX: usize = 64;
+    /// The most bytes of its documentation that clients are told.
+    pub const DOC_MAX: usize = 2048;
     /// The name of the operation of a service that has only one.
     pub const ONLY: &str = "call";
 
@@ -46,7 +51,29 @@ impl Operation {
     pub fn of<Req: Payload, Rep: Payload, E: Payload>(name: &str) -> Result<Self> {
         check_name("operation", name)?;
         let (request, reply, error) = (Req::type_name()?, Rep::type_name()?, E::type_name()?);
-        Ok(Self { name: name.into(), request, reply, error })
+        Ok(Self { name: name.into(), request, reply, error, doc: String::new() })
+    }
+
+    /// Whether both are called alike, with the same types.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let types = |its: &Self| (its.request.clone(), its.reply.clone(), its.error.clone());
+        self.name == other.name && types(self) == types(other)
+    }
+}
+
+/// Bytes of JSON in which operations are told, so that a welcome has room for all else.
+const TOLD_MAX: usize = 56 << 10;
+
+/// Cuts a text that is too long, and marks it.
+fn cut(text: &mut String, bytes_max: usize) {
+    const MARK: &str = "…";
+    if text.len() <= bytes_max {
+        return;
+    }
+    let end = (0..=bytes_max.saturating_sub(MARK.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
+    if bytes_max >= MARK.len() {
+        text.push_str(MARK);
     }
 }
 
@@ -191,6 +218,47 @@ impl<'h> Service<'h> {
         Ok(self)
     }
 
+    /// Says what the operation does that was added last, for whoever asks what a server has
+    /// ([`ServerReport::operations`](super::ServerReport::operations), `stripline services`).
+    /// [`stripline::service`](macro@crate::service) takes it from the trait's documentation.
+    ///
+    /// Clients are told [`Operation::DOC_MAX`] bytes of it at most, and fewer if there are very many operations.
+    ///
+    /// ```
+    /// use stripline::call::Service;
+    ///
+    /// let service = Service::new("root")?
+    ///     .operation("root", |x: f64| Ok::<f64, String>(x.sqrt()))?
+    ///     .doc("The square root of what is not negative.");
+    /// assert_eq!(service.operations()[0].doc, "The square root of what is not negative.");
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn doc(mut self, text: &str) -> Self {
+        if let Some(operation) = self.operations.last_mut() {
+            // Behind `///` stands a space.
+            let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+            operation.doc = lines.join("\n").trim().to_string();
+        }
+        self
+    }
+
+    /// Its operations as clients are told of them: with no more text than fits.
+    pub(super) fn told(&self) -> Vec<Operation> {
+        let mut operations = self.operations.clone();
+        let mut bytes_max = Operation::DOC_MAX;
+        loop {
+            for operation in &mut operations {
+                cut(&mut operation.doc, bytes_max);
+            }
+            let bytes = serde_json::to_vec(&operations).map_or(0, |text| text.len());
+            if bytes <= TOLD_MAX || bytes_max == 0 {
+                return operations;
+            }
+            bytes_max /= 2;
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -199,5 +267,41 @@ impl<'h> Service<'h> {
     /// Its operations, by their numbers.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_docs(operations: usize, doc: &str) -> Service<'static> {
+        (0..operations).fold(Service::new("many").unwrap(), |service, number| {
+            let name = format!("{number:0>64}");
+            service.operation(&name, |(): ()| Ok::<(), String>(())).unwrap().doc(doc)
+        })
+    }
+
+    #[test]
+    fn lines_of_comments_are_text() {
+        let doc = &with_docs(1, " Tunes.\n\n     indented\n ").operations[0].doc;
+        assert_eq!(doc, "Tunes.\n\n    indented");
+        assert_eq!(with_docs(0, "nothing to be said of").operations.len(), 0);
+    }
+
+    #[test]
+    fn no_more_is_told_than_fits() {
+        // Two bytes each, so that a cut may fall into one; escaped in JSON, the other has six.
+        for doc in ["\u{e9}".repeat(5000), "\u{1}".repeat(5000)] {
+            for operations in [1, 100, Service::OPERATIONS_MAX] {
+                let service = with_docs(operations, &doc);
+                let told = service.told();
+                assert!(serde_json::to_vec(&told).unwrap().len() <= TOLD_MAX, "{operations}");
+                assert!(told.iter().all(|told| told.doc.len() <= Operation::DOC_MAX));
+                let texts = told.iter().filter(|told| told.doc.ends_with('…')).count();
+                assert_eq!(texts, operations);
+                assert_eq!(service.operations[0].doc, doc.trim());
+            }
+        }
+        assert_eq!(with_docs(2, "short").told()[1].doc, "short");
     }
 }

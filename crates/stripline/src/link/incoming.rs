@@ -1,6 +1,7 @@
 //! The receiving port: takes frames from its connections in turn, notices what is missing, and ends when all
 //! its senders have.
 
+mod called;
 mod mail;
 mod sleeping;
 
@@ -38,6 +39,7 @@ pub(crate) struct Incoming {
     /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
     taken: Taken,
     is_lent: bool,
+    came: Came,
     spinner: Spinner,
     /// What is known of a stream whose description was lost.
     unknown: Arc<StreamInfo>,
@@ -68,6 +70,15 @@ pub(crate) enum Ends {
     WithSender,
     /// Never: others may come.
     Never,
+}
+
+/// When a packet came that `receive` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// Before anybody looked for it.
+    Before,
+    WhileLooking,
+    WhileAsleep,
 }
 
 /// What `receive` found.
@@ -126,6 +137,7 @@ impl Incoming {
             turn: 0,
             taken: Taken::nothing(),
             is_lent: false,
+            came: Came::Before,
             spinner: Spinner::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
@@ -173,20 +185,6 @@ impl Incoming {
         unsafe { self.taken.payload.get() }
     }
 
-    /// How long ago the packet that is lent out was sent, in nanoseconds, if it is measured.
-    pub(crate) fn age_ns(&self) -> Option<u64> {
-        let sent_ns = self.taken.header.sent_ns;
-        (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
-    }
-
-    /// Gives the packet that is lent out back and closes its connection, because of what was in it.
-    pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
-        let error = Error::misbehaved(self.connection(), deed);
-        self.release();
-        self.origins[self.taken.origin].lose();
-        error
-    }
-
     /// Senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
         self.open_mail();
@@ -196,6 +194,7 @@ impl Incoming {
     /// The next packet of any connection, the end, or nothing within the wait.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
+        self.came = Came::Before;
         let is_easy = self.is_easy();
         if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
     }
@@ -253,6 +252,7 @@ impl Incoming {
                 return Err(Error::Stopped);
             }
             self.nap(wait)?;
+            self.came = Came::WhileAsleep;
             if self.take_at_hand() {
                 return Ok(Outcome::Packet);
             }
@@ -264,6 +264,9 @@ impl Incoming {
             }
             let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance() };
             if !matches!(found, Outcome::Nothing) {
+                if looks > 0 {
+                    self.came = Came::WhileLooking;
+                }
                 self.spinner.found();
                 return Ok(found);
             }
@@ -283,6 +286,7 @@ impl Incoming {
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
+            self.came = Came::WhileAsleep;
             if let found @ Outcome::Packet = self.glance() {
                 return Ok(found);
             }

@@ -109,8 +109,9 @@ impl Transport for Inproc {
             .and_then(|()| server.host.admit(&hello))
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let its = Bind { port: hello.connection.clone(), ..server.request.clone() };
-        let its_request =
-            Connect { options: LinkOptions { wait: its.wait, ..LinkOptions::default() }, ..request.clone() };
+        // As many requests may lie unread as the client says for its replies, as over all other transports.
+        let options = LinkOptions { wait: its.wait, ..request.options };
+        let its_request = Connect { options, ..request.clone() };
         let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
         let back = Way::lay(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
         server.host.enter(&hello, Pair { outlet: back.outlet, inlet: there.inlet });

@@ -1,5 +1,6 @@
 //! What goes wrong, each with its own name: deadlines, wrong types, cycles, too many calls.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -64,10 +65,11 @@ pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
 }
 
 pub fn a_call_taken_back_frees_its_place(transport: &str) {
-    let gate = Gate::default();
+    let (gate, begun) = (Gate::default(), AtomicU32::new(0));
     let service = Service::new("slow")
         .unwrap()
         .operation("wait", |()| {
+            begun.fetch_add(1, Ordering::Relaxed);
             gate.pass();
             Ok::<_, String>(())
         })
@@ -80,6 +82,7 @@ pub fn a_call_taken_back_frees_its_place(transport: &str) {
         let (first, second) = (wait.start(&()).unwrap(), wait.start(&()).unwrap());
         let error = wait.start(&()).map(drop).unwrap_err();
         assert!(matches!(error, CallError::TooMany { outstanding_max: 2, .. }), "{error}");
+        await_that("the first is begun", || begun.load(Ordering::Relaxed) == 1);
         first.cancel();
         let third = wait.start(&()).unwrap();
         drop(second);
@@ -91,7 +94,96 @@ pub fn a_call_taken_back_frees_its_place(transport: &str) {
         wait.call(&()).unwrap();
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (2, 0));
     });
-    assert_eq!((server.counts().calls, server.counts().taken_back), (5, 2));
+    // The first was begun; the second was not.
+    assert_eq!((server.counts().calls, server.counts().taken_back), (4, 2));
+}
+
+/// What keeps every thread of a server busy until it is opened, and what notes the numbers that it is called with.
+fn busy_service<'h>(gate: &'h Gate, begun: &'h AtomicU32, noted: &'h Mutex<Vec<u32>>) -> Service<'h> {
+    let wait = |()| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        gate.pass();
+        Ok::<_, String>(())
+    };
+    let note = |number: u32| {
+        noted.lock().unwrap().push(number);
+        Ok::<_, String>(())
+    };
+    Service::new("busy").unwrap().operation("wait", wait).unwrap().operation("note", note).unwrap()
+}
+
+/// Every way of running handlers, with how many of them run at once.
+fn dispatches() -> [(Dispatch, u32); 4] {
+    [
+        (Dispatch::Queue, 1),
+        (Dispatch::Direct, 1),
+        (Dispatch::pool(1).unwrap(), 1),
+        (Dispatch::pool(3).unwrap(), 3),
+    ]
+}
+
+pub fn a_call_taken_back_before_it_is_begun_is_not_carried_out(transport: &str) {
+    for (dispatch, threads) in dispatches() {
+        let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
+        let node = Node::isolated().unwrap();
+        let mut server = node.service(busy_service(&gate, &begun, &noted), over(transport)).unwrap();
+        let client = node.service_client("busy", patient()).unwrap();
+        serving(&node, &mut server, dispatch, || {
+            let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
+            let held: Vec<_> = (0..threads).map(|_| wait.start(&()).unwrap()).collect();
+            await_that("all threads are busy", || begun.load(Ordering::Relaxed) == threads);
+            // As many as take longer to make than a server lets pass between two looks.
+            let mut calls: Vec<_> = (0..100).map(|number| note.start(&number).unwrap()).collect();
+            // The later of them taken back one way, and the earlier another.
+            drop(calls.split_off(55));
+            calls.drain(..45).for_each(|call| call.cancel());
+            gate.open();
+            held.into_iter().for_each(|call| call.wait().unwrap());
+            calls.into_iter().for_each(|call| call.wait().unwrap());
+            // Behind all of them: the others were answered, too, and those answers were late.
+            note.call(&999).unwrap();
+            await_that("all are answered", || client.servers()[0].late == 90);
+        });
+        let mut noted = noted.lock().unwrap().clone();
+        noted.sort_unstable();
+        let expected: Vec<u32> = (45..55).chain([999]).collect();
+        assert_eq!(noted, expected, "{dispatch:?}");
+        let counts = server.counts();
+        assert_eq!((counts.taken_back, counts.refused), (90, 90), "{dispatch:?}");
+        assert_eq!(counts.calls, u64::from(threads) + 11, "{dispatch:?}");
+    }
+}
+
+pub fn a_server_says_that_it_has_too_much_to_do(transport: &str) {
+    for (dispatch, threads) in dispatches() {
+        let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
+        let node = Node::isolated().unwrap();
+        let options = ServerOptions { waiting: Some(3), ..over(transport) };
+        let mut server = node.service(busy_service(&gate, &begun, &noted), options).unwrap();
+        let client = node.service_client("busy", patient()).unwrap();
+        serving(&node, &mut server, dispatch, || {
+            let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
+            let held: Vec<_> = (0..threads).map(|_| wait.start(&()).unwrap()).collect();
+            await_that("all threads are busy", || begun.load(Ordering::Relaxed) == threads);
+            let calls: Vec<_> = (0..10).map(|number| note.start(&number).unwrap()).collect();
+            gate.open();
+            held.into_iter().for_each(|call| call.wait().unwrap());
+            let outcomes: Vec<_> = calls.into_iter().map(|call| call.wait()).collect();
+            let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+            // One that is begun next, and those that may wait behind it.
+            assert!((4..10).contains(&done.len()), "{dispatch:?}: {done:?}");
+            for refusal in refused {
+                let error = refusal.unwrap_err();
+                assert!(
+                    matches!(&error, CallError::Refused { refusal: Refusal::Overloaded, .. })
+                        && error.to_string().contains("it has too much to do: 3 calls wait"),
+                    "{error}"
+                );
+            }
+            // It has time again.
+            note.call(&99).unwrap();
+        });
+    }
 }
 
 pub fn calls_that_nobody_waits_for_go_on_for_ever(transport: &str) {

@@ -42,6 +42,8 @@ rules! {
         a_deadline_that_passes_is_named_and_the_late_reply_counted,
         a_call_whose_deadline_has_passed_is_not_begun,
         a_call_taken_back_frees_its_place,
+        a_call_taken_back_before_it_is_begun_is_not_carried_out,
+        a_server_says_that_it_has_too_much_to_do,
         calls_that_nobody_waits_for_go_on_for_ever,
         what_a_server_does_not_have_is_named,
         what_does_not_decode_is_named_on_either_side,
@@ -63,6 +65,7 @@ rules! {
         samples_travel_as_plain_memory,
         a_trait_may_be_served_under_another_name,
         any_client_may_call_what_a_trait_offers,
+        clients_are_told_what_operations_do,
     ]
 }
 
@@ -88,6 +91,7 @@ mod processes {
         a_killed_server_fails_its_calls_and_no_others,
         a_server_that_dies_in_the_middle_of_a_call_ends_it,
         a_stopped_server_is_late_and_not_dead,
+        a_call_given_up_while_its_server_was_stopped_is_not_carried_out,
         a_killed_client_leaves_the_server_to_others,
     }
 }

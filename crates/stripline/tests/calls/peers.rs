@@ -129,6 +129,22 @@ pub fn a_stopped_server_is_late_and_not_dead(transport: &str) {
     assert_eq!(pending.wait().unwrap(), "sleepy");
 }
 
+pub fn a_call_given_up_while_its_server_was_stopped_is_not_carried_out(transport: &str) {
+    let domain = domain();
+    let node = Node::join(&domain, Topics::default()).unwrap();
+    let client = node.service_client("puppet", patient()).unwrap();
+    let puppet = Puppet::server(&domain, transport, "sleepy");
+    let (name, names) = (operation::<(), String>(&client, "name"), operation::<(), u32>(&client, "names"));
+    assert_eq!(name.call(&()).unwrap(), "sleepy");
+    // Nothing waits there: it stops in the middle of its own wait.
+    puppet.freeze();
+    for _ in 0..3 {
+        assert!(name.call_within(std::time::Duration::from_millis(5), &()).is_err());
+    }
+    puppet.thaw();
+    assert_eq!(names.call(&()).unwrap(), 1);
+}
+
 pub fn a_killed_client_leaves_the_server_to_others(transport: &str) {
     for dispatch in [Dispatch::Queue, Dispatch::pool(3).unwrap()] {
         let domain = domain();

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::Signal;
@@ -111,7 +112,7 @@ pub fn play_if_asked() {
     std::process::exit(0);
 }
 
-/// A server that says its name (`name`), is killed in the middle of a call (`die`), or never answers (`hold`).
+/// A server that says its name (`name`) and how often it has (`names`), is killed in the middle of a call (`die`), or never answers (`hold`).
 fn serve(node: &Node, transport: &str, name: &str) {
     let hold = |()| -> Result<(), String> {
         say("holding");
@@ -126,9 +127,15 @@ fn serve(node: &Node, transport: &str, name: &str) {
             std::thread::park();
         }
     };
+    let names = AtomicU32::new(0);
     let service = Service::new("puppet")
         .unwrap()
-        .operation("name", |()| Ok::<String, String>(name.into()))
+        .operation("name", |()| {
+            names.fetch_add(1, Ordering::Relaxed);
+            Ok::<String, String>(name.into())
+        })
+        .unwrap()
+        .operation("names", |()| Ok::<u32, String>(names.load(Ordering::Relaxed)))
         .unwrap()
         .operation("hold", hold)
         .unwrap()

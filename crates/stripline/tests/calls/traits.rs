@@ -36,6 +36,8 @@ pub trait Tuner: Send + Sync {
     fn reset(&self);
 
     /// What has a body needs none where the trait is implemented.
+    ///
+    #[doc = concat!(" Twice", " as much.")]
     fn double(&self, deadline: i64) -> i64 {
         2 * deadline
     }
@@ -153,6 +155,19 @@ pub fn a_trait_may_be_served_under_another_name(transport: &str) {
     assert_eq!(radios.map(|radio| radio.status().hz), [1e6, 2e6]);
     assert!(TunerService::named("two words", Radio::default()).is_err());
     assert_eq!(TunerService::NAME, "radio");
+}
+
+pub fn clients_are_told_what_operations_do(transport: &str) {
+    with_radio(transport, Dispatch::Queue, |_, client| {
+        let offered = client.client().servers().remove(0).operations;
+        let doc = |name: &str| &offered.iter().find(|operation| operation.name == name).unwrap().doc;
+        assert_eq!(doc("tune"), "Tunes; answers the frequency that was reached.");
+        assert_eq!(
+            doc("double"),
+            "What has a body needs none where the trait is implemented.\n\nTwice as much."
+        );
+        assert_eq!(doc("reset"), "");
+    });
 }
 
 /// The trait adds nothing of its own to the wire.

@@ -1,0 +1,220 @@
+//! The clients and servers of calls that are killed: this program started again.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use stripline::call::{CallError, Client, ClientOptions, ServerOptions, Service};
+use stripline::node::{Dispatch, Node};
+use stripline::{Error, fail_point};
+
+use crate::bystander::Bystander;
+use crate::child::join;
+use crate::lane::PATIENCE;
+use crate::notes::{Note, Notes, now_ns};
+use crate::payload::mix;
+
+/// What a child is to do, in its environment.
+const ROLE: &str = "STRIPLINE_TORTURE_CALLS";
+/// Calls that one makes at a time, so that some wait.
+pub const OUTSTANDING: u64 = 4;
+/// Calls that one client makes that is not killed.
+const CALLS: u64 = 200;
+
+/// What a child is to do.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// Whether it serves.
+    pub serves: bool,
+    /// Where it meets the others.
+    pub domain: String,
+    /// The transport of the service: also in its name, for a client follows its servers.
+    pub transport: &'static str,
+    /// What it calls itself.
+    pub incarnation: u64,
+    /// Threads of a server that run handlers.
+    pub threads: usize,
+}
+
+/// A call, as it is sent.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// Who calls.
+    pub caller: u64,
+    /// Its number among those of the caller.
+    pub number: u64,
+    /// Of both.
+    pub sum: u64,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Reply {
+    /// Who answers.
+    pub server: u64,
+    /// Of the request and the server.
+    pub sum: u64,
+}
+
+/// What the operation is called through.
+pub type Check = Client<Request, Reply, String>;
+
+/// Of two numbers that belong together.
+fn sum(first: u64, second: u64) -> u64 {
+    mix(first.rotate_left(32) ^ mix(second))
+}
+
+/// A call of somebody.
+pub fn request(caller: u64, number: u64) -> Request {
+    Request { caller, number, sum: sum(caller, number) }
+}
+
+/// Answers a call.
+///
+/// # Errors
+/// When it is damaged.
+pub fn answer(server: u64, request: &Request) -> Result<Reply, String> {
+    if request.sum != sum(request.caller, request.number) {
+        return Err(format!("{request:?} is damaged"));
+    }
+    Ok(Reply { server, sum: sum(request.sum, server) })
+}
+
+/// Who has answered a call.
+///
+/// # Errors
+/// When it is the answer to another, or damaged.
+pub fn check(request: &Request, reply: &Reply) -> Result<u64, String> {
+    if reply.sum == sum(request.sum, reply.server) {
+        return Ok(reply.server);
+    }
+    Err(format!("{reply:?} is no answer to {request:?}"))
+}
+
+/// The service that goes over a transport.
+pub fn service(transport: &str) -> String {
+    format!("check-{transport}")
+}
+
+/// What a server over that transport asks for.
+pub fn options(transport: &str) -> ServerOptions {
+    ServerOptions { transport: Some(transport.into()), buffer: 1 << 15, ..ServerOptions::default() }
+}
+
+/// What calls the service of a transport. A call that waits for so long hangs.
+///
+/// # Errors
+/// As the library says.
+pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::call::ServiceClient, Check)> {
+    let options = ClientOptions { deadline: PATIENCE, buffer: 1 << 15, ..ClientOptions::default() };
+    let client = node.service_client(&service(transport), options)?;
+    let check = client.operation("check")?;
+    Ok((client, check))
+}
+
+/// Whether a call of that number is taken back once it is made.
+pub fn is_taken_back(number: u64) -> bool {
+    number % 8 == 7
+}
+
+impl Role {
+    /// Starts a child; with a fail point, if it is to be killed at one.
+    ///
+    /// # Errors
+    /// When the system cannot start it.
+    pub fn start(
+        &self,
+        notes: &Notes,
+        fail_point: Option<(&str, u64)>,
+    ) -> Result<(Child, Bystander), String> {
+        let Self { serves, domain, transport, incarnation, threads } = self;
+        let words = format!("{serves} {} {domain} {transport} {incarnation} {threads}", notes.address());
+        let mut command = Command::new("/proc/self/exe");
+        let (bystander, socket) = Bystander::new()?;
+        command.env(ROLE, words).stdin(socket).stdout(Stdio::null());
+        if let Some((point, times)) = fail_point {
+            command.env(fail_point::VARIABLE, format!("{point}:{times}"));
+        }
+        let child = command.spawn().map_err(|e| format!("cannot start a process: {e}"))?;
+        Ok((child, bystander))
+    }
+
+    fn parse(words: &str) -> Option<(Self, Notes)> {
+        let mut words = words.split(' ');
+        let serves = words.next()?.parse().ok()?;
+        let notes = Notes::open(words.next()?).ok()?;
+        let domain = words.next()?.to_string();
+        let asked = words.next()?;
+        let transport = ["shm", "uds", "tcp"].into_iter().find(|known| *known == asked)?;
+        let (incarnation, threads) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some((Self { serves, domain, transport, incarnation, threads }, notes))
+    }
+}
+
+static NOTES: OnceLock<Notes> = OnceLock::new();
+
+/// Plays the role that the environment names, if it does: the exit code.
+pub fn play_if_asked() -> Option<u8> {
+    let words = std::env::var(ROLE).ok()?;
+    // Whatever becomes of the parent, no child outlives it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let (role, notes) = Role::parse(&words)?;
+    let notes = NOTES.get_or_init(|| notes);
+    fail_point::in_last_moment(|| {
+        if let Some(notes) = NOTES.get() {
+            notes.set(Note::KilledNs, now_ns());
+        }
+    });
+    let played = join(&role.domain, "").and_then(|node| match role.serves {
+        true => serve(&role, &node, notes).map_err(|e| e.to_string()),
+        false => call(&role, &node, notes),
+    });
+    match played {
+        Ok(()) => Some(0),
+        Err(problem) => {
+            eprintln!("torture: a child in calls: {problem}");
+            Some(3)
+        }
+    }
+}
+
+/// Serves until it is killed.
+fn serve(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
+    let begun = Mutex::new(0u64);
+    let handler = |request: Request| {
+        let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+        *begun += 1;
+        notes.set(Note::Begun, *begun);
+        drop(begun);
+        answer(role.incarnation, &request)
+    };
+    let service = Service::new(&service(role.transport))?.operation("check", handler)?;
+    let options = ServerOptions { name: Some("doomed".into()), ..options(role.transport) };
+    let mut server = node.service(service, options)?;
+    server.serve(if role.threads > 1 { Dispatch::pool(role.threads)? } else { Dispatch::Queue })
+}
+
+/// Calls the survivor; every eighth call is taken back.
+fn call(role: &Role, node: &Node, notes: &Notes) -> Result<(), String> {
+    let (_client, check_it) = client(node, role.transport).map_err(|e| e.to_string())?;
+    let said = |error: CallError<String>| error.to_string();
+    for first in (0..CALLS).step_by(OUTSTANDING as usize) {
+        let mut pending = Vec::new();
+        for number in first..first + OUTSTANDING {
+            let request = request(role.incarnation, number);
+            notes.set(Note::Begun, number + 1);
+            let call = check_it.start(&request).map_err(said)?;
+            notes.set(Note::Sent, number + 1);
+            match is_taken_back(number) {
+                true => call.cancel(),
+                false => pending.push((request, call)),
+            }
+        }
+        for (request, call) in pending {
+            check(&request, &call.wait().map_err(said)?)?;
+            notes.set(Note::Taken, request.number + 1);
+        }
+    }
+    notes.set(Note::Leaves, 1);
+    Ok::<_, Error>(()).map_err(|e| e.to_string())
+}

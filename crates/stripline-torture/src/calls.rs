@@ -1,0 +1,293 @@
+//! Clients and servers of calls die around those that survive.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use stripline::call::{CallError, ServerOptions, Service, ServiceClient};
+use stripline::node::Node;
+
+use crate::call_child::{self, Check, OUTSTANDING, Request, Role};
+use crate::child::{is_killed, join};
+use crate::lane::{Doomed, Lane, Noticed, PATIENCE, Tally, await_host};
+use crate::notes::{Note, now_ns};
+use crate::payload::Dice;
+use crate::plan::{Death, death_in_calls};
+
+const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
+/// What a survivor calls itself.
+const SURVIVOR: u64 = 0;
+
+/// Kills so many clients and servers.
+///
+/// # Errors
+/// What went wrong.
+pub fn run(lane: &Lane) -> Result<Tally, String> {
+    let host = join(&lane.domain, "")?;
+    await_host(&lane.domain)?;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut survivors = Vec::new();
+    for transport in TRANSPORTS {
+        survivors.push(Survivor::begin(&host, &lane.domain, transport, &over)?);
+    }
+    let mut tally = Tally::default();
+    let mut dice = Dice::new(lane.seed);
+    let mut index = lane.first_death;
+    let mut incarnation = SURVIVOR;
+    while tally.kills() < lane.kills {
+        let (death, of_server) = death_in_calls(index, &mut dice);
+        (index, incarnation) = (index + 1, incarnation + 1);
+        let who = if of_server { "server" } else { "client" };
+        lane.pulse.beat(format!("{who} {incarnation}: {death:?}"));
+        let survivor = &mut survivors[dice.below(TRANSPORTS.len() as u64) as usize];
+        kill_one(lane, death, of_server, incarnation, &mut dice, survivor, &mut tally).map_err(|p| {
+            format!("{}: {who} {incarnation} over {}, {death:?}: {p}", lane.domain, survivor.transport)
+        })?;
+    }
+    lane.pulse.beat("the calls' end".into());
+    over.store(true, Ordering::Release);
+    for survivor in survivors {
+        survivor.server.join().map_err(|_| "a server that survives panicked")??;
+    }
+    Ok(tally)
+}
+
+/// A server that survives, and a client of it and of those that do not.
+struct Survivor {
+    transport: &'static str,
+    server: JoinHandle<Result<(), String>>,
+    seen: Arc<Seen>,
+    client: ServiceClient,
+    check: Check,
+    number: u64,
+}
+
+/// What a server that survives has seen.
+#[derive(Default)]
+struct Seen {
+    /// By caller: the numbers of the calls that were carried out.
+    calls: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
+    /// The first thing that was wrong.
+    problem: Mutex<Option<String>>,
+    clients: AtomicU64,
+}
+
+impl Seen {
+    fn enter(&self, request: Request) -> Result<call_child::Reply, String> {
+        let reply = call_child::answer(SURVIVOR, &request);
+        let is_new = request.caller == SURVIVOR || {
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.entry(request.caller).or_default().insert(request.number)
+        };
+        let problem = reply.as_ref().err().cloned();
+        let problem = problem.or_else(|| (!is_new).then(|| format!("{request:?} came twice")));
+        if let Some(problem) = problem {
+            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+        }
+        reply
+    }
+
+    fn of(&self, caller: u64) -> BTreeSet<u64> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(&caller).cloned().unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        problem.map_or(Ok(()), |problem| Err(format!("the server that survives: {problem}")))
+    }
+}
+
+impl Survivor {
+    fn begin(
+        host: &Node,
+        domain: &str,
+        transport: &'static str,
+        over: &Arc<AtomicBool>,
+    ) -> Result<Self, String> {
+        let seen: Arc<Seen> = Arc::default();
+        let node = join(domain, "")?;
+        let (its, over) = (Arc::clone(&seen), Arc::clone(over));
+        let server = std::thread::spawn(move || serve(&node, transport, &its, &over));
+        let (client, check) = call_child::client(host, transport).map_err(|e| e.to_string())?;
+        if !client.wait_for_servers(1, PATIENCE).map_err(|e| e.to_string())? {
+            return Err("the server that survives is not there".into());
+        }
+        Ok(Self { transport, server, seen, client, check, number: 0 })
+    }
+
+    /// Makes some calls at a time, and says how many of them somebody has answered who is to die, and how many were told
+    /// that their server has.
+    fn call(&mut self, doomed: u64) -> Result<(u64, u64), String> {
+        let failed = |error: CallError<String>| format!("a call of the survivor: {error}");
+        let mut pending = Vec::new();
+        for _ in 0..OUTSTANDING {
+            self.number += 1;
+            let request = call_child::request(SURVIVOR, self.number);
+            pending.push((request, self.check.start(&request).map_err(failed)?));
+        }
+        let (mut answered, mut deserted) = (0, 0);
+        for (request, call) in pending {
+            match call.wait() {
+                Ok(reply) => match call_child::check(&request, &reply)? {
+                    SURVIVOR => {}
+                    server if server == doomed => answered += 1,
+                    server => return Err(format!("{server} answers, who is dead")),
+                },
+                // Nobody else may say so.
+                Err(CallError::ServerGone { call }) if call.ends_with("at `doomed`") => deserted += 1,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok((answered, deserted))
+    }
+
+    /// Whether the one that is to die serves, as far as is known.
+    fn knows_doomed(&self) -> bool {
+        self.client.servers().iter().any(|server| server.connected && server.server == "doomed")
+    }
+}
+
+/// A server that survives.
+fn serve(node: &Node, transport: &str, seen: &Seen, over: &AtomicBool) -> Result<(), String> {
+    let service = Service::new(&call_child::service(transport))
+        .and_then(|service| service.operation("check", |request: Request| seen.enter(request)));
+    let options = ServerOptions { name: Some("survivor".into()), ..call_child::options(transport) };
+    let mut server = service.and_then(|service| node.service(service, options)).map_err(|e| e.to_string())?;
+    while !over.load(Ordering::Acquire) {
+        server.serve_one(Duration::from_millis(1)).map_err(|e| e.to_string())?;
+        seen.clients.store(server.counts().clients, Ordering::Release);
+    }
+    let counts = server.counts();
+    if counts.misbehaved + counts.panicked > 0 {
+        return Err(format!("the server that survives: {counts:?}"));
+    }
+    Ok(())
+}
+
+fn kill_one(
+    lane: &Lane,
+    death: Death,
+    serves: bool,
+    incarnation: u64,
+    dice: &mut Dice,
+    survivor: &mut Survivor,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let notes = &lane.notes;
+    notes.clear();
+    let role = Role {
+        serves,
+        domain: lane.domain.clone(),
+        transport: survivor.transport,
+        incarnation,
+        threads: if dice.below(3) == 0 { 3 } else { 1 },
+    };
+    // A request is given back by who serves alone.
+    let role = if death.name() == "call-released" { Role { threads: 1, ..role } } else { role };
+    let (child, bystander) = role.start(notes, death.fail_point())?;
+    let mut child = Doomed::new(child);
+    let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
+    let (mut answered, mut deserted) = (0, 0);
+    let mut dead: Option<Instant> = None;
+    let status = loop {
+        let (by_doomed, told) = survivor.call(incarnation)?;
+        (answered, deserted) = (answered + by_doomed, deserted + told);
+        tally.calls += OUTSTANDING - told;
+        survivor.seen.check()?;
+        let is_there = match serves {
+            true => survivor.knows_doomed(),
+            // The other is this lane's own.
+            false => survivor.seen.clients.load(Ordering::Acquire) > 1,
+        };
+        match is_there {
+            true => joined = true,
+            false if joined && gone_ns.is_none() => gone_ns = Some(now_ns()),
+            false => {}
+        }
+        if let Some(status) = child.look()? {
+            let since = *dead.get_or_insert_with(Instant::now);
+            if !is_there && (gone_ns.is_some() || !joined) {
+                break status;
+            }
+            if since.elapsed() > PATIENCE {
+                return Err("its death is not noticed".into());
+            }
+        }
+        if let Death::Time(microseconds) = death
+            && killed_ns == 0
+            && child.has_lived(microseconds)
+        {
+            killed_ns = now_ns();
+            child.kill();
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    };
+    tally.calls_deserted += deserted;
+    let begun = notes.get(Note::Begun);
+    if serves && answered > begun {
+        return Err(format!("{answered} calls were answered of {begun} that were begun"));
+    }
+    // The last replies of one that has died may be under way.
+    let (more, told) = survivor.call(incarnation)?;
+    if more + told > 0 {
+        return Err(format!("after its death was known, it got {} calls", more + told));
+    }
+    if !serves {
+        check_calls_of_the_dead(survivor, incarnation, notes.get(Note::Sent), begun, tally)?;
+    }
+    if !is_killed(status) {
+        if !status.success() {
+            return Err(format!("it failed by itself: {status}"));
+        }
+        tally.lucky += 1;
+        return Ok(());
+    }
+    *tally.deaths.entry(death.name()).or_default() += 1;
+    *tally.links.entry(format!("{} calls", survivor.transport)).or_default() += 1;
+    if killed_ns == 0 {
+        killed_ns = notes.get(Note::KilledNs);
+    }
+    if let Some(gone) = gone_ns
+        && gone > killed_ns
+    {
+        let seen = bystander.saw()?;
+        tally.noticed.push(Noticed {
+            at: death.name(),
+            ns: gone - killed_ns,
+            by_bystander_ns: seen.saturating_sub(killed_ns),
+        });
+    }
+    Ok(())
+}
+
+/// What a client had sent when it died is carried out, once, but for what it took back; what it had not begun is not.
+fn check_calls_of_the_dead(
+    survivor: &Survivor,
+    incarnation: u64,
+    sent: u64,
+    begun: u64,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    // A socket that is closed with replies unread may take with it what lies in the other direction.
+    let is_kept = survivor.transport != "tcp";
+    let since = Instant::now();
+    loop {
+        let carried_out = survivor.seen.of(incarnation);
+        let missing = (0..sent).find(|n| !call_child::is_taken_back(*n) && !carried_out.contains(n));
+        if let Some(number) = carried_out.last().filter(|number| **number >= begun) {
+            return Err(format!("call {number} was carried out, and only {begun} were begun"));
+        }
+        match missing {
+            Some(number) if is_kept && since.elapsed() > PATIENCE => {
+                return Err(format!("call {number} of {sent} that it had sent was not carried out"));
+            }
+            Some(_) if is_kept => std::thread::sleep(Duration::from_micros(200)),
+            _ => {
+                tally.calls_of_the_dead += carried_out.len() as u64;
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What a server of calls asks of its port besides.
+
+use super::{Came, Incoming, Outcome};
+use crate::error::Error;
+
+impl Incoming {
+    /// When the packet came that `receive` found last.
+    #[inline]
+    pub(crate) fn came(&self) -> Came {
+        self.came
+    }
+
+    /// Whether looking for another packet where the last came from takes no call of the system.
+    pub(crate) fn looks_cheaply(&self) -> bool {
+        let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
+        inlet.is_some_and(|inlet| inlet.is_cheap())
+    }
+
+    /// Takes the next packet if it is there already, without asking the system.
+    pub(crate) fn receive_at_hand(&mut self) -> bool {
+        debug_assert!(!self.is_lent, "one packet at a time");
+        self.resequencing.is_none() && matches!(self.glance(), Outcome::Packet)
+    }
+
+    /// When the packet that is lent out was sent, monotonic nanoseconds; 0: that is not measured.
+    pub(crate) fn sent_ns(&self) -> u64 {
+        self.taken.header.sent_ns
+    }
+
+    /// How long ago the packet that is lent out was sent, in nanoseconds, if it is measured.
+    pub(crate) fn age_ns(&self) -> Option<u64> {
+        let sent_ns = self.taken.header.sent_ns;
+        (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
+    }
+
+    /// Gives the packet that is lent out back and closes its connection, because of what was in it.
+    pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
+        let error = Error::misbehaved(self.connection(), deed);
+        self.release();
+        self.origins[self.taken.origin].lose();
+        error
+    }
+}
