@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use num_complex::Complex;
-use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec};
+use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline::waveform::{Catalog, DescribeError, Overrides, Placement, parse_bytes};
 use stripline_fuzz as _; // its allocator
@@ -64,7 +64,9 @@ fuzz_target!(|data: &[u8]| {
             _ => overrides.set.push(line.into()),
         }
     }
-    let catalog = Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe };
+    let ask_validity = |_: &Path, _: &Properties| Ok(None);
+    let catalog =
+        Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe, ask_validity };
     let path = Path::new("folder/waveform.toml");
     let outcome = parse_bytes(file, path, &overrides, &catalog);
     let (waveform, found) = match outcome {

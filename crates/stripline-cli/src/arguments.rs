@@ -32,15 +32,14 @@ pub(crate) enum Command {
     /// Run a waveform until its end, Ctrl-C or a failure
     Run(RunArguments),
     /// Check a waveform completely without starting anything
+    #[command(after_help = CHECK_HELP)]
     Check(FileArguments),
     /// Run an experiment from a file, or measure links
     Bench(BenchArguments),
     /// List the stock components, or show one with its ports and properties
-    Components {
-        /// The component type to show
-        name: Option<String>,
-    },
+    Components(ComponentsArguments),
     /// List the transports and what each of them gives
+    #[command(after_help = TRANSPORTS_HELP)]
     Transports,
     /// List this user's live ports, who reads them, how far behind, and who waits for whom
     Ps(PsArguments),
@@ -54,6 +53,31 @@ pub(crate) enum Command {
     Test(TestArguments),
     /// Stop a running waveform, or one component of it, in order
     Stop(StopArguments),
+}
+
+const CHECK_HELP: &str = "Examples:\n  \
+    stripline check waveforms/fm.toml\n  \
+    stripline check waveforms/adsb.toml --set source.path=capture.bin     and what else `run` gets\n  \
+    stripline check waveforms/adsb.toml --transport inproc --placement threads\n\n\
+    Every error and warning comes with its line and what to do about it. Executables that the file names are run with \
+    --describe, and files that properties name are looked for; nothing is started.\n\n\
+    Exit codes: 0 it can be run (there may be warnings), 2 it cannot.";
+
+const TRANSPORTS_HELP: &str = "Examples:\n  \
+    stripline transports\n  \
+    stripline run waveforms/adsb.toml --transport uds     all connections over one of them\n\n\
+    A connection of a waveform file names one by `transport`.\n\n\
+    Exit codes: 0 listed.";
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline components                  all of them, with their ports\n  \
+    stripline components fir-filter       its ports and properties, and an example to copy\n\n\
+    A component of one's own prints the same as JSON with --describe.\n\n\
+    Exit codes: 0 shown, 2 there is none of that name.")]
+pub(crate) struct ComponentsArguments {
+    /// The component type to show
+    pub name: Option<String>,
 }
 
 /// A waveform and what is changed in it.
@@ -81,6 +105,9 @@ pub(crate) struct FileArguments {
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads --json result.json\n  \
     rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n\n\
+    REORDERED counts packets that arrived after a later one, as a pool sends them; a connection with `resequence` \
+    hands them on in sequence all the same.\n\n\
+    Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
     Ctrl-C stops the sources first, so that everything on its way still arrives (exit code 0); a second Ctrl-C \
     ends everything at once (exit code 1).")]
 pub(crate) struct RunArguments {
@@ -203,13 +230,16 @@ pub(crate) struct LadderArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline ps                         every connection of every process of this user\n  \
+    stripline ps radio                   those of one waveform\n  \
     stripline ps demodulator --watch     those of one component, every second\n  \
     stripline ps --json | jq .waits      who waits for whom, for a script\n\n\
-    LAG is packets sent that wait for the receiver; on sockets the kernel does not say. A process that is stopped \
+    LAG is packets sent that wait for the receiver; on sockets the kernel does not say. DEPTH is how many may: `48 of \
+    64` where the sender is held up by 48 already (`high-watermark`). A process that is stopped \
     is named as one that does not answer; the rest is listed.\n\n\
     Exit codes: 0 listed (also when there is nothing), 1 the kernel's list of sockets cannot be read.")]
 pub(crate) struct PsArguments {
-    /// Only ports and connections with this in their names, or the process with this number or command
+    /// Only ports and connections with this in their names, those of the waveform of this name, or the process or
+    /// launcher with this number or command
     pub name: Option<String>,
 
     /// Print everything that is known as JSON; with `--watch` one line each time
@@ -236,11 +266,16 @@ pub(crate) struct Which {
 #[command(after_help = "Examples:\n  \
     stripline ls                 every waveform that this user runs\n  \
     stripline ls radio           its components: processes, states, self-tests\n  \
+    stripline ls --pid 4711      the one that this process runs, where several have one name\n  \
     stripline ls --json          the same for a script\n\n\
     Exit codes: 0 listed (also when there is none), 1 there is none of that name.")]
 pub(crate) struct LsArguments {
     /// Only the waveform of this name, with its components
     pub waveform: Option<String>,
+
+    /// Only the one whose launcher is this process, with its components
+    #[arg(long, value_name = "NUMBER")]
+    pub pid: Option<u32>,
 
     /// Print everything that is known as JSON
     #[arg(long)]
@@ -325,7 +360,8 @@ pub(crate) struct TestArguments {
     stripline stop radio --now        at once; what is on its way is lost\n  \
     stripline stop radio recorder     one component; the rest goes on as far as it can\n\n\
     It waits for the end and prints what the run did, as the run itself does.\n\n\
-    Exit codes: 0 it has ended, 1 it failed or does not end, 2 there is no such component.")]
+    Exit codes: 0 it has ended (with --now: at once, as asked; the run itself then ends with 1), 1 it failed or does \
+    not end, 2 there is no such component.")]
 pub(crate) struct StopArguments {
     #[command(flatten)]
     pub which: Which,
@@ -353,7 +389,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("it must be from 0.001 to 1e9 seconds".into()),
-        Err(_) => Err("it must be a number of seconds".into()),
+        Err(_) => Err("it must be a number of seconds without a unit, as in 2.5".into()),
     }
 }
 
@@ -365,6 +401,16 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_and_exit_codes() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for words in ["Examples:", "Exit codes:"] {
+                assert!(help.contains(words), "{words} of {}", command.get_name());
+            }
+        }
     }
 
     #[test]

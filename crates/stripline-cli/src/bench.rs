@@ -12,7 +12,7 @@ use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 
 use crate::Exit;
 use crate::arguments::LadderArguments;
-use crate::format::{grouped, quantity};
+use crate::format::{grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json};
 use crate::show::print;
 
@@ -181,7 +181,7 @@ fn tables(report: &Report) -> String {
     }
     let lost: u64 = report.rows.iter().map(|row| row.lost + row.reordered).sum();
     if lost > 0 {
-        text += &format!("\nwarning: {} packets were lost or out of order; see the JSON", grouped(lost));
+        text += &format!("\nwarning: {} lost or out of order; see the JSON", packets(lost));
     }
     if text.ends_with('\n') { text } else { text + "\n" }
 }

@@ -1,26 +1,31 @@
 //! `stripline ls`, `get`, `set`, `test` and `stop`: asking a running waveform.
 
+use std::collections::BTreeSet;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use stripline::component::Access;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use stripline::component::{Access, Value};
+use stripline::waveform::RunReport;
 use stripline::waveform::control::{
-    self, Client, ComponentChange, ControlError, NewValue, PropertyReading, RunningWaveform, Stopped, Taken,
-    TestRun,
+    self, Client, ComponentChange, ControlError, NewValue, PropertyReading, RunningComponent,
+    RunningWaveform, Setting, Stopped, Taken, TestRun,
 };
 
 use crate::Exit;
 use crate::arguments::{GetArguments, LsArguments, SetArguments, StopArguments, TestArguments, Which};
-use crate::format::{grouped, printable};
+use crate::format::{cell_max, counted, grouped, packets, printable};
 use crate::run::{summary, worse};
 use crate::show::print;
 
 /// The longest text of a component that is shown, in characters.
 const TEXT_MAX: usize = 300;
-/// The longest name or value in a table.
-const CELL_MAX: usize = 60;
+/// The longest name or value in a line of standard error.
+const WORD_MAX: usize = 60;
 
 pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     let mut found = match control::running() {
@@ -30,10 +35,17 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     for (_, problem) in &found.problems {
         complain!("warning: {}", printable(problem, TEXT_MAX));
     }
+    if let Some(pid) = arguments.pid {
+        found.waveforms.retain(|waveform| waveform.pid == pid);
+        if found.waveforms.is_empty() && arguments.waveform.is_none() {
+            complain!("error: no waveform of this user runs in process {pid}; `stripline ls` lists them");
+            return Exit::Failure;
+        }
+    }
     if let Some(name) = &arguments.waveform {
         found.waveforms.retain(|waveform| waveform.name == *name);
         if found.waveforms.is_empty() {
-            return match Client::find(name, None) {
+            return match Client::find(name, arguments.pid) {
                 Err(error) => complain_of(&error),
                 Ok(_) => Exit::Failure,
             };
@@ -46,10 +58,26 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
         return print("No waveform of this user is running.\n");
     }
     let mut text = waveforms(&found.waveforms);
-    if arguments.waveform.is_some() {
-        found.waveforms.iter().for_each(|waveform| text += &components(waveform));
+    if arguments.waveform.is_some() || arguments.pid.is_some() {
+        let several = found.waveforms.len() > 1;
+        for waveform in &found.waveforms {
+            // Of several with one name, which is which.
+            if several {
+                text += &format!("\n{} in process {}", printable(&waveform.name, cell_max()), waveform.pid);
+            }
+            text += &components(waveform);
+        }
     }
-    print(&text)
+    let exit = print(&text);
+    for waveform in &found.waveforms {
+        let halted = waveform.components.iter().filter(|c| c.state == RunningComponent::SUSPENDED);
+        let pids: BTreeSet<u32> = halted.filter_map(|component| component.pid).collect();
+        for pid in pids {
+            let name = printable(&waveform.name, WORD_MAX);
+            complain!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` lets it go on");
+        }
+    }
+    exit
 }
 
 pub(crate) fn get(arguments: &GetArguments) -> Exit {
@@ -95,10 +123,10 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
 }
 
 pub(crate) fn set(arguments: &SetArguments) -> Exit {
-    let timeout = Duration::from_secs_f64(arguments.timeout);
-    let changes = match find(&arguments.which).and_then(|client| client.set(&arguments.settings, timeout)) {
-        Ok(changes) => changes,
-        Err(error) => return complain_of(&error),
+    let changes = match find(&arguments.which).map(|client| set_or_interrupted(client, arguments)) {
+        Ok(Some(Ok(changes))) => changes,
+        Ok(Some(Err(error))) | Err(error) => return complain_of(&error),
+        Ok(None) => return Exit::Failure,
     };
     let mut exit = Exit::Clean;
     if arguments.json {
@@ -116,6 +144,48 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
         }
     }
     exit
+}
+
+/// What became of the settings. `None`: Ctrl-C came first, and has been answered for.
+fn set_or_interrupted(
+    client: Client,
+    arguments: &SetArguments,
+) -> Option<Result<Vec<ComponentChange>, ControlError>> {
+    let timeout = Duration::from_secs_f64(arguments.timeout);
+    // Without either, Ctrl-C ends this program as it ends others.
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
+        return Some(client.set(&arguments.settings, timeout));
+    };
+    let (done, what) = mpsc::channel();
+    let (asking, settings, interrupted) = (client.clone(), arguments.settings.clone(), done.clone());
+    std::thread::spawn(move || done.send(Some(asking.set(&settings, timeout))));
+    std::thread::spawn(move || signals.forever().next().map(|_| interrupted.send(None)));
+    let outcome = what.recv().ok().flatten();
+    if outcome.is_none() {
+        let pid = arguments.which.pid.map_or(String::new(), |pid| format!(" --pid {pid}"));
+        arguments.settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
+    }
+    outcome
+}
+
+/// Says where one setting stands that is not waited for any more: it was passed on, and stays so.
+fn complain_of_interrupted(client: &Client, pid: &str, setting: &Setting) {
+    let Setting { component, property, .. } = setting;
+    let (name, place) = (client.name(), format!("{component}.{property}"));
+    let value = |value: &Value| printable(&value.to_string(), WORD_MAX);
+    let reading = client.get(Some(component), Some(property)).ok().and_then(|mut list| list.pop());
+    match reading.as_ref().map(|reading| (&reading.waiting, &reading.value)) {
+        Some((Some(waiting), now)) => {
+            let now = now.as_ref().map_or("?".into(), value);
+            complain!(
+                "interrupted: {place} = {} is not applied yet, and still will be when the component looks; to take it \
+                 back: stripline set {name}{pid} {place}={now}",
+                value(waiting)
+            );
+        }
+        Some((None, Some(now))) => complain!("interrupted: {place} is {} now", value(now)),
+        _ => complain!("interrupted: `stripline get {name}{pid} {place}` says whether it was set"),
+    }
 }
 
 pub(crate) fn test(arguments: &TestArguments) -> Exit {
@@ -173,7 +243,10 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
     };
     match failure {
         // What was asked for is no failure of the asking.
-        Some(_) if arguments.now => exit,
+        Some(failure) if arguments.now && failure == RunReport::ENDED_NOW => {
+            complain!("{failure}");
+            exit
+        }
         Some(failure) => {
             complain!(
                 "error: {}",
@@ -187,9 +260,9 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
 
 /// `deviation = 5000 Hz (was 75000)`.
 pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
-    let text = |value: &stripline::component::Value| printable(&value.to_string(), TEXT_MAX);
+    let text = |value: &Value| printable(&value.to_string(), TEXT_MAX);
     let unit =
-        if new.unit.is_empty() { String::new() } else { format!(" {}", printable(&new.unit, CELL_MAX)) };
+        if new.unit.is_empty() { String::new() } else { format!(" {}", printable(&new.unit, WORD_MAX)) };
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
 }
 
@@ -216,7 +289,7 @@ fn print_json(value: &impl Serialize) -> Exit {
 
 fn not_taken(change: &ComponentChange) -> String {
     let values = change.values.iter().map(|(name, new)| {
-        format!("{}.{name} = {}", change.component, printable(&new.value.to_string(), CELL_MAX))
+        format!("{}.{name} = {}", change.component, printable(&new.value.to_string(), WORD_MAX))
     });
     let values = values.collect::<Vec<_>>().join(", ");
     let reason = printable(&change.reason, TEXT_MAX);
@@ -235,11 +308,12 @@ fn progress(what: &str, waveform: &RunningWaveform) -> String {
     let left: Vec<&str> =
         waveform.components.iter().filter(|c| !ended(&c.state)).map(|c| c.name.as_str()).collect();
     let count = waveform.components.len();
-    let first = left.iter().take(5).map(|name| printable(name, CELL_MAX)).collect::<Vec<_>>().join(", ");
+    let first = left.iter().take(5).map(|name| printable(name, WORD_MAX)).collect::<Vec<_>>().join(", ");
     format!(
-        "stopping {what}: {} of {count} components ended; {} packets{}",
+        "stopping {what}: {} of {} ended; {}{}",
         count - left.len(),
-        grouped(waveform.packets),
+        counted(count as u64, "component"),
+        packets(waveform.packets),
         if left.is_empty() { String::new() } else { format!("; still running: {first}") },
     )
 }
@@ -264,14 +338,14 @@ fn waveforms(list: &[RunningWaveform]) -> String {
     let row = |waveform: &RunningWaveform| {
         let ended = waveform.components.iter().filter(|c| matches!(&*c.state, "ended" | "failed")).count();
         vec![
-            printable(&waveform.name, CELL_MAX),
+            printable(&waveform.name, cell_max()),
             waveform.pid.to_string(),
             waveform.phase.to_string(),
             format!("{:.1} s", waveform.elapsed_s),
             format!("{} of {} ended", ended, waveform.components.len()),
             grouped(waveform.packets),
             grouped(waveform.lost),
-            printable(&waveform.file, TEXT_MAX),
+            printable(&waveform.file, cell_max().saturating_mul(5)),
         ]
     };
     let header = ["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"];
@@ -281,13 +355,13 @@ fn waveforms(list: &[RunningWaveform]) -> String {
 fn components(waveform: &RunningWaveform) -> String {
     let row = |component: &control::RunningComponent| {
         vec![
-            printable(&component.name, CELL_MAX),
-            printable(&component.type_name, CELL_MAX),
+            printable(&component.name, cell_max()),
+            printable(&component.type_name, cell_max()),
             format!("{:?}", component.placement).to_lowercase(),
             component.pid.map_or(String::new(), |pid| pid.to_string()),
-            printable(&component.state, CELL_MAX),
+            printable(&component.state, cell_max()),
             component.restarts.to_string(),
-            printable(&component.tests.join(", "), TEXT_MAX),
+            printable(&component.tests.join(", "), cell_max().saturating_mul(5)),
         ]
     };
     let header = ["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"];
@@ -298,25 +372,25 @@ fn table_of(readings: &[PropertyReading]) -> String {
     let row = |reading: &PropertyReading| {
         let mut value = match &reading.value {
             Some(value) if value.to_string().is_empty() => "\"\"".into(),
-            Some(value) => printable(&value.to_string(), CELL_MAX),
+            Some(value) => printable(&value.to_string(), cell_max()),
             None => "?".into(),
         };
         if let Some(waiting) = &reading.waiting {
-            value += &format!(" ({} not applied yet)", printable(&waiting.to_string(), CELL_MAX));
+            value += &format!(" ({} not applied yet)", printable(&waiting.to_string(), cell_max()));
         } else if reading.changed {
             value += " (changed)";
         }
         vec![
-            printable(&format!("{}.{}", reading.component, reading.property), 2 * CELL_MAX),
+            printable(&format!("{}.{}", reading.component, reading.property), cell_max().saturating_mul(2)),
             value,
-            printable(&reading.unit, CELL_MAX),
+            printable(&reading.unit, cell_max()),
             match reading.access {
                 Access::Fixed => "at start".into(),
                 Access::Changeable => "any time".into(),
                 Access::ReadOnly => "read-only".into(),
             },
-            printable(&reading.allowed, CELL_MAX),
-            printable(&reading.summary, CELL_MAX),
+            printable(&reading.allowed, cell_max()),
+            printable(&reading.summary, cell_max()),
         ]
     };
     let header = ["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "WHAT IT IS"];
@@ -328,13 +402,17 @@ fn results(runs: &[TestRun]) -> String {
         let (verdict, value, text) = match &run.result {
             Some(result) => {
                 let value =
-                    result.value.as_ref().map_or(String::new(), |v| printable(&v.to_string(), CELL_MAX));
-                (if result.passed { "passed" } else { "FAILED" }, value, printable(&result.text, TEXT_MAX))
+                    result.value.as_ref().map_or(String::new(), |v| printable(&v.to_string(), cell_max()));
+                (
+                    if result.passed { "passed" } else { "FAILED" },
+                    value,
+                    printable(&result.text, cell_max().saturating_mul(5)),
+                )
             }
             None => ("not run", String::new(), String::new()),
         };
-        let name = printable(&format!("{}.{}", run.component, run.test), 2 * CELL_MAX);
-        vec![name, verdict.into(), value, text, printable(&run.summary, TEXT_MAX)]
+        let name = printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2));
+        vec![name, verdict.into(), value, text, printable(&run.summary, cell_max().saturating_mul(5))]
     };
     let header = ["SELF-TEST", "VERDICT", "VALUE", "RESULT", "WHAT IT FINDS OUT"];
     table(&header, runs.iter().map(row).collect(), &[2])

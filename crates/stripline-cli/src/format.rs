@@ -1,4 +1,6 @@
-//! Numbers for people.
+//! Numbers and texts for people.
+
+use std::io::IsTerminal;
 
 /// Nanoseconds with three significant digits and their unit; `-` for none.
 pub(crate) fn time(ns: Option<u64>) -> String {
@@ -33,6 +35,21 @@ pub(crate) fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `1 packet`, `1,234 packets`.
+pub(crate) fn packets(number: u64) -> String {
+    counted(number, "packet")
+}
+
+/// A number of things, which has one form for one of them.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// The most characters of a cell in a table on standard output: a screen is narrow, a pipe or a file is not.
+pub(crate) fn cell_max() -> usize {
+    if std::io::stdout().is_terminal() { 60 } else { usize::MAX }
 }
 
 fn three(value: f64) -> String {
@@ -74,5 +91,7 @@ mod tests {
         assert_eq!(quantity(240e6, "B/s"), "240 MB/s");
         assert_eq!(quantity(12.0, "B"), "12 B");
         assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1,234,567".into()));
+        assert_eq!((packets(0), packets(1)), ("0 packets".into(), "1 packet".into()));
+        assert_eq!(counted(1_000, "component"), "1,000 components");
     }
 }

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         }
         // The command line is not parsed then.
         Command::Bench(_) => Exit::Usage,
-        Command::Components { name } => show::components(name.as_deref(), &registry),
+        Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
         Command::Transports => show::transports(),
         Command::Ps(arguments) => ps::ps(&arguments),
         Command::Ls(arguments) => control::ls(&arguments),

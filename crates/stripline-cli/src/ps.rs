@@ -1,20 +1,22 @@
 //! `stripline ps`.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPort, ToSide};
+use stripline::waveform::suggestion;
 
 use crate::Exit;
 use crate::arguments::PsArguments;
-use crate::format::{grouped, printable};
+use crate::format::{cell_max, counted, grouped, printable};
 use crate::show::print;
 
 /// Chains of waiting shown.
 const CHAINS_MAX: usize = 50;
-/// The longest name shown, in characters.
+/// The longest name in a message, in characters.
 const NAME_MAX: usize = 60;
 
 pub(crate) fn ps(arguments: &PsArguments) -> Exit {
@@ -27,8 +29,10 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             }
         };
         leave_out(&mut overview, arguments.name.as_deref());
+        let (mut filter, names) = (None, names(&overview));
         if let Some(name) = &arguments.name {
             keep(&mut overview, name);
+            filter = Some((name.as_str(), suggestion(name, names.iter().map(String::as_str))));
         }
         let text = if arguments.json {
             json(&overview, arguments.watch.is_some())
@@ -36,7 +40,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
             }
-            render(&overview, arguments.name.as_deref())
+            render(&overview, filter)
         };
         // A screen of its own, as `watch` does; a file or a pipe gets one table after the other.
         let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
@@ -63,10 +67,13 @@ fn leave_out(overview: &mut Overview, name: Option<&str>) {
     overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
-/// Keeps the ports that the filter names, themselves or by a connection or their process.
+/// Keeps the ports that the filter names, themselves or by a connection, their process, its launcher or its waveform.
 fn keep(overview: &mut Overview, name: &str) {
     for process in &mut overview.processes {
-        let whole = process.command.as_deref() == Some(name) || name.parse() == Ok(process.pid);
+        let number = name.parse().ok();
+        let whole = [process.command.as_deref(), process.waveform.as_deref()].contains(&Some(name))
+            || number == Some(process.pid)
+            || number.is_some() && process.waveform.is_some() && number == process.parent;
         if !whole {
             let joins = |connection: &str| connection.contains(name);
             let reads = |port: &SendingPort| port.readers.iter().any(|r| joins(&r.connection));
@@ -77,6 +84,18 @@ fn keep(overview: &mut Overview, name: &str) {
         }
     }
     overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
+}
+
+/// What a filter may be: waveforms, components and topics.
+fn names(overview: &Overview) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for process in &overview.processes {
+        names.extend(process.waveform.clone());
+        let sending = process.sending.iter().map(|port| &port.name);
+        let ports = sending.chain(process.receiving.iter().map(|port| &port.name));
+        names.extend(ports.map(|port| port.split('.').next().unwrap_or_default().to_string()));
+    }
+    names
 }
 
 fn json(overview: &Overview, one_line: bool) -> String {
@@ -91,9 +110,10 @@ fn json(overview: &Overview, one_line: bool) -> String {
 }
 
 /// A row of the table, in the order of its columns.
-type Row = [String; 12];
+type Row = [String; 13];
 
-fn render(overview: &Overview, filter: Option<&str>) -> String {
+/// The filter comes with the name that was probably meant by it.
+fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
         rows.push(row(from, to));
@@ -101,27 +121,34 @@ fn render(overview: &Overview, filter: Option<&str>) -> String {
     for process in &overview.processes {
         for port in process.sending.iter().filter(|port| port.readers.is_empty()) {
             let mut row = Row::default();
-            (row[0], row[1]) = (name(&port.name), process.pid.to_string());
-            (row[4], row[7]) = (name(&port.transport), count(port.packets));
-            row[11] = "no reader".into();
+            row[0] = waveform(Some(process));
+            (row[1], row[2]) = (name(&port.name), process.pid.to_string());
+            (row[5], row[8]) = (name(&port.transport), count(port.packets));
+            row[12] = "no reader".into();
             rows.push(row);
         }
         for port in process.receiving.iter().filter(|port| port.connections.is_empty()) {
             let mut row = Row::default();
-            (row[2], row[3]) = (name(&port.name), process.pid.to_string());
-            row[11] = "no sender".into();
+            row[0] = waveform(Some(process));
+            (row[3], row[4]) = (name(&port.name), process.pid.to_string());
+            row[12] = if port.serves { "no client" } else { "no sender" }.into();
             rows.push(row);
         }
     }
     if rows.is_empty() {
-        let of = filter.map_or(String::new(), |name| format!(" that `{}` names", printable(name, NAME_MAX)));
-        return format!("No process of this user has a port open{of}.\n");
+        let of =
+            filter.map_or(String::new(), |(name, _)| format!(" that `{}` names", printable(name, NAME_MAX)));
+        let meant = filter.and_then(|(_, meant)| meant);
+        let hint =
+            meant.map_or(String::new(), |meant| format!(" Did you mean `{}`?", printable(meant, NAME_MAX)));
+        return format!("No process of this user has a port open{of}.{hint}\n");
     }
     rows.sort();
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header([
+        "WAVEFORM",
         "FROM",
         "PID",
         "TO",
@@ -139,7 +166,13 @@ fn render(overview: &Overview, filter: Option<&str>) -> String {
         row.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = "-".into());
         table.add_row(row);
     }
-    for column in [1, 3, 6, 7, 8, 9, 10] {
+    // Most programs are no waveforms.
+    if overview.processes.iter().all(|process| process.waveform.is_none())
+        && let Some(column) = table.column_mut(0)
+    {
+        column.set_constraint(ColumnConstraint::Hidden);
+    }
+    for column in [2, 4, 7, 8, 9, 10, 11] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -157,7 +190,9 @@ fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
     let state = match (from, to) {
         (Some((_, _, reader)), _) if reader.waited_for => match lag {
             // Large packets fill the ring before there are as many as may wait.
-            Some(lag) if lag < u64::from(reader.depth) => "sender waits (buffer full)",
+            Some(lag) if lag < u64::from(reader.high_watermark.unwrap_or(reader.depth)) => {
+                "sender waits (buffer full)"
+            }
             _ => "sender waits (full)",
         },
         (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
@@ -167,14 +202,22 @@ fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
         (Some(_), None) => "receiver unknown",
         _ => "",
     };
+    // At which the sender is held up, if that is before the queue is full.
+    let high = from.and_then(|(_, _, reader)| reader.high_watermark);
+    let depth = from.map(|f| f.2.depth).or(to.map(|t| t.2.depth));
+    let depth = depth.map_or(String::new(), |depth| match high {
+        Some(high) => format!("{high} of {depth}"),
+        None => depth.to_string(),
+    });
     [
+        waveform(from.map(|f| f.0).filter(|process| process.waveform.is_some()).or(to.map(|t| t.0))),
         from.map_or(name(left), |(_, port, _)| name(&port.name)),
         from.map_or(String::new(), |(process, _, _)| process.pid.to_string()),
         to.map_or(name(right), |(_, port, _)| name(&port.name)),
         to.map(|t| t.0.pid).or(from.and_then(|f| f.2.pid)).map_or(String::new(), |pid| pid.to_string()),
         from.map_or(String::new(), |(_, port, _)| name(&port.transport)),
         either(from.map(|f| &f.2.overflow), to.map(|t| &t.2.overflow)),
-        from.map(|f| f.2.depth).or(to.map(|t| t.2.depth)).map_or(String::new(), |depth| depth.to_string()),
+        depth,
         from.map_or(String::new(), |(_, port, _)| count(port.packets)),
         to.map_or(String::new(), |(_, _, connection)| grouped(connection.packets)),
         // On the transport, and behind it in the queue of a policy that drops.
@@ -203,9 +246,13 @@ fn waits(chains: &[Chain]) -> String {
 fn omitted(processes: &[Process]) -> String {
     let mut text = String::new();
     for process in processes.iter().filter(|process| process.omitted > 0) {
-        text += &format!("\nprocess {} has {} more ports\n", process.pid, process.omitted);
+        text += &format!("\nprocess {} has {}\n", process.pid, counted(process.omitted, "more port"));
     }
     text
+}
+
+fn waveform(process: Option<&Process>) -> String {
+    process.and_then(|process| process.waveform.as_deref()).map_or(String::new(), name)
 }
 
 fn count(number: Option<u64>) -> String {
@@ -213,7 +260,7 @@ fn count(number: Option<u64>) -> String {
 }
 
 fn name(text: &str) -> String {
-    printable(text, NAME_MAX)
+    printable(text, cell_max())
 }
 
 #[cfg(test)]
@@ -241,11 +288,41 @@ mod tests {
     }
 
     #[test]
+    fn waveforms_watermarks_and_servers_are_told() {
+        let text = BLOCKED
+            .replace("\"pid\": 10,", "\"pid\": 10, \"parent\": 9, \"waveform\": \"radio\",")
+            .replace("\"depth\": 64,", "\"depth\": 64, \"high_watermark\": 48,")
+            .replace("\"pid\": 11,", "\"pid\": 11, \"waveform\": \"radio\",");
+        let mut all = overview(&text);
+        let words = |text: &str, line: usize| -> String {
+            text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let table = render(&all, None);
+        assert!(words(&table, 0).starts_with("WAVEFORM FROM PID TO PID"), "{table}");
+        assert!(words(&table, 1).contains("radio source.out 10 sink.in 11 shm block 48 of 64"), "{table}");
+        all.processes.push(
+            serde_json::from_str(
+                r#"{ "pid": 12, "receiving": [{ "name": "gain", "serves": true, "connections": [] }] }"#,
+            )
+            .unwrap(),
+        );
+        assert!(render(&all, None).contains("no client"));
+        // By the waveform's name, and by its launcher.
+        for (filter, processes) in [("radio", 2), ("9", 1), ("rad", 0)] {
+            let mut some = all.clone();
+            keep(&mut some, filter);
+            assert_eq!(some.processes.len(), processes, "{filter}");
+        }
+    }
+
+    #[test]
     fn nothing_is_said_kindly() {
         assert_eq!(render(&Overview::default(), None), "No process of this user has a port open.\n");
         let mut some = overview(BLOCKED);
+        assert_eq!(suggestion("sorce", names(&some).iter().map(String::as_str)), Some("source"));
         keep(&mut some, "radar");
-        assert!(render(&some, Some("radar")).contains("that `radar` names"));
+        assert!(render(&some, Some(("sorce", Some("source")))).ends_with("Did you mean `source`?\n"));
+        assert!(render(&some, Some(("radar", None))).contains("that `radar` names"));
     }
 
     #[test]

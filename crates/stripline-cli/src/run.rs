@@ -17,7 +17,7 @@ use stripline::waveform::{
 
 use crate::Exit;
 use crate::arguments::{FileArguments, PlacementArgument, RunArguments};
-use crate::format::{grouped, quantity, time};
+use crate::format::{counted, grouped, packets, quantity, time};
 use crate::show::print;
 
 pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
@@ -26,10 +26,10 @@ pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
         Ok(waveform) => {
             let (components, connections) = (waveform.components.len(), waveform.connections.len());
             print(&format!(
-                "{}: ok: {components} component{}, {connections} connection{}\n",
+                "{}: ok: {}, {}\n",
                 arguments.file.display(),
-                plural(components),
-                plural(connections),
+                counted(components as u64, "component"),
+                counted(connections as u64, "connection"),
             ))
         }
     }
@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         host,
         duration: arguments.duration.map(Duration::from_secs_f64),
         sampling: Sampling::Auto,
+        quiet: arguments.quiet,
     };
     let mut screen = Screen::new(&waveform, arguments.quiet);
     let outcome = stripline::waveform::run(&waveform, &options, &mut screen);
@@ -115,7 +116,7 @@ fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, E
             Ok(waveform)
         }
         Err(diagnostics) => {
-            complain!("{diagnostics}");
+            complain!("{}", diagnostics.to_string().trim_end());
             Err(Exit::Usage)
         }
     }
@@ -178,8 +179,7 @@ impl Observer for Screen {
         };
         self.last = Some((progress.elapsed_s, bytes));
         let busiest = progress.connections.iter().zip(&self.names).max_by_key(|(c, _)| c.bytes);
-        let first =
-            busiest.map_or_else(String::new, |(c, name)| format!("  {name}: {} packets", grouped(c.packets)));
+        let first = busiest.map_or_else(String::new, |(c, name)| format!("  {name}: {}", packets(c.packets)));
         self.bar.set_message(format!(
             "{:.1} s  {}{first}  {} lost  {} of {} components ended",
             progress.elapsed_s,
@@ -258,6 +258,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
         }
     }
     let ending = match (&report.failure, &report.stopped) {
+        (Some(failure), _) if failure == RunReport::ENDED_NOW => "was ended at once after".to_string(),
         (Some(_), _) => "failed after".to_string(),
         (None, Some(reason)) => format!("stopped ({reason}) after"),
         (None, None) => "ended after".to_string(),
@@ -268,16 +269,25 @@ pub(crate) fn summary(report: &RunReport) -> String {
         notes += &match (c.unaccounted, c.sent) {
             (Some(0), _) => continue,
             (Some(count), Some(sent)) => format!(
-                "\n{from} -> {to}: {} of {} packets sent are in nobody's count: their receiver ended or died before it \
-                 took them, or with its last figures.",
+                "\n{from} -> {to}: {} of {} sent {} in nobody's count: their receiver ended or died before it took \
+                 them, or with its last figures.",
                 grouped(count),
-                grouped(sent),
+                packets(sent),
+                if count == 1 { "is" } else { "are" },
             ),
             _ => format!("\n{from} -> {to}: a component died and took its last figures with it."),
         };
     }
+    for c in report.connections.iter().filter(|c| c.resequenced && c.reordered > 0) {
+        notes += &format!(
+            "\n{} -> {}: the {} reordered came after a later one and were put back in sequence.",
+            c.from,
+            c.to,
+            packets(c.reordered)
+        );
+    }
     format!(
-        "\n{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{notes}\n",
+        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{notes}\n",
         report.waveform,
         report.duration_s,
         table.trim_fmt(),
@@ -308,8 +318,4 @@ pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
 /// The first of two that is no success.
 pub(crate) fn worse(a: Exit, b: Exit) -> Exit {
     if a == Exit::Clean { b } else { a }
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }

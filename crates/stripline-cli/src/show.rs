@@ -5,9 +5,10 @@ use std::io::Write;
 use comfy_table::{ContentArrangement, Table, presets};
 use stripline::component::Registry;
 use stripline::transport;
-use stripline::waveform::{render_component, render_component_list};
+use stripline::waveform::{render_component, render_component_list, suggestion};
 
 use crate::Exit;
+use crate::format::printable;
 
 pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
     match name {
@@ -16,7 +17,12 @@ pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
             Some(spec) => print(&render_component(spec)),
             None => {
                 let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
-                complain!("error: there is no stock component `{name}`; there are {}", known.join(", "));
+                let meant = suggestion(name, known.iter().copied());
+                let remedy = meant.map_or_else(
+                    || format!("there are {}", known.join(", ")),
+                    |meant| format!("did you mean `{meant}`?"),
+                );
+                complain!("error: there is no stock component `{}`; {remedy}", printable(name, 60));
                 Exit::Usage
             }
         },

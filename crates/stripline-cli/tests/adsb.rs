@@ -71,6 +71,25 @@ fn simulated_aircraft_are_heard_the_same_over_every_transport() {
 }
 
 #[test]
+fn quiet_is_quiet() {
+    let waveform = repository("waveforms/adsb.toml");
+    let arguments =
+        ["run", waveform.to_str().unwrap(), "--set", "source.rate=0", "--set", "source.duration_s=1"];
+    for (more, printed) in [(&["--quiet"][..], false), (&[], true)] {
+        let said = run(&[&arguments, more].concat());
+        said.says(0, &[]);
+        assert_eq!(said.stdout.contains("callsign"), printed, "{}", said.stdout);
+        assert_eq!(
+            said.stdout.is_empty() && said.stderr.is_empty(),
+            !printed,
+            "{}{}",
+            said.stdout,
+            said.stderr
+        );
+    }
+}
+
+#[test]
 fn the_capture_gives_the_reference_frames_over_every_transport() {
     let Some((path, reference)) = capture() else {
         println!("SKIPPED: no capture; set STRIPLINE_ADSB_CAPTURE to modes1.bin (with modes1.avr beside it)");

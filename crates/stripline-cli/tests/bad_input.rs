@@ -29,11 +29,11 @@ fn captures_that_are_missing_empty_or_cut_off() {
         format!("source.path={}", path.display())
     };
     let missing = format!("source.path={}", folder.path().join("missing.bin").display());
-    adsb(&["--set", &missing]).says(1, &["source", "missing.bin", "there is no such file"]);
-    adsb(&["--set", &file("empty.bin", &[])]).says(1, &["source", "empty.bin", "empty"]);
-    adsb(&["--set", &file("odd.bin", &[127; 1001])]).says(1, &["source", "odd.bin", "1 byte"]);
+    adsb(&["--set", &missing]).says(2, &["source", "missing.bin", "there is no such file"]);
+    adsb(&["--set", &file("empty.bin", &[])]).says(2, &["source", "empty.bin", "empty"]);
+    adsb(&["--set", &file("odd.bin", &[127; 1001])]).says(2, &["source", "odd.bin", "1 of its 1001 bytes"]);
     let directory = format!("source.path={}", folder.path().display());
-    adsb(&["--set", &directory]).says(1, &["source", "directory"]);
+    adsb(&["--set", &directory]).says(2, &["source", "directory", "nothing was started"]);
     // Shorter than one frame, but whole samples: nothing to hear, and no error.
     adsb(&["--set", &file("short.bin", &[127; 100])]).says(0, &[]);
 }
@@ -50,6 +50,36 @@ fn words_that_do_not_exist() {
     run(&["run", "no-such-file.toml"]).says(2, &["no-such-file.toml"]);
     run(&["walk"]).says(2, &["walk", "Usage"]);
     run(&["components", "no-such-component"]).says(2, &["no-such-component"]);
+    run(&["components", "fir-fliter"]).says(2, &["did you mean `fir-filter`?"]);
+    adsb(&["--set", "source.sample_rate=2 Mhz"]).says(2, &["write the number alone, in Hz: 2000000"]);
+    adsb(&["--duration", "10s"]).says(2, &["without a unit"]);
+}
+
+#[test]
+fn what_a_component_would_refuse_is_found_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(repository("waveforms/radio.toml")).unwrap();
+    let path = waveform(folder.path(), &text);
+    let path = path.to_str().unwrap();
+    for command in ["check", "run"] {
+        let said = |setting: &str| run(&[command, path, "--set", setting]);
+        said("filter.high=0").says(2, &["`high` is 0 Hz; it must be above `low`, 0 Hz", "high = 4e3", "^"]);
+        said("tone.frequency=1e6").says(2, &["frequency_hz is 1000000", "half its sample rate", "^"]);
+    }
+    let with = |source: &str| {
+        let text = format!(
+            "[component.source]\n{source}\n[component.sink]\ntype = \"null-sink\"\n\
+             [[connection]]\nfrom = \"source\"\nto = \"sink\"\n"
+        );
+        run(&["check", waveform(folder.path(), &text).to_str().unwrap()])
+    };
+    let missing = "type = \"file-source\"\nproperties = { path = \"missing.cf32\" }";
+    with(missing).says(2, &["missing.cf32: there is no such file", "relative to the waveform file"]);
+    // A pipe is not opened: somebody waits at its other end for the run.
+    let pipe = folder.path().join("pipe.cf32");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    with("type = \"file-source\"\nproperties = { path = \"pipe.cf32\" }").says(0, &[]);
 }
 
 #[test]

@@ -1,147 +1,15 @@
-//! `stripline ls`, `get`, `set`, `test` and `stop` against real runs.
+//! `stripline get`, `set` and `test` against real runs.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
 mod common;
 
-use std::io::{Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Stdio;
 
-use common::{Run, Running, example, is_alive, run, send, stripline, wait_until};
+use common::waveform::{File, PLACEMENTS};
+use common::{example, run, send, stripline, wait_until};
 use rustix::process::Signal;
-use serde_json::{Value, json};
-use stripline::call::{CallError, ClientOptions, ServiceClient};
-use stripline::node::{Node, Topics};
-use tempfile::TempDir;
-
-/// An account that no process here has otherwise.
-const ANOTHER_USER: u32 = 65_534;
-/// What a test that plays another user's process is told.
-const PLAY: &str = "STRIPLINE_TEST_ASK_AS_ANOTHER_USER";
-
-/// Where components run, and in how many processes three of them do.
-const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
-
-/// A waveform file with a name that no other test has.
-struct File {
-    folder: TempDir,
-    name: String,
-}
-
-impl File {
-    fn new(text: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("w{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = tempfile::tempdir().unwrap();
-        let text = format!("[waveform]\nname = \"{name}\"\n{text}");
-        std::fs::write(folder.path().join("file.toml"), text).unwrap();
-        Self { folder, name }
-    }
-
-    /// A tone through a filter, in real time.
-    fn radio() -> Self {
-        Self::new(
-            r#"
-            [component.tone]
-            type = "signal-generator"
-            properties = { rate = 48e3, output = "f32", packet = 480 }
-            [component.filter]
-            type = "fir-filter"
-            properties = { high = 4e3 }
-            [component.sink]
-            type = "null-sink"
-            [[connection]]
-            from = "tone.out"
-            to = "filter.in"
-            [[connection]]
-            from = "filter.out"
-            to = "sink.in"
-            "#,
-        )
-    }
-
-    /// A filter that waits for a packet for hours.
-    fn idle() -> Self {
-        Self::new(
-            r#"
-            [component.source]
-            type = "null-source"
-            properties = { rate = 1e-3, output = "f32" }
-            [component.filter]
-            type = "fir-filter"
-            properties = { high = 4e3, sample_rate = 48e3 }
-            [component.sink]
-            type = "null-sink"
-            [[connection]]
-            from = "source.out"
-            to = "filter.in"
-            [[connection]]
-            from = "filter.out"
-            to = "sink.in"
-            "#,
-        )
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn start(&self, options: &[&str], processes: usize) -> Running {
-        let path = self.path("file.toml");
-        Running::start(&[&["run", path.to_str().unwrap()], options].concat(), processes)
-    }
-
-    /// `stripline COMMAND NAME …`.
-    fn ask(&self, command: &str, arguments: &[&str]) -> Run {
-        run(&[&[command, &self.name], arguments].concat())
-    }
-
-    fn json(&self, command: &str, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ask(command, &[arguments, &["--json"]].concat()).stdout).unwrap()
-    }
-
-    /// What `get` says of one property.
-    fn property(&self, place: &str) -> Value {
-        self.json("get", &[place])[0].clone()
-    }
-}
-
-/// What the names of launchers' sockets begin with.
-fn prefix() -> String {
-    format!("stripline-{}-run-1-", rustix::process::geteuid().as_raw())
-}
-
-/// The sockets that a launcher can be asked by.
-fn sockets_of(pid: u32) -> Vec<String> {
-    let list = std::fs::read("/proc/net/unix").unwrap();
-    let list = String::from_utf8_lossy(&list);
-    let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
-    let its = |name: &&str| name.starts_with(&format!("@{}", prefix())) && name.contains(&format!("-{pid}-"));
-    let mut names: Vec<String> = names.filter(its).map(|name| name[1..].to_string()).collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-fn connect(name: &str) -> UnixStream {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
-    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
-    stream
-}
-
-/// The launcher's domain, joined, and its service.
-fn service_of(pid: u32) -> (Node, ServiceClient) {
-    let name = sockets_of(pid).pop().unwrap();
-    let user = format!("stripline-{}-", rustix::process::geteuid().as_raw());
-    let node = Node::join(name.strip_prefix(&user).unwrap(), Topics::default()).unwrap();
-    let client = node.service_client("waveform-control", ClientOptions::default()).unwrap();
-    (node, client)
-}
+use serde_json::Value;
 
 #[test]
 fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
@@ -247,6 +115,8 @@ fn properties_are_shown_as_they_are_now() {
     for words in ["tone.waveform", "any time", "at start", "read-only", "filter.high", "4000"] {
         assert!(text.stdout.contains(words), "{words}: {}", text.stdout);
     }
+    // Nothing is cut off where it is no screen that it is written to.
+    assert!(text.stdout.contains("kaiser as `attenuation` says"), "{}", text.stdout);
     assert!(!file.ask("get", &["filter"]).stdout.contains("tone."));
     file.ask("set", &["filter.high=3e3"]).says(0, &[]);
     assert_eq!(file.property("filter.high")["changed"], true);
@@ -273,6 +143,7 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
         ("tnoe.frequency=1", &["no component `tnoe`", "did you mean `tone`?"][..]),
         ("tone.freqency=1", &["no property `freqency`", "did you mean `frequency`?"]),
         ("tone.frequency=loud", &["`frequency` takes a number, not `loud`"]),
+        ("tone.frequency=1 kHz", &["not `1 kHz`; write the number alone, in Hz: 1000"]),
         ("filter.high=-1", &["`high` is -1; it must be from 0 to 1e12"]),
         ("tone.waveform=sin", &["must be one of sine, square"]),
         ("tone.sample_rate=96e3", &["cannot be changed while it runs", "--set tone.sample_rate="]),
@@ -336,23 +207,87 @@ fn self_tests_run(placement: &str, processes: usize) {
 }
 
 #[test]
+fn a_component_that_waits_for_a_packet_is_woken() {
+    let ways = [
+        ("processes", 3, ""),
+        ("threads", 1, ""),
+        ("processes", 3, "resequence = { window = 8, skip-after-ms = 10 }"),
+    ];
+    for (placement, processes, key) in ways {
+        let file = File::idle();
+        let path = file.path("file.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let to = "to = \"filter.in\"";
+        std::fs::write(&path, text.replace(to, &format!("{to}\n{key}"))).unwrap();
+        let running = file.start(&["--placement", placement], processes);
+        let set = file.ask("set", &["filter.high=2e3", "--timeout", "60"]);
+        set.says(0, &[]);
+        assert_eq!(set.stdout, "filter.high = 2000 Hz (was 4000)\n");
+        file.ask("set", &["filter.low=3e3", "--timeout", "60"]).says(1, &["refused", "above `low`, 3000 Hz"]);
+        file.ask("test", &["filter", "--timeout", "60"]).says(0, &[]);
+        assert_eq!(file.property("filter.high")["value"], 2e3);
+        file.ask("stop", &[]).says(0, &[]);
+        assert_eq!(running.end().0, Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_without_a_packet_waits_for_one() {
+    let file = File::idle_without_rate();
+    let running = file.start(&[], 3);
+    // Too narrow for a filter at any usual rate: it would fail with the first packet.
+    file.ask("set", &["filter.high=0.2", "--timeout", "0.2"]).says(1, &["not applied yet"]);
+    file.ask("stop", &[]).says(0, &[]);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn a_handler_that_waits_for_a_packet_is_woken() {
+    for (dispatch, transport) in [("queue", "shm"), ("direct", "uds"), ("pool(3)", "shm"), ("pool(2)", "tcp")]
+    {
+        let file = File::new(&format!(
+            r#"
+            [component.tone]
+            type = "signal-generator"
+            properties = {{ rate = 1e-3 }}
+            [component.power]
+            exec = "{}"
+            dispatch = "{dispatch}"
+            [component.sink]
+            type = "null-sink"
+            [[connection]]
+            from = "tone.out"
+            to = "power.in"
+            [[connection]]
+            from = "power.out"
+            to = "sink.in"
+            "#,
+            example("handler").display()
+        ));
+        let running = file.start(&["--transport", transport], 3);
+        file.ask("set", &["power.pause=0.5", "--timeout", "60"]).says(0, &[]);
+        assert_eq!(file.property("power.pause")["value"], 0.5, "{dispatch}");
+        file.ask("stop", &[]).says(0, &[]);
+        assert_eq!(running.end().0, Some(0));
+    }
+}
+
+#[test]
 fn a_component_that_does_not_look_is_late_and_looks_later() {
     let file = File::idle();
     let running = file.start(&[], 3);
-    let said = file.ask("set", &["filter.high=2e3", "--timeout", "0.2"]);
-    said.says(1, &["filter.high = 2000: not applied yet", "waits for a packet", "when the component looks"]);
+    let said = file.ask("set", &["source.amplitude=2", "--timeout", "0.2"]);
+    said.says(1, &["source.amplitude = 2: not applied yet", "or for its time", "when the component looks"]);
     assert_eq!(said.stdout, "");
-    let reading = file.property("filter.high");
-    assert_eq!((&reading["value"], &reading["waiting"]), (&4e3.into(), &2e3.into()));
-    let said = file.ask("get", &["filter.high"]);
-    said.says(0, &["was set to 2000, which the component has not taken yet"]);
-    assert_eq!(said.stdout, "4000\n");
-    assert!(file.ask("get", &["filter"]).stdout.contains("4000 (2000 not applied yet)"));
-    let said = file.ask("test", &["filter", "--timeout", "0.2"]);
-    said.says(1, &["filter.passband was not run", "waits for a packet"]);
+    let reading = file.property("source.amplitude");
+    assert_eq!((&reading["value"], &reading["waiting"]), (&1.0.into(), &2.0.into()));
+    let said = file.ask("get", &["source.amplitude"]);
+    said.says(0, &["was set to 2, which the component has not taken yet"]);
+    assert_eq!(said.stdout, "1\n");
+    assert!(file.ask("get", &["source"]).stdout.contains("1 (2 not applied yet)"));
     // So many may wait, no more.
     for _ in 0..70 {
-        let json = file.json("set", &["filter.high=1e3", "--timeout", "0.001"]);
+        let json = file.json("set", &["source.amplitude=3", "--timeout", "0.001"]);
         if json[0]["taken"] == "refused" {
             assert!(json[0]["reason"].as_str().unwrap().contains("wait for it already"), "{json}");
             let stop = file.ask("stop", &[]);
@@ -361,7 +296,7 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
             assert_eq!(code, Some(0));
             // Whoever was told that they would be taken is told that they were not.
             assert!(
-                text.contains("warning: filter: did not take high = 2000: the component ended"),
+                text.contains("warning: source: did not take amplitude = 2: the component ended"),
                 "{text}"
             );
             return;
@@ -369,6 +304,25 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
         assert_eq!(json[0]["taken"], "not-yet");
     }
     panic!("there is no end to what waits");
+}
+
+#[test]
+fn whoever_does_not_wait_for_a_setting_is_told_that_it_stays() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    send(running.component("filter"), Signal::STOP);
+    let mut set = stripline();
+    set.args(["set", &file.name, "filter.high=2e3", "--timeout", "600"]);
+    let set = set.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it waits", || file.property("filter.high")["waiting"] == 2e3);
+    send(set.id(), Signal::INT);
+    let output = set.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("filter.high = 2000 is not applied yet, and still will be"), "{said}");
+    assert!(said.contains(&format!("stripline set {} filter.high=4000", file.name)), "{said}");
+    send(running.component("filter"), Signal::CONT);
+    wait_until("it is taken", || file.property("filter.high")["value"] == 2e3);
 }
 
 #[test]
@@ -406,11 +360,7 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
 
 #[test]
 fn what_was_set_survives_a_restart() {
-    let text = std::fs::read_to_string(File::radio().path("file.toml")).unwrap();
-    let text = text.split_once('[').unwrap().1.split_once('[').unwrap().1;
-    let text = format!("[{text}")
-        .replace("type = \"fir-filter\"", "type = \"fir-filter\"\nrestart = \"on-failure\"");
-    let file = File::new(&text);
+    let file = File::radio_with("restart = \"on-failure\"");
     let running = file.start(&[], 3);
     file.ask("set", &["filter.high=2e3"]).says(0, &[]);
     let filter = running.component("filter");
@@ -440,48 +390,6 @@ fn what_was_set_survives_a_restart() {
 }
 
 #[test]
-fn one_component_is_stopped_and_the_rest_goes_on() {
-    for (placement, processes) in PLACEMENTS {
-        one_is_stopped(placement, processes);
-    }
-}
-
-fn one_is_stopped(placement: &str, processes: usize) {
-    let file = File::new(
-        r#"
-        [component.tone]
-        type = "signal-generator"
-        properties = { rate = 48e3, packet = 480 }
-        [component.one]
-        type = "null-sink"
-        [component.other]
-        type = "null-sink"
-        [[connection]]
-        from = "tone.out"
-        to = "one.in"
-        [[connection]]
-        from = "tone.out"
-        to = "other.in"
-        "#,
-    );
-    let running = file.start(&["--placement", placement], processes);
-    wait_until("packets have come", || file.property("one.packets")["value"].as_i64() > Some(0));
-    let stop = file.ask("stop", &["one"]);
-    stop.says(0, &[]);
-    assert_eq!(stop.stdout, "one has ended\n");
-    let before = file.property("other.packets")["value"].as_i64();
-    wait_until("the other goes on", || file.property("other.packets")["value"].as_i64() > before);
-    // What it said last is still known; what it is told is not taken any more.
-    assert!(file.property("one.packets")["value"].as_i64() > Some(0));
-    file.ask("stop", &["one"]).says(0, &[]);
-    file.ask("stop", &["two"]).says(2, &["no component `two`"]);
-    file.ask("stop", &["tone"]).says(0, &[]);
-    let (code, text) = running.end();
-    assert_eq!(code, Some(0), "{text}");
-    file.ask("set", &["tone.amplitude=1"]).says(1, &["no waveform", &file.name]);
-}
-
-#[test]
 fn a_component_that_has_ended_takes_nothing() {
     let text = "[component.tone]\ntype = \"signal-generator\"\nproperties = { duration_s = 0.1 }\n\
         [component.end]\ntype = \"null-sink\"\n\
@@ -500,273 +408,4 @@ fn a_component_that_has_ended_takes_nothing() {
         .says(1, &["tone.amplitude = 0.5: not applied: the component has ended"]);
     assert_eq!(file.ask("get", &["tone.amplitude"]).stdout, "1\n");
     assert_eq!(file.ask("get", &["end.packets"]).code, Some(0));
-}
-
-#[test]
-fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
-    let file = File::new(
-        r#"
-        [component.source]
-        type = "file-source"
-        properties = { path = "pipe", format = "cf32" }
-        [component.filter]
-        type = "fir-filter"
-        properties = { high = 4e3, sample_rate = 48e3 }
-        [component.sink]
-        type = "null-sink"
-        [[connection]]
-        from = "source.out"
-        to = "filter.in"
-        [[connection]]
-        from = "filter.out"
-        to = "sink.in"
-        "#,
-    );
-    // A pipe that nobody writes to: it is never opened.
-    assert!(Command::new("mkfifo").arg(file.path("pipe")).status().unwrap().success());
-    let mut run = stripline();
-    run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let run = run.spawn().unwrap();
-    let state = |component: usize| {
-        let listed: Value = serde_json::from_str(&common::run(&["ls", "--json"]).stdout).unwrap();
-        let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
-        let mine = waveforms.find(|waveform| waveform["name"] == *file.name)?.clone();
-        Some((mine["phase"].clone(), mine["components"][component]["state"].clone()))
-    };
-    wait_until("the filter is made", || state(1) == Some(("starting".into(), "ready".into())));
-    file.ask("set", &["filter.high=2e3", "--timeout", "0.1"])
-        .says(1, &["not applied yet", "has not been started yet"]);
-    assert_eq!(state(0), Some(("starting".into(), "starting".into())));
-    file.ask("test", &["filter", "--timeout", "0.1"]).says(1, &["was not run", "has not been started yet"]);
-    file.ask("get", &["sink.packets"]).says(0, &[]);
-    let stop = file.ask("stop", &[]);
-    stop.says(0, &[]);
-    assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
-    let ended = run.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("filter: did not take high = 2000"), "{said}");
-}
-
-#[test]
-fn stop_now_ends_everything_at_once() {
-    let file = File::idle();
-    let running = file.start(&[], 3);
-    let pid = running.pid();
-    assert_eq!(sockets_of(pid).len(), 1);
-    file.ask("stop", &["filter", "--now"]).says(2, &["--now"]);
-    let components = running.components();
-    file.ask("stop", &["--now"]).says(0, &[]);
-    let (code, text) = running.end();
-    // As after a second Ctrl-C.
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("ended at once by `stripline stop --now`"), "{text}");
-    assert!(components.iter().all(|(_, pid)| !is_alive(*pid)));
-    assert_eq!(sockets_of(pid), Vec::<String>::new());
-    file.ask("stop", &[]).says(1, &["no waveform"]);
-}
-
-#[test]
-fn what_does_not_stop_is_killed_and_said() {
-    let file = File::radio();
-    let running = file.start(&[], 3);
-    send(running.component("tone"), Signal::STOP);
-    let stop = file.ask("stop", &[]);
-    stop.says(1, &["tone did not stop and had to be killed"]);
-    assert_eq!(running.end().0, Some(1));
-}
-
-#[test]
-fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
-    let file = File::idle();
-    let running = file.start(&[], 3);
-    send(running.pid(), Signal::STOP);
-    let pid = running.pid().to_string();
-    file.ask("get", &["--pid", &pid])
-        .says(1, &["is stopped and does not answer", &format!("kill -CONT {pid}")]);
-    file.ask("get", &[])
-        .says(1, &[&format!("launcher of `{}`", file.name), "is stopped and does not answer"]);
-    // What has another name is asked all the same.
-    let other = File::radio();
-    let _other = other.start(&[], 3);
-    other.ask("get", &[]).says(0, &[]);
-    assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
-    send(running.pid(), Signal::CONT);
-    // In the middle of a request, and of a stop.
-    for arguments in [&["set", "filter.high=2e3", "--timeout", "600"][..], &["stop", "filter"]] {
-        let file = File::idle();
-        let running = file.start(&[], 3);
-        if arguments[0] == "stop" {
-            send(running.component("filter"), Signal::STOP);
-        }
-        std::thread::scope(|scope| {
-            let asking = scope.spawn(|| file.ask(arguments[0], &arguments[1..]));
-            if arguments[0] == "set" {
-                wait_until("it waits", || file.property("filter.high")["waiting"] == 2e3);
-            }
-            wait_until("it has been asked", || !sockets_of(running.pid()).is_empty());
-            send(running.pid(), Signal::KILL);
-            let said = asking.join().unwrap();
-            assert_eq!(said.code, Some(1), "{}", said.stderr);
-            let gone =
-                said.stderr.contains("ended before it answered") || said.stderr.contains("no waveform");
-            assert!(gone, "{}", said.stderr);
-        });
-        wait_until("nothing is left of it", || sockets_of(running.pid()).is_empty());
-    }
-}
-
-#[test]
-fn of_several_with_one_name_one_is_chosen_by_its_process() {
-    let file = File::radio();
-    let (one, other) = (file.start(&[], 3), file.start(&[], 3));
-    let pids = [one.pid().to_string(), other.pid().to_string()];
-    for (command, arguments) in
-        [("get", &[][..]), ("set", &["tone.amplitude=2"]), ("stop", &[]), ("test", &["filter"])]
-    {
-        file.ask(command, arguments).says(1, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
-    }
-    file.ask("set", &["--pid", &pids[0], "tone.amplitude=2"]).says(0, &[]);
-    assert_eq!(file.ask("get", &["--pid", &pids[0], "tone.amplitude"]).stdout, "2\n");
-    assert_eq!(file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).stdout, "1\n");
-    file.ask("get", &["--pid", "1"]).says(1, &["no waveform", "in process 1", &pids[0]]);
-    file.ask("stop", &["--pid", &pids[0]]).says(0, &[]);
-    // The name alone is enough again.
-    file.ask("stop", &[]).says(0, &[]);
-    assert_eq!((one.end().0, other.end().0), (Some(0), Some(0)));
-}
-
-#[test]
-fn many_may_ask_at_once() {
-    let file = File::radio();
-    let _running = file.start(&[], 3);
-    std::thread::scope(|scope| {
-        let asking: Vec<_> = (1..=12)
-            .map(|n| {
-                let file = &file;
-                scope.spawn(move || file.ask("set", &[&format!("tone.amplitude=0.{n}"), "filter.high=5e3"]))
-            })
-            .collect();
-        for ask in asking {
-            ask.join().unwrap().says(0, &[]);
-        }
-    });
-    assert_eq!(file.ask("get", &["filter.high"]).stdout, "5000\n");
-}
-
-#[test]
-fn hostile_requests_harm_nobody() {
-    let file = File::radio();
-    let running = file.start(&[], 3);
-    let (_node, service) = service_of(running.pid());
-    // Somebody else's types, and operations that are not there.
-    for (operation, request) in [
-        ("set", json!({"settings": "all of them"})),
-        ("set", json!([1, 2, 3])),
-        ("stop", json!("now")),
-        ("explode", json!(null)),
-    ] {
-        let operation = service.operation::<Value, Value, Value>(operation).unwrap();
-        let error = operation.call(&request).unwrap_err();
-        assert!(matches!(error, CallError::Refused { .. }), "{error}");
-    }
-    let wrong = |operation: &str, request: Value, words: &str| {
-        let operation = service.operation::<Value, Value, Value>(operation).unwrap();
-        let CallError::User(fault) = operation.call(&request).unwrap_err() else { panic!("{words}") };
-        assert!(fault["wrong"][0].as_str().unwrap().contains(words), "{words}: {fault}");
-    };
-    let set = |settings: Value, timeout_ms: u64| json!({"folder": null, "settings": settings, "timeout_ms": timeout_ms});
-    wrong("set", set(json!([]), 0), "from 1 to 256");
-    let setting = |component: &str, value: &str| json!({"component": component, "property": "waveform", "value": value});
-    wrong("set", set(json!(vec![setting("tone", "sine"); 1000]), 0), "from 1 to 256");
-    wrong("set", set(json!([setting(&"x".repeat(1 << 20), "sine")]), u64::MAX), "no component");
-    wrong("set", set(json!([setting("tone", &"x".repeat(1 << 20))]), u64::MAX), "must be one of");
-    wrong("test", json!({"component": "", "tests": [], "timeout_ms": u64::MAX}), "no component");
-    // Whoever hangs is not waited for, and whoever hangs up is not missed.
-    let name = sockets_of(running.pid()).pop().unwrap();
-    let mut hanging: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
-    let _ = hanging[0].write_all(&[0xff; 64]);
-    drop(connect(&name));
-    let operation = service.operation::<Value, Value, Value>("set").unwrap();
-    let amplitude = json!([{"component": "tone", "property": "amplitude", "value": "0.5"}]);
-    operation.start(&set(amplitude, 1000)).unwrap().cancel();
-    wait_until("it was heard all the same", || file.ask("get", &["tone.amplitude"]).stdout == "0.5\n");
-    // Nor does anybody take a place for good.
-    for _ in 0..150 {
-        file.ask("get", &["tone.amplitude"]).says(0, &[]);
-    }
-    file.ask("stop", &[]).says(0, &[]);
-    assert_eq!(running.end().0, Some(0));
-}
-
-#[test]
-fn forged_launchers_are_told_apart() {
-    let file = File::radio();
-    let _running = file.start(&[], 3);
-    let me = std::process::id();
-    let forge = |number: u32, say: fn(UnixStream)| {
-        let name = format!("{}{:016x}-{me}-{number:016x}", prefix(), 0);
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
-        std::thread::spawn(move || listener.incoming().for_each(|stream| say(stream.unwrap())));
-    };
-    forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"version\": 1")));
-    forge(2, |mut stream| drop(stream.write_all(&u32::MAX.to_le_bytes())));
-    // Neither a word nor an end: kept until the test is over.
-    forge(3, std::mem::forget);
-    // A launcher of another version, which has another name.
-    let other = format!("stripline-{}-run-2-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
-    let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
-    let listed = run(&["ls"]);
-    listed.says(0, &[&format!("process {me}) does not answer"), "speaks version 2 of this protocol, not 1"]);
-    assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
-    assert!(listed.stdout.contains(&file.name));
-    file.ask("get", &["tone.amplitude"]).says(0, &[]);
-    run(&["get", "no-such-waveform"]).says(1, &["no waveform", &format!("process {me} does not answer")]);
-}
-
-#[test]
-fn another_user_is_not_answered() {
-    if let Ok(name) = std::env::var(PLAY) {
-        return ask_as_another_user(&name);
-    }
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: only root can start a process of another user");
-        return;
-    }
-    let file = File::radio();
-    let running = file.start(&[], 3);
-    let mut command = stripline();
-    command.args(["set", &file.name, "tone.amplitude=0.5"]).uid(ANOTHER_USER).gid(ANOTHER_USER);
-    let Ok(output) = command.output() else {
-        println!("NOT TESTED: another user cannot start the command where it was built");
-        return;
-    };
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("of this user is running"));
-    let mut play = Command::new(std::env::current_exe().unwrap());
-    play.args(["--exact", "another_user_is_not_answered", "--nocapture"]);
-    play.env(PLAY, sockets_of(running.pid()).pop().unwrap()).stdin(Stdio::null());
-    let output = play.uid(ANOTHER_USER).gid(ANOTHER_USER).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(file.ask("get", &["tone.amplitude"]).stdout, "1\n");
-}
-
-/// In a process of another user, which knows the socket's name.
-fn ask_as_another_user(name: &str) {
-    let mut stream = connect(name);
-    let mut answer = Vec::new();
-    // Hung up on, one way or another, before it has heard of anything that is offered.
-    let _ = stream.read_to_end(&mut answer);
-    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
-}
-
-#[test]
-fn a_waveform_is_not_waited_for_when_it_is_not_there() {
-    let said = run(&["get", "no-such-waveform-anywhere"]);
-    said.says(1, &["no waveform `no-such-waveform-anywhere` of this user is running"]);
-    let file = File::radio();
-    let _running = file.start(&[], 3);
-    let near = format!("{}x", file.name);
-    run(&["stop", &near]).says(1, &["no waveform", &format!("did you mean `{}`?", file.name)]);
-    run(&["ls", "no-such-waveform-anywhere"]).says(1, &["no waveform"]);
 }

@@ -54,6 +54,20 @@ fn an_executable_is_changed_while_it_runs() {
 }
 
 #[test]
+fn an_executable_looks_at_its_properties_when_asked() {
+    let check = |properties: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("properties.json");
+        std::fs::write(&path, properties).unwrap();
+        let mut command = std::process::Command::new(gain_example());
+        command.arg("--check").stdin(std::fs::File::open(path).unwrap());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(check("{\"factor\": 2}"), "null\n");
+    assert!(check("{\"factor\": -2}").contains("must be from 0 to"), "{}", check("{\"factor\": -2}"));
+}
+
+#[test]
 fn an_executable_cannot_be_a_thread_of_another() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own.toml");

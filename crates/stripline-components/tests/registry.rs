@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use stripline::component::{Direction, PropertyKind};
+use stripline::component::{Direction, Properties, PropertyKind};
 use stripline::transport;
 use stripline::waveform::{Catalog, Overrides, Placement, check_spec, load};
 use stripline_components::registry;
@@ -34,6 +34,24 @@ fn every_description_is_sound_and_says_something() {
                 property.name
             );
         }
+    }
+}
+
+#[test]
+fn what_is_shown_as_an_example_is_taken() {
+    for spec in registry().specs().values() {
+        let required = spec.properties.iter().filter(|property| property.default.is_none());
+        let shown = required.filter_map(|property| Some((property.name.clone(), property.example.clone()?)));
+        // Without a file of that name nobody can play it.
+        let Ok(properties) = Properties::new(spec, shown.collect()) else {
+            assert!(
+                spec.properties.iter().any(|property| property.kind == PropertyKind::Path),
+                "{}",
+                spec.name
+            );
+            continue;
+        };
+        assert_eq!(spec.validate(&properties), Ok(()), "{}", spec.name);
     }
 }
 

@@ -31,12 +31,13 @@ impl Component for Gain {
         let live = ports.live();
         let mut input = ports.input::<Complex<f32>>("in")?;
         let mut output = ports.output::<Complex<f32>>("out")?;
-        while let Some(packet) = input.receive()? {
-            // Between packets: costs next to nothing when nobody has asked for a change.
+        // Between packets, or while there is none: costs next to nothing when nobody has asked for a change.
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 self.factor = new.float("factor") as f32;
                 Ok(())
             });
+        })? {
             let mut out = output.loan(packet.len())?;
             for (y, x) in out.iter_mut().zip(&*packet) {
                 *y = x * self.factor;

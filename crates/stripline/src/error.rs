@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use std::time::Duration;
 
+use crate::component::Unfit;
 use crate::link::{Flow, LinkOptions, Scope};
 
 /// Shorthand used throughout the crate.
@@ -157,6 +158,8 @@ pub enum Error {
         /// Its answer.
         source: io::Error,
     },
+    /// A component does not take its properties together.
+    Unfit(Box<Unfit>),
     /// A component's own failure.
     Failed(String),
 }
@@ -257,6 +260,7 @@ impl fmt::Display for Error {
                  resequencing port forwards one packet for each"
             ),
             Self::System { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Unfit(unfit) => unfit.fmt(f),
             Self::Failed(what) => f.write_str(what),
         }
     }

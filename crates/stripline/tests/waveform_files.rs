@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use num_complex::Complex;
 use proptest::prelude::*;
-use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, PropertySpec, Value};
+use stripline::component::{
+    ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec, Unfit, Value,
+};
 use stripline::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
@@ -29,6 +31,25 @@ fn same(port: &str) -> PortTypes {
     PortTypes::SameAs(port.into())
 }
 
+fn window_of_short_filters(properties: &Properties) -> stripline::Result<()> {
+    match (properties.text("window"), properties.integer("order")) {
+        ("none", 33..) => {
+            let unfit = Unfit::new("`order` is above 32, and there is no window").property("order");
+            Err(unfit.remedy("lower it, or choose a window").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn file_without_gain(properties: &Properties) -> stripline::Result<()> {
+    let path = properties.path("path").unwrap_or_default();
+    match path.ends_with("gone.cf32") {
+        true => Err(Unfit::new("there is no such file").property("path").into()),
+        false if path.ends_with("folder") => panic!("it is a folder"),
+        false => Ok(()),
+    }
+}
+
 fn stock() -> BTreeMap<String, ComponentSpec> {
     let optional = |direction, name, types| PortSpec::new(name, direction, types, "samples").optional();
     let sink = PortSpec::new("in", Direction::Input, PortTypes::Any, "anything").many_writers();
@@ -40,7 +61,8 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
             .property(PropertySpec::integer("order", 8, 1, 64, "filter order"))
             .property(PropertySpec::choice("window", &["hann", "hamming", "none"], "hann", "window"))
             .property(PropertySpec::boolean("real", false, "without imaginary part"))
-            .property(PropertySpec::text("label", "", "a label")),
+            .property(PropertySpec::text("label", "", "a label"))
+            .validated(window_of_short_filters),
         ComponentSpec::new("audio-tone", "A real tone.").output("out", PortTypes::of::<f32>(), "the tone"),
         ComponentSpec::new("quiet", "May stay alone.").port(optional(
             Direction::Output,
@@ -52,7 +74,8 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
             .output("out", PortTypes::Property("format".into()), "samples")
             .property(PropertySpec::path("path", "the file to read").required())
             .property(PropertySpec::choice("format", &["cf32", "f32", "s16"], "cf32", "what is in it"))
-            .property(PropertySpec::float("gain", -3.0, "gain").range(f64::MIN, 20.0).unit("dB")),
+            .property(PropertySpec::float("gain", -3.0, "gain").range(f64::MIN, 20.0).unit("dB"))
+            .validated(file_without_gain),
         ComponentSpec::new("gain", "Multiplies by a factor.")
             .input("in", cf32_or_f32(), "samples")
             .output("out", same("in"), "samples times the factor")
@@ -219,12 +242,15 @@ fn findings_are_rendered_as_before() {
         "inproc-by-option",
         "options",
         "properties",
+        "properties-unfit",
         "same-connection",
         "syntax",
         "syntax-several",
         "type-mismatch",
         "type-mismatch-by-property",
         "unconnected",
+        "unit-without-quotes",
+        "units",
         "unknown-keys",
         "wrong-way-round",
     ];

@@ -9,6 +9,7 @@ use stripline::link::Resequence;
 use stripline::link::Scope;
 use stripline::payload;
 use stripline::transport::{self, Reach};
+use stripline::waveform::suggestion;
 
 use super::case::{Case, Dispatch, Order, Placement, Published, Target, Work};
 use super::problems::Problems;
@@ -147,7 +148,12 @@ impl Experiment {
         let mut known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
         known.dedup();
         if let Some(unknown) = names.iter().map(AsRef::as_ref).find(|name| !known.contains(name)) {
-            return Err(format!("there is no case `{unknown}` in the file; it has {}", known.join(", ")));
+            let meant = suggestion(unknown, known.iter().copied());
+            let remedy = meant.map_or_else(
+                || format!("it has {}", known.join(", ")),
+                |meant| format!("did you mean `{meant}`?"),
+            );
+            return Err(format!("there is no case `{unknown}` in the file; {remedy}"));
         }
         self.cases.retain(is_named);
         Ok(self)

@@ -30,6 +30,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
+use stripline::waveform::suggestion;
 
 use case::{Case, Measure, Wait, What};
 use launch::Launcher;
@@ -93,9 +94,10 @@ impl Settings {
         let known: Vec<&str> = stripline::transport::all().map(|transport| transport.name).collect();
         match self.transports.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
-            Some(name) => {
-                Err(format!("there is no transport `{name}`; use one or more of {}", known.join(", ")))
-            }
+            Some(name) => Err(match suggestion(name, known.iter().copied()) {
+                Some(meant) => format!("there is no transport `{name}`; did you mean `{meant}`?"),
+                None => format!("there is no transport `{name}`; use one or more of {}", known.join(", ")),
+            }),
         }
     }
 

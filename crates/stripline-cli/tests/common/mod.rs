@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
+pub mod waveform;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -151,8 +153,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let ended = self.child.try_wait().ok().flatten();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            println!("the run had ended: {ended:?}; it said:");
+            self.lines.iter().for_each(|line| println!("    {line}"));
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Error, Result, StreamInfo};
+use stripline::{Result, StreamInfo};
 
 use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DeEmphasis};
 
 /// `am-demodulator`.
@@ -32,6 +33,7 @@ impl Component for AmDemodulator {
             )
             .changeable())
             .property(sample_rate_property())
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -59,7 +61,7 @@ impl Settings for AmDemodulator {
     }
 
     fn at(&self, rate: f64) -> Result<dsp::AmDemodulator> {
-        let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(Error::failed)?;
+        let demodulator = dsp::AmDemodulator::new(rate, self.dc_cutoff).map_err(setting)?;
         Ok(demodulator.normalised(self.normalised))
     }
 }
@@ -93,6 +95,7 @@ impl Component for FmDemodulator {
                 .changeable(),
             )
             .property(sample_rate_property())
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -123,9 +126,9 @@ impl Settings for FmDemodulator {
     }
 
     fn at(&self, rate: f64) -> Result<Fm> {
-        let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(Error::failed)?;
+        let discriminator = dsp::FmDemodulator::new(rate, self.deviation).map_err(setting)?;
         let deemphasis = (self.deemphasis_us > 0.0).then(|| DeEmphasis::new(rate, self.deemphasis_us));
-        Ok(Fm { discriminator, deemphasis: deemphasis.transpose().map_err(Error::failed)? })
+        Ok(Fm { discriminator, deemphasis: deemphasis.transpose().map_err(setting)? })
     }
 }
 
@@ -202,9 +205,22 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     let mut follow = Follow::default();
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
-    while let Some(packet) = input.receive()? {
+    while let Some(packet) = input.receive_heeding(|| {
+        // Without a rate nobody can say whether values fit: they wait for the first packet.
+        if demodulator.is_none() && settings.sample_rate() == 0.0 {
+            return;
+        }
+        live.changed(|new| {
+            let changed = S::new(new)?;
+            if let Some((demodulator, rate)) = &mut demodulator {
+                *demodulator = changed.at(*rate)?.continuing(demodulator);
+            }
+            settings = changed;
+            Ok(())
+        });
+    })? {
         let arrival = follow.packet(&packet);
-        let (demodulator, rate) = match &mut demodulator {
+        let (demodulator, _) = match &mut demodulator {
             Some(demodulator) if arrival != Arrival::NewStream => demodulator,
             unset => {
                 let rate = sample_rate(settings.sample_rate(), packet.stream())?;
@@ -217,12 +233,6 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
                 unset.insert((settings.at(rate)?, rate))
             }
         };
-        live.changed(|new| {
-            let changed = S::new(new)?;
-            *demodulator = changed.at(*rate)?.continuing(demodulator);
-            settings = changed;
-            Ok(())
-        });
         if arrival == Arrival::AfterGap {
             demodulator.reset();
         }

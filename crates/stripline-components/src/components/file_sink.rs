@@ -10,6 +10,7 @@ use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
 
 use super::follow::{Arrival, Follow};
 use super::output_file;
+use super::unfit::can_be_made;
 use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
 
 /// The choice of `format` that takes the input's.
@@ -41,6 +42,7 @@ impl Component for FileSink {
                 AS_RECEIVED,
                 "format in the file; cf32 samples can be converted to any",
             ))
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {

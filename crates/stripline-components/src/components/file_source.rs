@@ -1,10 +1,11 @@
 //! `file-source`: plays an I/Q recording.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Unfit};
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::emit::Emitter;
+use super::unfit::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat};
 
 /// The choice of `format` that leaves it to the file.
@@ -49,12 +50,13 @@ impl Component for FileSource {
             .property(PropertySpec::integer("repeat", 1, 0, i64::MAX, "times to play the file; 0: for ever"))
             .property(Emitter::rate_property())
             .property(Emitter::packet_property(16 << 10))
+            .validated(can_play::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let path = properties
-            .path("path")
-            .ok_or_else(|| Error::failed("`path` is empty: set it to the recording to play"))?;
+        let path = properties.path("path").ok_or_else(|| {
+            Unfit::new("`path` is empty").property("path").remedy("set it to the recording to play")
+        })?;
         let format = match properties.text("format") {
             AUTO => None,
             name => Some(name.parse().map_err(Error::failed)?),
@@ -64,16 +66,14 @@ impl Component for FileSource {
             repeat: properties.count("repeat"),
             truncate_partial: properties.boolean("truncate_partial"),
         };
-        let reader = IqFileReader::open(&path, &options).map_err(Error::failed)?;
+        let reader = IqFileReader::open(&path, &options).map_err(unfit::file)?;
         let output: SampleFormat = properties.text("output").parse().map_err(Error::failed)?;
         let found = reader.format();
         if output != SampleFormat::Cf32 && output != found {
-            let message = format!(
-                "{}: holds {found} samples, which cannot be sent as {output}: set the property `output` to \
-                 \"{found}\", or to \"cf32\" to convert them",
-                path.display()
-            );
-            return Err(Error::failed(message));
+            let message =
+                format!("{}: holds {found} samples, which cannot be sent as {output}", path.display());
+            let remedy = format!("set the property `output` to \"{found}\", or to \"cf32\" to convert them");
+            return Err(Unfit::new(message).property("output").remedy(remedy).into());
         }
         Ok(Self { reader, output, properties: properties.clone() })
     }

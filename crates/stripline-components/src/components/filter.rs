@@ -1,13 +1,16 @@
 //! `fir-filter` and `decimator`.
 
+use std::sync::Arc;
+
 use num_complex::Complex;
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult,
+    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult, Unfit, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
+use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 
 /// `fir-filter`.
@@ -33,8 +36,10 @@ impl Component for FirFilter {
                     .range(0.0, 1e12)
                     .unit("Hz")
                     .required()
+                    .example(Value::Float(4e3))
                     .changeable(),
             )
+            .validated(can_be_made::<Self>)
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",
@@ -47,7 +52,12 @@ impl Component for FirFilter {
         let mut shape = Shape::new(properties);
         let (low, high) = (properties.float("low"), properties.float("high"));
         if low >= high {
-            return Err(Error::failed(format!("`high` is {high} Hz; it must be above `low`, {low} Hz")));
+            let unfit = Unfit::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+            let remedy = match low {
+                0.0 => "set `high` to where the band ends, as in high = 4e3",
+                _ => "raise `high`, or lower `low`",
+            };
+            return Err(unfit.property("high").remedy(remedy).into());
         }
         if shape.transition == 0.0 {
             shape.transition = (high - low) / 4.0;
@@ -118,7 +128,26 @@ impl FirFilter {
         } else {
             Taps::band_pass(rate, self.low, self.high, length, window)
         }
-        .map_err(Error::failed)
+        .map_err(setting)
+    }
+
+    /// Does what it is asked, with the filter and the rate of the stream if one has come.
+    fn heed<T: dsp::Sample>(&mut self, request: Request, filter: &mut Option<(dsp::FirFilter<T>, f64)>) {
+        match request {
+            Request::Change(change) => change.apply(|properties| {
+                let changed = Self::new(properties)?;
+                if let Some((filter, rate)) = filter {
+                    filter.set_taps(&changed.design(*rate)?);
+                }
+                *self = changed;
+                Ok(())
+            }),
+            Request::Test(test) => {
+                let rate = filter.as_ref().map_or(self.shape.sample_rate, |(_, rate)| *rate);
+                let result = self.tested(test.name(), rate);
+                test.answer(result.unwrap_or_else(TestResult::fail));
+            }
+        }
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
@@ -128,29 +157,22 @@ impl FirFilter {
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
-        while let Some(packet) = input.receive()? {
+        while let Some(packet) = input.receive_heeding(|| {
+            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            while (filter.is_some() || self.shape.sample_rate > 0.0)
+                && let Some(request) = live.request()
+            {
+                self.heed(request, &mut filter);
+            }
+        })? {
             let arrival = follow.packet(&packet);
-            let (filter, rate) = match &mut filter {
+            let (filter, _) = match &mut filter {
                 Some(filter) if arrival != Arrival::NewStream => filter,
                 unset => {
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
                     unset.insert((dsp::FirFilter::<T>::new(&self.design(rate)?), rate))
                 }
             };
-            while let Some(request) = live.request() {
-                match request {
-                    Request::Change(change) => change.apply(|properties| {
-                        let changed = Self::new(properties)?;
-                        filter.set_taps(&changed.design(*rate)?);
-                        self = changed;
-                        Ok(())
-                    }),
-                    Request::Test(test) => {
-                        let result = self.tested(test.name(), *rate);
-                        test.answer(result.unwrap_or_else(TestResult::fail));
-                    }
-                }
-            }
             if arrival == Arrival::AfterGap {
                 filter.reset();
             }
@@ -184,7 +206,8 @@ impl Component for Decimator {
                 .range(0.0, 1e12)
                 .unit("Hz")
                 .changeable(),
-        );
+        )
+        .validated(can_be_made::<Self>);
         Shape::describe(spec, "such that it ends at half the lower rate")
     }
 
@@ -219,16 +242,13 @@ impl Decimator {
         let lower = rate / self.factor as f64;
         let cutoff = if self.cutoff > 0.0 { self.cutoff } else { 0.4 * lower };
         if cutoff >= 0.5 * lower {
-            let message = format!(
-                "`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz: lower it, or `factor`",
-                0.5 * lower
-            );
-            return Err(Error::failed(message));
+            let message =
+                format!("`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz", 0.5 * lower);
+            return Err(Unfit::new(message).property("cutoff").remedy("lower it, or `factor`").into());
         }
         let transition =
             if self.shape.transition > 0.0 { self.shape.transition } else { 2.0 * (0.5 * lower - cutoff) };
-        Taps::low_pass(rate, cutoff, FirLength::TransitionHz(transition), self.shape.window)
-            .map_err(Error::failed)
+        Taps::low_pass(rate, cutoff, FirLength::TransitionHz(transition), self.shape.window).map_err(setting)
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
@@ -237,24 +257,33 @@ impl Decimator {
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
-        let mut filter = None;
+        let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
         let mut thinner = Thinner::new(self.factor as u64);
-        while let Some(packet) = input.receive()? {
-            let arrival = follow.packet(&packet);
-            let filter = match &mut filter {
-                Some(filter) if arrival != Arrival::NewStream => filter,
-                unset => {
-                    output.set_stream(self.stream(packet.stream()));
-                    let taps = self.design(self.rate(packet.stream())?)?;
-                    unset.insert(DecimatingFir::<T>::new(&taps, self.factor).map_err(Error::failed)?)
-                }
-            };
+        while let Some(packet) = input.receive_heeding(|| {
+            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            if filter.is_none() && self.shape.sample_rate == 0.0 {
+                return;
+            }
             live.changed(|new| {
                 let changed = Self::new(new)?;
-                filter.set_taps(&changed.design(changed.rate(packet.stream())?)?);
+                if let Some((filter, stream)) = &mut filter {
+                    filter.set_taps(&changed.design(changed.rate(stream)?)?);
+                }
                 self = changed;
                 Ok(())
             });
+        })? {
+            let arrival = follow.packet(&packet);
+            let (filter, _) = match &mut filter {
+                Some(filter) if arrival != Arrival::NewStream => filter,
+                unset => {
+                    output.set_stream(self.stream(packet.stream()));
+                    let rate = self.rate(packet.stream())?;
+                    let filter =
+                        DecimatingFir::new(&self.design(rate)?, self.factor).map_err(Error::failed)?;
+                    unset.insert((filter, Arc::clone(packet.stream())))
+                }
+            };
             if arrival != Arrival::Next {
                 filter.reset();
                 thinner.align(packet.sample_index());
@@ -374,8 +403,6 @@ fn sample_types() -> Vec<TypeName> {
 
 #[cfg(test)]
 mod tests {
-    use stripline::component::Value;
-
     use super::*;
 
     fn properties<C: Component>(values: &[(&str, f64)]) -> Properties {

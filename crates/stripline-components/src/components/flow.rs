@@ -38,16 +38,17 @@ impl Component for Throttle {
         let mut input = ports.raw_input("in")?;
         let mut output = ports.raw_output("out")?;
         let mut first = None;
-        while let Some(packet) = input.receive()? {
-            // A packet is due when its first sample is: that needs no knowledge of the type. What is missing takes no
-            // time.
-            let index = packet.sample_index();
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 // The next packet is due at once, and those behind it at the new rate.
                 pace = Pace::new(stop.clone(), new.float("rate"));
                 first = None;
                 Ok(())
             });
+        })? {
+            // A packet is due when its first sample is: that needs no knowledge of the type. What is missing takes no
+            // time.
+            let index = packet.sample_index();
             let start = *first.get_or_insert(index);
             if packet.gap().is_some() || index < start {
                 first = Some(index);

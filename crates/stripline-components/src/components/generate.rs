@@ -5,6 +5,7 @@ use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Propertie
 use stripline::{Error, Result, StreamInfo};
 
 use super::emit::Emitter;
+use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, FmStationSettings, Generator, GeneratorSettings, Waveform};
 
 /// `signal-generator`.
@@ -41,10 +42,11 @@ impl Component for SignalGenerator {
             .property(Emitter::duration_property(0.0, "length of the signal; 0: for ever"))
             .property(Emitter::rate_property())
             .property(Emitter::packet_property(4096))
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let generator = Generator::new(&settings(properties)?).map_err(Error::failed)?;
+        let generator = Generator::new(&settings(properties)?).map_err(setting)?;
         Ok(Self { generator, properties: properties.clone() })
     }
 
@@ -52,7 +54,7 @@ impl Component for SignalGenerator {
         let emitter = emitter(&ports, &self.properties);
         let live = ports.live();
         let heed = |generator: &mut Generator| {
-            live.changed(|new| generator.change(&settings(new)?).map_err(Error::failed));
+            live.changed(|new| generator.change(&settings(new)?).map_err(setting));
         };
         let stream = StreamInfo::new(ports.component()).sample_rate_hz(self.properties.float("sample_rate"));
         if self.properties.text("output") == "f32" {
@@ -126,6 +128,7 @@ impl Component for FmStation {
             .property(Emitter::duration_property(0.0, "length of the transmission; 0: for ever"))
             .property(Emitter::rate_property())
             .property(Emitter::packet_property(16 << 10))
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -138,7 +141,7 @@ impl Component for FmStation {
             stereo: properties.boolean("stereo"),
             pre_emphasis_us: properties.float("preemphasis"),
         };
-        let station = dsp::FmStation::new(&settings).map_err(Error::failed)?;
+        let station = dsp::FmStation::new(&settings).map_err(setting)?;
         Ok(Self { station, properties: properties.clone() })
     }
 

@@ -16,7 +16,7 @@
 //! | `wav_sink.rs` | `wav-sink` |
 //! | `null.rs` | `null-source`, `null-sink` |
 //! | `flow.rs` | `throttle`, `tee` |
-//! | `emit.rs`, `follow.rs`, `output_file.rs` | what sources, filters and sinks have in common |
+//! | `emit.rs`, `follow.rs`, `output_file.rs`, `unfit.rs` | what sources, filters and sinks have in common |
 
 pub mod adsb;
 mod demodulate;
@@ -31,6 +31,7 @@ mod magnitude;
 mod noise;
 mod null;
 mod output_file;
+mod unfit;
 mod wav_sink;
 
 pub use demodulate::{AmDemodulator, FmDemodulator};

@@ -50,8 +50,9 @@ impl Awgn {
         let live = ports.live();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
-        while let Some(packet) = input.receive()? {
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| self.noise.set_sigma(sigma(new)).map_err(Error::failed));
+        })? {
             let mut out = output.loan(packet.len())?;
             out.copy_from_slice(&packet);
             self.noise.add(&mut out);

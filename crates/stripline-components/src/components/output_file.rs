@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use stripline::component::Properties;
+use stripline::component::{Properties, Unfit};
 use stripline::{Error, Result};
 
 /// The file that the property `path` names, checked as far as it can be without creating or changing it.
@@ -11,9 +11,9 @@ use stripline::{Error, Result};
 /// # Errors
 /// No path, a folder, a folder that does not exist, or a file that may not be written.
 pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
-    let path = properties
-        .path("path")
-        .ok_or_else(|| Error::failed("`path` is empty: set it to the file to write"))?;
+    let path = properties.path("path").ok_or_else(|| {
+        Unfit::new("`path` is empty").property("path").remedy("set it to the file to write")
+    })?;
     check(&path)?;
     Ok(path)
 }
@@ -24,20 +24,21 @@ pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
 /// As [`required_path`].
 pub(super) fn check(path: &Path) -> Result<()> {
     let shown = path.display();
+    let unfit = |message: String| Unfit::new(message).property("path");
     if path.is_dir() {
-        return Err(Error::failed(format!("{shown}: this is a folder: name a file in it")));
+        return Err(unfit(format!("{shown}: this is a folder")).remedy("name a file in it").into());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
-        return Err(Error::failed(format!("{shown}: there is no folder {folder}: create it first")));
+        return Err(unfit(format!("{shown}: there is no folder {folder}")).remedy("create it first").into());
     }
     // Opening a FIFO would wait for its reader.
     if path.is_file() {
         OpenOptions::new()
             .write(true)
             .open(path)
-            .map_err(|error| Error::failed(format!("{shown}: cannot write: {error}")))?;
+            .map_err(|error| unfit(format!("{shown}: cannot write: {error}")))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use stripline::{Error, Input, Result};
 
 use super::follow::{sample_rate, sample_rate_property};
 use super::output_file;
+use super::unfit::can_be_made;
 use crate::formats::{FormatError, WavEncoding, WavFileWriter, WavSettings};
 
 /// `wav-sink`.
@@ -35,6 +36,7 @@ impl Component for WavSink {
             ))
             .property(PropertySpec::float("gain", 1.0, "factor for the audio").range(-1e6, 1e6))
             .property(sample_rate_property())
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {

@@ -64,6 +64,20 @@ impl Job {
         self
     }
 
+    /// It is refused before anything is started, with these words.
+    pub fn refused(self, words: &[&str]) {
+        let registry = registry();
+        let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
+        let catalog = Catalog::new(registry.specs(), &transports);
+        let found = parse_bytes(self.text.as_bytes(), &self.path, &self.overrides, &catalog)
+            .map(|_| ())
+            .expect_err("it is refused")
+            .to_string();
+        for word in words {
+            assert!(found.contains(word), "`{word}` in {found}");
+        }
+    }
+
     pub fn run(self) -> Outcome {
         let registry = registry();
         let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
@@ -71,7 +85,8 @@ impl Job {
         let (waveform, _) = parse_bytes(self.text.as_bytes(), &self.path, &self.overrides, &catalog)
             .unwrap_or_else(|found| panic!("{found}"));
         let host = std::env::current_exe().unwrap();
-        let options = RunOptions { host, duration: self.duration, sampling: Default::default() };
+        let options =
+            RunOptions { host, duration: self.duration, sampling: Default::default(), quiet: false };
         let mut log = Log(String::new());
         let report = run(&waveform, &options, &mut log).unwrap();
         Outcome { report, log: log.0 }

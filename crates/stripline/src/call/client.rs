@@ -216,13 +216,18 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
         let mut term = Term::soon(deadline);
         let (line, number) = self.begin(request, key, &mut term)?;
-        let mut outcome = None;
-        let waited = self.caller.lines[line].wait(number, &mut term, |reply| outcome = Some(read(reply)));
-        match (waited, outcome) {
-            (Waited::Reply(()), Some(Ok(reply))) => reply,
-            (waited, outcome) => {
+        // The usual reply has a place of its own: moved as a part of something larger, it would be read in other pieces
+        // than it was written in.
+        let (mut usual, mut odd) = (None, None);
+        let waited = self.caller.lines[line].wait(number, &mut term, |reply| match decode(&reply) {
+            Some(value) => usual = Some(value),
+            None => odd = Some(read(reply)),
+        });
+        match (waited, usual) {
+            (Waited::Reply(()), Some(value)) => Ok(value),
+            (waited, usual) => {
                 let pending = Pending { client: self, line, number, term, is_over: false };
-                pending.conclude(waited, outcome)
+                pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(odd))
             }
         }
     }
@@ -395,6 +400,12 @@ enum Odd {
 
 /// What a reply says.
 type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, Odd>;
+
+/// What a reply brings that is one.
+#[inline(always)]
+fn decode<Rep: Payload>(reply: &Reply<'_>) -> Option<Rep> {
+    if reply.status == Status::Done { Rep::decode(reply.payload).ok() } else { None }
+}
 
 /// Written where it is returned from: on the way of a call, a value is not copied in other pieces than it was written in.
 #[inline(always)]

@@ -75,6 +75,12 @@ pub(crate) struct Assignment {
     pub priority: Option<u8>,
     pub cpus: Vec<usize>,
     pub dispatch: Dispatch,
+    /// The waveform's name.
+    #[serde(default)]
+    pub waveform: String,
+    /// Whether nothing is to be printed but warnings and errors.
+    #[serde(default)]
+    pub quiet: bool,
     pub sampling: Sampling,
 }
 

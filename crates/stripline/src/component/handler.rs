@@ -1,6 +1,6 @@
 //! Components that are handlers: the waveform says what runs them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Component, ComponentSpec, Direction, Ports, Properties};
 use crate::error::{Error, Result};
@@ -167,8 +167,11 @@ impl<H: Handler> Component for Handled<H> {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let Self { handler, input, output } = self;
-        let live = ports.live();
+        let (live, handler) = (ports.live(), Arc::new(handler));
         let mut input = ports.input::<H::In>(&input)?;
+        // Also while there is no packet.
+        let (asked, waiting) = (live.clone(), Arc::clone(&handler));
+        input.when_asked(move || asked.changed(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);

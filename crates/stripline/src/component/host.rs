@@ -16,8 +16,9 @@ use super::control::{
 use super::live::Asked;
 use super::registry::Run;
 use super::status::Statuses;
-use super::{Component, ComponentSpec, Direction, Ports, Registry};
+use super::{Access, Component, ComponentSpec, Direction, Ports, Properties, Registry, Unfit, Value};
 use crate::error::{Error, Result, guarded};
+use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
 use crate::sys::process;
@@ -29,6 +30,14 @@ use crate::transport::{self, Bind, Connect, Stop, Wait};
 /// assert_eq!(stripline::component::DESCRIBE_OPTION, "--describe");
 /// ```
 pub const DESCRIBE_OPTION: &str = "--describe";
+
+/// Makes an executable read its properties as JSON from standard input, print what is wrong with them together as JSON
+/// (`null`: nothing) and exit.
+///
+/// ```
+/// assert_eq!(stripline::component::CHECK_OPTION, "--check");
+/// ```
+pub const CHECK_OPTION: &str = "--check";
 
 /// The longest that a component's end waits for receivers to take the rest of its packets.
 const FINISH_TIME: Duration = Duration::from_secs(30);
@@ -43,27 +52,46 @@ pub fn main<C: Component>() -> ExitCode {
     let spec = C::describe();
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
-        Some(DESCRIBE_OPTION) => match serde_json::to_string(&spec) {
-            Ok(text) => match writeln!(std::io::stdout(), "{text}") {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            },
-            Err(error) => {
-                crate::sys::complain!("{}: {error}", spec.name);
-                ExitCode::FAILURE
-            }
-        },
+        Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
+        Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
         _ => {
             crate::sys::complain!(
                 "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
                  with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
-                 `{DESCRIBE_OPTION}` prints its ports and properties as JSON.",
+                 `{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON and \
+                 prints what is wrong with them.",
                 name = spec.name,
                 summary = spec.summary,
             );
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints what the executable was asked for.
+fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
+    match text {
+        Ok(text) => match writeln!(std::io::stdout(), "{text}") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(error) => {
+            crate::sys::complain!("{}: {error}", spec.name);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is wrong with the properties that standard input gives.
+fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
+    let mut values: BTreeMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
+    // Those are the component's to say.
+    values.retain(|name, _| spec.find_property(name).is_none_or(|known| known.access != Access::ReadOnly));
+    let unfit = match Properties::new(spec, values) {
+        Ok(properties) => spec.validate(&properties).err(),
+        Err(errors) => Some(Unfit::new(errors.join("; "))),
+    };
+    serde_json::to_string(&unfit)
 }
 
 /// In a process that a launcher started: runs the components that it assigns and returns the exit code. In any
@@ -211,7 +239,11 @@ impl Host {
                         self.reporter.say(&Report::Counters(counters));
                     }
                     Order::Ask { component, number, ask } => match self.components.get(&component) {
-                        Some(member) => member.asked.push(number, ask),
+                        Some(member) => {
+                            member.asked.push(number, ask);
+                            // Whoever sleeps until a packet comes is to look.
+                            member.mailboxes.values().for_each(|mailbox| mailbox.ask());
+                        }
                         None => self.reporter.answer(&component, number, Answer::Ended),
                     },
                     Order::Withdraw { component, number } => {
@@ -274,6 +306,8 @@ impl Host {
             (Arc::clone(&asked), statuses.clone()),
         );
         ports.set_dispatch(assignment.dispatch);
+        ports.set_quiet(assignment.quiet);
+        introspect::belong_to(&assignment.waveform);
         let mut endpoints = Vec::new();
         let mut mailboxes = BTreeMap::new();
         for port in &spec.ports {

@@ -20,7 +20,8 @@ const WORDS_MAX: usize = 4096;
 /// load when nobody asks, which is nearly always.
 ///
 /// Taken with [`Ports::live`](super::Ports::live); the copies of one see the same requests, each once, so that the
-/// threads of a pool may all look. Never blocks.
+/// threads of a pool may all look. Never blocks. A component that looks between packets only is late where none come:
+/// [`Input::receive_heeding`](crate::node::Subscriber::receive_heeding) looks at once.
 ///
 /// ```no_run
 /// use stripline::Result;
@@ -47,7 +48,7 @@ const WORDS_MAX: usize = 4096;
 ///         let clipped = ports.status::<u64>("clipped")?;
 ///         let mut input = ports.input::<f32>("in")?;
 ///         let mut output = ports.output::<f32>("out")?;
-///         while let Some(packet) = input.receive()? {
+///         while let Some(packet) = input.receive_heeding(|| {
 ///             while let Some(request) = live.request() {
 ///                 match request {
 ///                     // Range and type have been checked; what only the component knows it can refuse.
@@ -59,6 +60,7 @@ const WORDS_MAX: usize = 4096;
 ///                     Request::Test(test) => test.fail("the arithmetic is broken"),
 ///                 }
 ///             }
+///         })? {
 ///             let mut out = output.loan(packet.len())?;
 ///             for (y, x) in out.iter_mut().zip(&*packet) {
 ///                 *y = x * self.factor;

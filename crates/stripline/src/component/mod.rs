@@ -74,9 +74,11 @@ mod properties;
 mod registry;
 mod spec;
 mod status;
+pub(crate) mod units;
+mod validate;
 
 pub use handler::{Handled, Handler};
-pub use host::{DESCRIBE_OPTION, host_if_launched, main};
+pub use host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched, main};
 pub use live::{Change, Live, Request, Test, TestResult, TestSpec};
 pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
@@ -84,6 +86,7 @@ pub use registry::Registry;
 pub(crate) use spec::number;
 pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 pub use status::{Status, StatusValue};
+pub use validate::Unfit;
 
 use crate::error::Result;
 

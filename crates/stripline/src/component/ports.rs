@@ -47,6 +47,7 @@ pub struct Ports {
     stop: Stop,
     /// What runs the component's handlers.
     dispatch: Dispatch,
+    quiet: bool,
     asked: Arc<Asked>,
     statuses: Statuses,
 }
@@ -61,7 +62,23 @@ impl Ports {
         (asked, statuses): (Arc<Asked>, Statuses),
     ) -> Self {
         let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
-        Self { component, spec, types, inputs, outputs, estate, stop, dispatch, asked, statuses }
+        Self {
+            component,
+            spec,
+            types,
+            inputs,
+            outputs,
+            estate,
+            stop,
+            dispatch,
+            quiet: false,
+            asked,
+            statuses,
+        }
+    }
+
+    pub(super) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
     }
 
     pub(super) fn set_dispatch(&mut self, dispatch: Dispatch) {
@@ -79,6 +96,12 @@ impl Ports {
     /// The component's name in the waveform.
     pub fn component(&self) -> &str {
         &self.component
+    }
+
+    /// Whether whoever runs the waveform wants to read warnings and errors only (`stripline run --quiet`). A component that
+    /// prints for people does not, then; what it is told to write to a file, `-` included, it writes.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// The payload type that a port has in this waveform; `None` when it is not connected.

@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, TestSpec, Value};
+use super::validate::{Unfit, Validation};
+use super::{Access, Properties, TestSpec, Value, units};
+use crate::error::Result;
 use crate::payload::{Sample, TypeName};
 
 /// A component type: name, ports, properties.
@@ -36,6 +38,11 @@ pub struct ComponentSpec {
     /// Self-tests, in the order declared; they run while the component does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestSpec>,
+    /// Whether it looks at its properties as a whole ([`ComponentSpec::validated`]); an executable is asked to, by `--check`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub validates: bool,
+    #[serde(skip)]
+    validation: Validation,
 }
 
 impl ComponentSpec {
@@ -49,6 +56,8 @@ impl ComponentSpec {
             properties: Vec::new(),
             any_dispatch: false,
             tests: Vec::new(),
+            validates: false,
+            validation: Validation::default(),
         }
     }
 
@@ -97,6 +106,25 @@ impl ComponentSpec {
     pub fn test(mut self, name: &str, summary: &str) -> Self {
         self.tests.push(TestSpec { name: name.into(), summary: summary.into() });
         self
+    }
+
+    /// Lets a function find what is wrong with properties that fit one by one, before anything of a waveform is started:
+    /// [`Unfit`] with what to do about it. It may look at files, but must leave all as it is. Where [`Component::new`]
+    /// does nothing else, it will do: `.validated(|properties| Self::new(properties).map(drop))`.
+    ///
+    /// [`Component::new`]: super::Component::new
+    #[must_use]
+    pub fn validated(mut self, check: fn(&Properties) -> Result<()>) -> Self {
+        (self.validates, self.validation) = (true, Validation(Some(check)));
+        self
+    }
+
+    /// Whether the component takes these properties together. A specification that came from an executable does not know.
+    ///
+    /// # Errors
+    /// What is wrong with them; see [`Unfit`] for an example.
+    pub fn validate(&self, properties: &Properties) -> Result<(), Unfit> {
+        self.validation.of(properties)
     }
 
     /// The self-test of that name.
@@ -252,6 +280,8 @@ impl fmt::Display for PortTypes {
 /// assert_eq!(rate.check(&Value::Integer(8000)), Ok(Value::Float(8000.0)));
 /// assert_eq!(rate.parse("2_000_000"), Ok(Value::Float(2e6)));
 /// assert_eq!(rate.parse("0").unwrap_err(), "`rate` is 0; it must be from 1 to 1e9");
+/// let error = rate.parse("2 Mhz").unwrap_err();
+/// assert_eq!(error, "`rate` takes a number, not `2 Mhz`; write the number alone, in Hz: 2000000");
 ///
 /// let format = PropertySpec::choice("format", &["cu8", "cs16"], "cu8", "sample format").required();
 /// assert_eq!(format.default, None);
@@ -272,6 +302,9 @@ pub struct PropertySpec {
     /// Who says the value, and when.
     #[serde(default, skip_serializing_if = "Access::is_fixed")]
     pub access: Access,
+    /// A value to show where there is no default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
 }
 
 impl PropertySpec {
@@ -329,6 +362,20 @@ impl PropertySpec {
     #[must_use]
     pub fn required(mut self) -> Self {
         self.default = None;
+        self
+    }
+
+    /// The same property with a value for examples to show, where it must be set.
+    ///
+    /// ```
+    /// use stripline::component::{PropertySpec, Value};
+    ///
+    /// let high = PropertySpec::float("high", 0.0, "upper edge").required().example(Value::Float(4e3));
+    /// assert_eq!((high.default, high.example), (None, Some(Value::Float(4e3))));
+    /// ```
+    #[must_use]
+    pub fn example(mut self, value: Value) -> Self {
+        self.example = Some(value);
         self
     }
 
@@ -397,7 +444,10 @@ impl PropertySpec {
     /// # Errors
     /// A sentence that says what is wrong and what is allowed.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
-        let wrong = || format!("`{}` takes {}, not `{text}`", self.name, self.kind.noun());
+        let wrong = || {
+            let cure = self.cure(text).map_or(String::new(), |cure| format!("; {cure}"));
+            format!("`{}` takes {}, not `{text}`{cure}", self.name, self.kind.noun())
+        };
         let value = match self.kind {
             PropertyKind::Boolean => Value::Boolean(text.parse().map_err(|_| wrong())?),
             PropertyKind::Integer { .. } => {
@@ -409,6 +459,15 @@ impl PropertySpec {
         self.check(&value)
     }
 
+    /// What to write in place of a text that was to be a number, where that can be told.
+    pub(crate) fn cure(&self, text: &str) -> Option<String> {
+        match self.kind {
+            PropertyKind::Integer { .. } => units::cure(text, &self.unit, true),
+            PropertyKind::Float { .. } => units::cure(text, &self.unit, false),
+            _ => None,
+        }
+    }
+
     fn with(name: &str, kind: PropertyKind, default: Option<Value>, summary: &str) -> Self {
         Self {
             name: name.into(),
@@ -417,6 +476,7 @@ impl PropertySpec {
             unit: String::new(),
             summary: summary.into(),
             access: Access::Fixed,
+            example: None,
         }
     }
 }

@@ -176,7 +176,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
         let words = port.connections.iter().flat_map(|c| [&c.connection, &c.overflow, &c.wait]);
         std::iter::once(&port.name).chain(words).all(|word| fits(word))
     });
-    if ports.chain(more).all(|fits| fits) {
+    let waveform = process.waveform.as_deref().is_none_or(fits);
+    if waveform && ports.chain(more).all(|fits| fits) {
         Ok(process)
     } else {
         Err(format!("gave a name of more than {NAME_MAX} bytes"))

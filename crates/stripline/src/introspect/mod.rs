@@ -17,6 +17,6 @@ mod waits;
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{Receiving, Sending, Shown, show_receiving, show_sending};
+pub(crate) use registry::{Receiving, Sending, Shown, belong_to, show_receiving, show_sending};
 pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, SendingPort};
 pub use waits::{Chain, FromSide, ToSide, Waiting, Why};

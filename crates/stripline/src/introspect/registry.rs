@@ -1,6 +1,6 @@
 //! The live ports of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::service::Service;
 use super::types::{Process, ReceivingPort, SendingPort};
@@ -24,6 +24,8 @@ enum Entry {
 }
 
 static STATE: Mutex<State> = Mutex::new(State { ports: Vec::new(), service: None, failed: false });
+
+static WAVEFORM: OnceLock<String> = OnceLock::new();
 
 struct State {
     ports: Vec<Entry>,
@@ -84,6 +86,12 @@ impl State {
     }
 }
 
+/// Says that this process has components of that waveform.
+pub(crate) fn belong_to(waveform: &str) {
+    // A process never has those of two.
+    let _ = WAVEFORM.set(waveform.into());
+}
+
 /// All of them now.
 pub(super) fn look() -> Process {
     // Looked at without the lock: ports come and go meanwhile.
@@ -95,7 +103,8 @@ pub(super) fn look() -> Process {
             Entry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.look())),
         }
     }
-    Process { version: super::client::VERSION, sending, receiving, ..Process::default() }
+    let waveform = WAVEFORM.get().cloned();
+    Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }
 }
 
 fn state() -> MutexGuard<'static, State> {

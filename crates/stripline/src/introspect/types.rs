@@ -62,6 +62,8 @@ pub struct Process {
     pub parent: Option<u32>,
     /// Its command, as the kernel shows it: at most 15 bytes.
     pub command: Option<String>,
+    /// The waveform whose component it is, if it is one.
+    pub waveform: Option<String>,
     /// Sending ports; one that sends over several transports is there once for each.
     pub sending: Vec<SendingPort>,
     /// Receiving ports.
@@ -122,6 +124,8 @@ pub struct Reader {
     pub overflow: String,
     /// Packets that may wait for it. On memory, one more may lie there: the description of the stream has a place.
     pub depth: u32,
+    /// Packets that wait for it when the sender is held up, where that is fewer.
+    pub high_watermark: Option<u32>,
     /// Whether the sender has taken it in, which it does before its next packet.
     pub attached: bool,
     /// Bytes that it is done with, counted as the port's `position`; unknown on sockets.
@@ -157,6 +161,8 @@ pub struct ReceivingPort {
     pub name: String,
     /// Whether it sleeps until any of its senders has a packet.
     pub sleeps: bool,
+    /// Whether it takes the calls of a service, whoever makes them.
+    pub serves: bool,
     /// Its connections.
     pub connections: Vec<Connection>,
 }

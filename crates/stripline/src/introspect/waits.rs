@@ -83,7 +83,7 @@ pub struct Chain {
 /// use stripline::introspect::FromSide;
 ///
 /// fn is_behind((_, _, reader): FromSide<'_>) -> bool {
-///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.depth))
+///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.high_watermark.unwrap_or(reader.depth)))
 /// }
 /// ```
 pub type FromSide<'a> = (&'a Process, &'a SendingPort, &'a Reader);
@@ -320,7 +320,12 @@ mod tests {
         sender.sending[0].waits = false;
         let connection =
             Connection { connection: "a.out -> b.in".into(), open: true, ..Connection::default() };
-        let port = ReceivingPort { name: "b.in".into(), sleeps: true, connections: vec![connection] };
+        let port = ReceivingPort {
+            name: "b.in".into(),
+            sleeps: true,
+            connections: vec![connection],
+            ..ReceivingPort::default()
+        };
         let receiver = Process { pid: 2, receiving: vec![port], ..Process::default() };
         let overview = Overview { processes: vec![sender, receiver], ..Overview::default() };
         assert_eq!(told(&overview.chains()), ["b.in waits for a.out (empty)"]);

@@ -2,6 +2,7 @@
 //! its senders have.
 
 mod called;
+mod mail;
 mod sleeping;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::transport::{AlignedBuffer, Stop, Wait};
 use super::origin::{Origin, TermsFor};
 use super::resequencing::Resequencing;
 use super::sign::Sign;
-use super::{ConnectionStats, Copied, Delivery, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
+use super::{ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
 
 /// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
 const GLANCES: u32 = 8;
@@ -53,6 +54,11 @@ pub(crate) struct Incoming {
     leaves_for_good: bool,
     /// Of a port that puts packets back in sequence.
     pub(super) resequencing: Option<Box<Resequencing>>,
+    /// What to call when the component is asked something.
+    hook: Option<Box<dyn FnMut() + Send>>,
+    /// Whether who receives wants to know of that, and whether it has come to that.
+    heeds_asked: bool,
+    asked: bool,
 }
 
 /// When a receiving port has ended.
@@ -138,6 +144,9 @@ impl Incoming {
             sample_bytes: sample_bytes.and_then(samples_of),
             leaves_for_good: false,
             resequencing: None,
+            hook: None,
+            heeds_asked: false,
+            asked: false,
         }
     }
 
@@ -159,6 +168,10 @@ impl Incoming {
     /// Says when it has ended.
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
+        if ends == Ends::Never {
+            // Only what serves calls outlives all who call.
+            self.sign.set_serving();
+        }
     }
 
     /// The bytes of the packet that is lent out.
@@ -182,8 +195,14 @@ impl Incoming {
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
         self.came = Came::Before;
-        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none();
+        let is_easy = self.is_easy();
         if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
+    }
+
+    /// Whether there is nothing to be looked at but packets.
+    #[inline(always)]
+    fn is_easy(&self) -> bool {
+        !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none()
     }
 
     /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does
@@ -192,8 +211,7 @@ impl Incoming {
         if !self.spinner.spins() {
             return Ok(Outcome::Nothing);
         }
-        let is_easy = !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none();
-        if is_easy && self.take_at_hand() {
+        if self.is_easy() && self.take_at_hand() {
             Ok(Outcome::Packet)
         } else {
             self.receive_slowly(Wait::FOREVER, LOOKS_SOON)
@@ -252,7 +270,7 @@ impl Incoming {
                 self.spinner.found();
                 return Ok(found);
             }
-            if matches!(wait, Wait::Never) {
+            if matches!(wait, Wait::Never) || self.is_interrupted() {
                 return Ok(Outcome::Nothing);
             }
             if let Some(more) = self.spinner.looks_more() {
@@ -526,58 +544,6 @@ impl Incoming {
             }
         }
         Ok(if self.has_ended() { Outcome::Ended } else { Outcome::Nothing })
-    }
-
-    fn open_mail(&mut self) {
-        for delivery in self.mailbox.empty() {
-            match delivery {
-                Delivery::Expect(name) => drop(self.origin(name)),
-                Delivery::Abandoned(name) => {
-                    let origin = self.origin(name);
-                    // Whatever was connected before says its own end.
-                    origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
-                }
-                Delivery::Connected(name, inlet) => {
-                    if let Some(alarm) = inlet.alarm() {
-                        self.mailbox.alarms().add(&alarm);
-                        self.stop.alarms().add(&alarm);
-                    }
-                    let origin = match self.predecessor(&name) {
-                        Some(index) => &mut self.origins[index],
-                        None => self.origin(name.clone()),
-                    };
-                    origin.ended = false;
-                    if origin.inlet.is_none() && origin.failed.is_none() {
-                        origin.connect(name, inlet);
-                    } else {
-                        origin.successors.push_back((name, inlet));
-                    }
-                }
-            }
-        }
-        let busiest = self.origins.iter().map(Origin::wait).max();
-        self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
-        self.sign.list(self.origins.iter().map(Origin::line).collect());
-    }
-
-    /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
-    /// sender is gone. Of two senders that died, the one that came first has its place taken first.
-    fn predecessor(&mut self, name: &str) -> Option<usize> {
-        if !self.open || self.origins.iter().any(|origin| origin.name == name) {
-            return None;
-        }
-        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_orphaned());
-        dead.or_else(|| self.origins.iter().position(|origin| origin.ended && origin.gap.is_none()))
-    }
-
-    fn origin(&mut self, name: String) -> &mut Origin {
-        let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
-            let terms = (self.terms_for)(&name);
-            let (terms_for, connections) = (Arc::clone(&self.terms_for), Arc::clone(&self.connections));
-            self.origins.push(Origin::new(name, terms, terms_for, connections));
-            self.origins.len() - 1
-        });
-        &mut self.origins[index]
     }
 }
 

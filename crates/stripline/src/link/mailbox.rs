@@ -1,4 +1,4 @@
-//! What other threads have for a receiving port: new connections. The port looks when its bell rings or a flag
+//! What other threads have for a receiving port: new connections, and that its component is asked something. The port looks when its bell rings or a flag
 //! says so; its hot path sees a plain load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,7 @@ pub(crate) enum Delivery {
 
 pub(crate) struct Mailbox {
     full: AtomicBool,
+    asked: AtomicBool,
     deliveries: Mutex<Vec<Delivery>>,
     bell: Doorbell,
     alarms: Alarms,
@@ -30,6 +31,7 @@ impl Mailbox {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             full: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             deliveries: Mutex::default(),
             bell: Doorbell::new()?,
             alarms: Alarms::default(),
@@ -38,6 +40,22 @@ impl Mailbox {
 
     pub(crate) fn deliver(&self, delivery: Delivery) {
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
+        self.ring();
+    }
+
+    /// Wakes whoever waits at the port: there is something to be looked at elsewhere.
+    pub(crate) fn ask(&self) {
+        // Before the flag that is looked at first, whose order is enough for both.
+        self.asked.store(true, Ordering::Relaxed);
+        self.ring();
+    }
+
+    /// Whether somebody has asked since this was last called.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    fn ring(&self) {
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.full.store(true, Ordering::Release);
         self.bell.ring();

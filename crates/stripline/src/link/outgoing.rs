@@ -263,7 +263,9 @@ impl Outgoing {
             && let [only] = &mut *self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
-            if self.compact && payload <= self.short_payload_max {
+            // One that will be stamped has its whole header from the start: what was just written cannot be moved before it
+            // has left the processor.
+            if self.compact && payload <= self.short_payload_max && !self.sampler.is_due() {
                 self.before = Header::SHORT_BYTES;
             }
             return Ok(LentMut::new(&mut frame[self.before..][..payload]));

@@ -11,6 +11,7 @@ use crate::transport::Depot;
 pub(super) struct Sign {
     port: String,
     sleeping: AtomicBool,
+    serves: AtomicBool,
     lines: Mutex<Vec<Line>>,
     _shown: Shown,
 }
@@ -28,6 +29,7 @@ impl Sign {
         let sign = Arc::new(Self {
             port: port.into(),
             sleeping: AtomicBool::new(false),
+            serves: AtomicBool::new(false),
             lines: Mutex::default(),
             _shown: Shown,
         });
@@ -38,6 +40,11 @@ impl Sign {
     /// For when connections have come.
     pub(super) fn list(&self, lines: Vec<Line>) {
         *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    /// For a port that takes calls.
+    pub(super) fn set_serving(&self) {
+        self.serves.store(true, Ordering::Relaxed);
     }
 
     /// Before and after a sleep.
@@ -52,7 +59,8 @@ impl Receiving for Sign {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = lines.iter().map(Line::look).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);
-        ReceivingPort { name: self.port.clone(), sleeps, connections }
+        let serves = self.serves.load(Ordering::Relaxed);
+        ReceivingPort { name: self.port.clone(), sleeps, serves, connections }
     }
 }
 

@@ -107,6 +107,44 @@ impl<T: Sample> Subscriber<T> {
         }
     }
 
+    /// As [`Subscriber::receive`] of a component that takes what it is asked meanwhile: `heed` looks for it before each
+    /// packet, and at once when something is asked while there is none.
+    ///
+    /// # Errors
+    /// As [`Subscriber::receive`].
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// let live = ports.live();
+    /// let mut input = ports.input::<f32>("in")?;
+    /// let mut limit = 1.0;
+    /// // A new limit need not wait for a packet.
+    /// while let Some(packet) = input.receive_heeding(|| live.changed(|new| Ok(limit = new.float("limit"))))? {
+    ///     println!("{} samples beyond {limit}", packet.iter().filter(|x| f64::from(**x) > limit).count());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn receive_heeding(&mut self, mut heed: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
+        loop {
+            heed();
+            let found = self.incoming.receive_or_asked()?;
+            match self.fitting(found)? {
+                Received::Empty => {}
+                Received::Ended => return Ok(None),
+                Received::Packet(payload) => {
+                    return Ok(Some(Packet { incoming: &mut self.incoming, payload, of: PhantomData }));
+                }
+            }
+        }
+    }
+
+    /// Lets this be called when the component is asked something, by the thread that waits for packets here.
+    pub(crate) fn when_asked(&mut self, hook: impl FnMut() + Send + 'static) {
+        self.incoming.when_asked(Box::new(hook));
+    }
+
     /// The next packet if there is one.
     ///
     /// # Errors
@@ -265,7 +303,14 @@ impl<T: Sample> Subscriber<T> {
     /// The payload of the next packet, to be given back by `incoming`. Size and alignment suit `T`.
     #[inline(always)]
     pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Lent>> {
-        match self.incoming.receive(wait)? {
+        let found = self.incoming.receive(wait)?;
+        self.fitting(found)
+    }
+
+    /// The payload of what was found, as samples.
+    #[inline(always)]
+    fn fitting(&mut self, found: Outcome) -> Result<Received<Lent>> {
+        match found {
             Outcome::Nothing => Ok(Received::Empty),
             Outcome::Ended => Ok(Received::Ended),
             Outcome::Packet => {

@@ -27,6 +27,9 @@ pub(crate) struct SharedMemory {
     page: usize,
 }
 
+/// Pages are there when they are first touched: a fault for each would come in the middle of the first lap of a ring.
+const IN_PLACE: MapFlags = MapFlags::SHARED.union(MapFlags::FIXED).union(MapFlags::POPULATE);
+
 impl SharedMemory {
     /// Allocates every page now, so that a full tmpfs is an error here and not a signal later. The size is
     /// sealed. The name shows in `/proc/PID/maps` only.
@@ -137,7 +140,7 @@ impl SharedMemory {
                 mapping.base.as_ptr().add(self.bytes).cast::<c_void>(),
                 ring,
                 protection(writable),
-                MapFlags::SHARED | MapFlags::FIXED,
+                IN_PLACE,
                 &self.fd,
                 self.page as u64,
             )
@@ -201,7 +204,7 @@ impl Mapping {
                 base.cast::<c_void>(),
                 memory.bytes,
                 protection(writable),
-                MapFlags::SHARED | MapFlags::FIXED,
+                IN_PLACE,
                 &memory.fd,
                 0,
             )

@@ -12,15 +12,22 @@ pub(crate) fn own() -> Result<String> {
 /// The sockets with that prefix, and then a tag or none, that listen: name and process. Anybody can choose such names,
 /// so whoever connects must ask the kernel who listens.
 pub(crate) fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
-    let list = std::fs::read("/proc/net/unix")
-        .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))?;
-    Ok(find(&list, prefix, tagged))
+    let list = || {
+        std::fs::read("/proc/net/unix")
+            .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))
+    };
+    // Twice: the kernel gives the list in pages, and leaves out a socket at their border whenever one before it is closed
+    // meanwhile.
+    Ok(find(&[list()?, list()?], prefix, tagged))
 }
 
-/// The sockets in the kernel's list; only those of the very form are taken.
-fn find(list: &[u8], prefix: &str, tagged: bool) -> Vec<(String, u32)> {
-    let text = String::from_utf8_lossy(list);
-    let mut names: Vec<(String, u32)> = text.lines().filter_map(|line| name(line, prefix, tagged)).collect();
+/// The sockets in any of the kernel's lists; only those of the very form are taken.
+fn find(lists: &[impl AsRef<[u8]>], prefix: &str, tagged: bool) -> Vec<(String, u32)> {
+    let mut names = Vec::new();
+    for list in lists {
+        let text = String::from_utf8_lossy(list.as_ref());
+        names.extend(text.lines().filter_map(|line| name(line, prefix, tagged)));
+    }
     names.sort();
     names.dedup();
     names
@@ -63,18 +70,27 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 9 @stripline-7-run-1-radio-50-0123456789abcdef\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 7\n\
             garbage\n";
-        let found = find(list.as_bytes(), "stripline-ps-7-", false);
+        let find = |list: &str, prefix, tagged| find(&[list], prefix, tagged);
+        let found = find(list, "stripline-ps-7-", false);
         assert_eq!(found, [("stripline-ps-7-42-0123456789abcdef".to_string(), 42)]);
-        let tagged = find(list.as_bytes(), "stripline-7-run-1-", true);
+        let tagged = find(list, "stripline-7-run-1-", true);
         assert_eq!(tagged.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [49]);
-        assert_eq!(find(list.as_bytes(), "stripline-7-run-1-00112233aabbccdd-", false), tagged);
-        assert_eq!(find(list.as_bytes(), "stripline-7-run-1-", false), []);
+        assert_eq!(find(list, "stripline-7-run-1-00112233aabbccdd-", false), tagged);
+        assert_eq!(find(list, "stripline-7-run-1-", false), []);
+    }
+
+    #[test]
+    fn a_socket_that_one_of_the_lists_leaves_out_is_found() {
+        let line = |pid: u32| format!("0: 2 0 00010000 1 1 9 @stripline-ps-7-{pid}-0123456789abcdef\n");
+        let (first, second) = (line(42) + &line(43), line(43) + &line(44));
+        let found = find(&[first, second], "stripline-ps-7-", false);
+        assert_eq!(found.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [42, 43, 44]);
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-            let _ = find(&bytes, "stripline-ps-0-", true);
+            let _ = find(&[bytes], "stripline-ps-0-", true);
         }
     }
 }

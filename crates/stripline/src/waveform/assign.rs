@@ -61,6 +61,9 @@ pub(super) fn assignment(
         cpus: plan.cpus.clone(),
         dispatch: plan.dispatch,
         sampling,
+        // The launcher's to say.
+        waveform: String::new(),
+        quiet: false,
     }
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::components::Component;
 use super::connections::Link;
-use super::describe::{DescribeError, describe};
+use super::describe::{DescribeError, ask_validity, describe};
 use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 use super::{components, connections, types};
-use crate::component::{ComponentSpec, Properties};
+use crate::component::{ComponentSpec, Properties, Unfit};
 use crate::payload::TypeName;
 
 /// What the launcher knows: the stock components, the transports, and how to ask an executable.
@@ -35,18 +35,21 @@ pub struct Catalog<'a> {
     pub transports: &'a [&'a str],
     /// Asks an executable what component it is; [`describe`] unless a test or a fuzzer says otherwise.
     pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
+    /// Asks an executable what it has against its properties; [`ask_validity`] likewise.
+    pub ask_validity: fn(&Path, &Properties) -> Result<Option<Unfit>, DescribeError>,
 }
 
 impl<'a> Catalog<'a> {
     /// A catalog that asks executables by running them.
     pub fn new(components: &'a BTreeMap<String, ComponentSpec>, transports: &'a [&'a str]) -> Self {
-        Self { components, transports, describe }
+        Self { components, transports, describe, ask_validity }
     }
 }
 
 /// Reads and checks a waveform file. Returns the waveform with the warnings, if any.
 ///
-/// The executables that the file names are run with `--describe`; nothing else is started.
+/// The executables that the file names are run with `--describe`, and with `--check` if they say that they look at their
+/// properties together; nothing else is started. Files that properties name are looked for.
 ///
 /// # Errors
 /// Everything that is wrong with the file, not only the first thing.

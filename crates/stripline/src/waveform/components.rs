@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 
 use super::check::Catalog;
 use super::describe::DescribeError;
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, did_you_mean, listed, quoted};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
+use super::words::{did_you_mean, listed, quoted};
 use super::{Placement, Restart};
-use crate::component::{Access, ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number};
+use crate::component::{
+    Access, CHECK_OPTION, ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number,
+};
 use crate::node::Dispatch;
 
 /// A component after its own checks.
@@ -67,6 +70,10 @@ pub(super) fn check<'c>(
             Some(spec) => checker.properties(spec, options, folder, &mut property_places),
             None => None,
         };
+        if let (Some(spec), Some(properties)) = (&spec, &properties) {
+            let asked = Asked { spec, properties, places: &property_places };
+            checker.validate(&asked, executable.as_deref(), catalog);
+        }
         let priority = draft.priority;
         let name = draft.name;
         components.push(Component {
@@ -144,6 +151,13 @@ struct Said<'s> {
     place: &'s Place,
     value: Result<&'s Value, &'s str>,
     folder: Option<&'s Path>,
+}
+
+/// A component's properties, each of which fits by itself.
+struct Asked<'s> {
+    spec: &'s ComponentSpec,
+    properties: &'s Properties,
+    places: &'s BTreeMap<String, Place>,
 }
 
 struct Checker<'d> {
@@ -368,6 +382,44 @@ impl Checker<'_> {
             .ok()
     }
 
+    /// Asks the component whether it takes its properties together, before it is made.
+    fn validate(&mut self, asked: &Asked, executable: Option<&Path>, catalog: &Catalog) {
+        let name = &self.draft.name;
+        let unfit = match executable.filter(|_| asked.spec.validates) {
+            None => asked.spec.validate(asked.properties).err(),
+            Some(path) => match (catalog.ask_validity)(path, asked.properties) {
+                Ok(unfit) => unfit,
+                Err(error) => {
+                    let place = self.draft.executable.as_ref().map_or(&name.place, |at| &at.place);
+                    let said = error.of_option(CHECK_OPTION);
+                    self.found.push(Diagnostic::error(Code::Describe, place, said).help(error.remedy()));
+                    None
+                }
+            },
+        };
+        let Some(unfit) = unfit else { return };
+        let property = unfit.property.as_deref().and_then(|name| asked.spec.find_property(name));
+        let said = property.and_then(|property| asked.places.get(&property.name));
+        let message = format!("`{}`: {}", name.value, unfit.message);
+        let remedy = match (unfit.remedy.is_empty(), executable) {
+            (false, _) => unfit.remedy,
+            (true, None) => format!("`stripline components {}` says what it takes", asked.spec.name),
+            (true, Some(_)) => "change its properties".into(),
+        };
+        let mut error =
+            Diagnostic::error(Code::PropertiesUnfit, said.unwrap_or(&name.place), message).help(remedy);
+        let relative = |at: &&Place| !at.text().trim_start_matches(['"', '\'']).starts_with('/');
+        if property.is_some_and(|property| property.kind == PropertyKind::Path) {
+            error = match said {
+                None => error.label("it is not set, and its default is relative to the current folder"),
+                Some(at) if !relative(&at) => error,
+                Some(at) if at.is_option() => error.label("relative to the current folder"),
+                Some(_) => error.label("relative to the waveform file"),
+            };
+        }
+        self.found.push(error);
+    }
+
     /// One property that was said; its checked value.
     fn property(&mut self, spec: &ComponentSpec, said: &Said) -> Option<Value> {
         let name = &said.name.value;
@@ -450,7 +502,7 @@ fn unfit(property: &PropertySpec, value: &Value, error: String) -> (String, Stri
         (kind, Value::Text(text)) if !matches!(kind, PropertyKind::Text | PropertyKind::Path) => {
             let remedy = match property.parse(text) {
                 Ok(_) => "write it without quotes".into(),
-                Err(_) => String::new(),
+                Err(_) => property.cure(text).unwrap_or_default(),
             };
             (format!("`{name}` takes {}, not the text {}", kind.noun(), quoted(text)), remedy)
         }

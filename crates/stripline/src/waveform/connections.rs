@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Placement;
 use super::check::Catalog;
 use super::components::Component;
-use super::diagnostics::{
-    At, Code, Diagnostic, Diagnostics, Place, did_you_mean, listed, quoted, suggestion,
-};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;
+use super::order;
 use super::overrides::Options;
+use super::words::{count, did_you_mean, listed, quoted, suggestion};
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
-use crate::link::{LinkOptions, Overflow, Scope};
+use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::transport;
 
 /// The transport that joins components of one process only.
@@ -63,6 +63,7 @@ pub(super) fn check(
     checker.repeated(&drafts, &links);
     checker.strangers_by_option();
     checker.unconnected();
+    order::check(&drafts, &links, components, found);
     share_buffers(&drafts, &mut links);
     links
 }
@@ -166,14 +167,14 @@ impl<'c> Checker<'c> {
         options.overflow = draft.overflow.unwrap_or(options.overflow);
         options.depth = draft.depth.unwrap_or(options.depth);
         self.watermarks(draft, &mut options);
-        options.flow = draft.flow.unwrap_or(options.flow);
+        options.flow = draft.flow.as_ref().map_or(options.flow, |at| at.value);
         options.send_timeout_ms = draft.send_timeout_ms;
         options.buffer = draft.buffer.unwrap_or(options.buffer);
         options.wait = draft.wait.unwrap_or(options.wait);
         (options.huge_pages, options.locked) = (huge_pages, locked);
         options.scope = draft.scope.unwrap_or(options.scope);
         options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
-        options.resequence = draft.resequence;
+        options.resequence = draft.resequence.as_ref().map(|at| at.value);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
         let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
@@ -366,11 +367,18 @@ impl<'c> Checker<'c> {
 
     /// Where the sender is held up and goes on; what does not fit together is left out.
     fn watermarks(&mut self, draft: &ConnectionDraft, options: &mut LinkOptions) {
+        if options.overflow != Overflow::Block {
+            self.flow_of_a_dropping_receiver(draft, options.overflow);
+            return;
+        }
         let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
         let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
         if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
-            let message =
-                format!("`high-watermark` is {}, but only {} packets may wait", at.value, options.depth);
+            let message = format!(
+                "`high-watermark` is {}, but only {} may wait",
+                at.value,
+                count(options.depth as usize, "packet")
+            );
             self.error(
                 Code::BadValue,
                 &at.place,
@@ -389,6 +397,22 @@ impl<'c> Checker<'c> {
             return;
         }
         (options.high_watermark, options.low_watermark) = (high, low);
+    }
+
+    /// Nobody is held up by a receiver that drops packets.
+    fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft, overflow: Overflow) {
+        let flow = draft.flow.as_ref().filter(|at| at.value != Flow::Transport);
+        let keys = [
+            ("high-watermark", draft.high_watermark.as_ref().map(|at| &at.place)),
+            ("low-watermark", draft.low_watermark.as_ref().map(|at| &at.place)),
+            ("flow", flow.map(|at| &at.place)),
+        ];
+        for (key, place) in keys {
+            let Some(place) = place else { continue };
+            let message = format!("`{key}` holds the sender up, but overflow = \"{overflow}\" never does");
+            let remedy = format!("remove `{key}`, or say overflow = \"block\"");
+            self.error(Code::FlowUnfit, place, message, remedy);
+        }
     }
 
     /// What is asked of the ring's memory, and whether the transport has a ring.

@@ -1,7 +1,9 @@
-//! Asking an executable what component it is: `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
+//! Asking an executable what component it is: `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON; and what it has
+//! against its properties: `EXECUTABLE --check` reads [`Properties`] and prints an [`Unfit`] or `null`.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -12,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::diagnostics::quoted;
 use super::spec_check::check_spec;
-use crate::component::ComponentSpec;
+use super::words::quoted;
+use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, Properties, Unfit};
 
 /// How long an executable may take to describe itself.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -37,6 +39,28 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 /// ```
 pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
     describe_within(executable, TIME_MAX)
+}
+
+/// Runs `executable --check` with these properties on its standard input, for at most 5 seconds, and reads what it has
+/// against them together. Only for one whose description says that it [validates](ComponentSpec::validates).
+///
+/// # Errors
+/// As [`describe`].
+///
+/// ```
+/// use stripline::component::Properties;
+/// use stripline::waveform::{DescribeError, ask_validity};
+///
+/// let path = std::path::Path::new("no/such/executable");
+/// assert_eq!(ask_validity(path, &Properties::default()), Err(DescribeError::Missing(path.into())));
+/// ```
+pub fn ask_validity(executable: &Path, properties: &Properties) -> Result<Option<Unfit>, DescribeError> {
+    let nonsense = |error: serde_json::Error| {
+        DescribeError::Nonsense(executable.to_path_buf(), quoted(&error.to_string()))
+    };
+    let text = serde_json::to_vec(properties).map_err(nonsense)?;
+    let answer = ask(executable, CHECK_OPTION, Some(&text), TIME_MAX)?;
+    serde_json::from_slice(&answer).map_err(nonsense)
 }
 
 /// Why an executable could not be asked what it is. `Display` is one sentence;
@@ -71,6 +95,33 @@ pub enum DescribeError {
 }
 
 impl DescribeError {
+    /// What went wrong when it was run with this option.
+    pub(super) fn of_option(&self, option: &str) -> String {
+        let name = |path: &Path| quoted(&path.file_name().unwrap_or_default().to_string_lossy());
+        match self {
+            Self::Missing(path) => format!("there is no executable {}", name(path)),
+            Self::NotStarted(path, error) => format!("{} cannot be started: {error}", name(path)),
+            Self::Failed(path, code, said) if said.is_empty() => {
+                format!("{} {option} ended with exit code {code}", name(path))
+            }
+            Self::Failed(path, code, said) => {
+                format!("{} {option} ended with exit code {code} and said {}", name(path), quoted(said))
+            }
+            Self::Killed(path, signal) => format!("{} {option} was ended by signal {signal}", name(path)),
+            Self::TooLong(path, time) => {
+                format!("{} {option} did not end within {} s", name(path), time.as_secs_f32())
+            }
+            Self::TooMuch(path) => format!("{} {option} printed more than 1 MiB", name(path)),
+            Self::Nonsense(path, why) => {
+                let what = if option == CHECK_OPTION { "verdict" } else { "component description" };
+                format!("{} {option} printed no {what}: {why}", name(path))
+            }
+            Self::BadSpec(path, errors) => {
+                format!("{} describes itself wrongly: {}", name(path), errors.join("; "))
+            }
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
@@ -92,28 +143,7 @@ impl DescribeError {
 
 impl fmt::Display for DescribeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |path: &Path| quoted(&path.file_name().unwrap_or_default().to_string_lossy());
-        match self {
-            Self::Missing(path) => write!(f, "there is no executable {}", name(path)),
-            Self::NotStarted(path, error) => write!(f, "{} cannot be started: {error}", name(path)),
-            Self::Failed(path, code, said) if said.is_empty() => {
-                write!(f, "{} --describe ended with exit code {code}", name(path))
-            }
-            Self::Failed(path, code, said) => {
-                write!(f, "{} --describe ended with exit code {code} and said {}", name(path), quoted(said))
-            }
-            Self::Killed(path, signal) => write!(f, "{} --describe was ended by signal {signal}", name(path)),
-            Self::TooLong(path, time) => {
-                write!(f, "{} --describe did not end within {} s", name(path), time.as_secs_f32())
-            }
-            Self::TooMuch(path) => write!(f, "{} --describe printed more than 1 MiB", name(path)),
-            Self::Nonsense(path, why) => {
-                write!(f, "{} --describe printed no component description: {why}", name(path))
-            }
-            Self::BadSpec(path, errors) => {
-                write!(f, "{} describes itself wrongly: {}", name(path), errors.join("; "))
-            }
-        }
+        f.write_str(&self.of_option(DESCRIBE_OPTION))
     }
 }
 
@@ -136,6 +166,20 @@ fn missing_remedy(path: &Path) -> String {
 }
 
 fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
+    let answer = ask(path, DESCRIBE_OPTION, None, time_max)?;
+    let spec: ComponentSpec = serde_json::from_slice(&answer)
+        .map_err(|error| DescribeError::Nonsense(path.to_path_buf(), quoted(&error.to_string())))?;
+    let errors = check_spec(&spec);
+    if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
+}
+
+/// Runs an executable with an option; what it prints.
+fn ask(
+    path: &Path,
+    option: &str,
+    input: Option<&[u8]>,
+    time_max: Duration,
+) -> Result<Vec<u8>, DescribeError> {
     let owned = || path.to_path_buf();
     if !path.exists() {
         return Err(DescribeError::Missing(owned()));
@@ -144,9 +188,13 @@ fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, Des
     if path.is_dir() {
         return Err(DescribeError::NotStarted(owned(), "it is a folder".into()));
     }
+    let stdin = match input {
+        Some(text) => holding(text).map_err(not_started)?.into(),
+        None => Stdio::null(),
+    };
     let child = Command::new(path)
-        .arg("--describe")
-        .stdin(Stdio::null())
+        .arg(option)
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // A group of its own, so that whatever it starts ends with it.
@@ -168,13 +216,19 @@ fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, Des
         let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         return Err(DescribeError::Failed(owned(), status.code().unwrap_or(-1), said.to_owned()));
     }
-    let spec: ComponentSpec = serde_json::from_slice(&asked.stdout)
-        .map_err(|error| DescribeError::Nonsense(owned(), quoted(&error.to_string())))?;
-    let errors = check_spec(&spec);
-    if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(owned(), errors)) }
+    Ok(std::mem::take(&mut asked.stdout))
 }
 
-/// A running `--describe`; ended, with all that it started, when dropped.
+/// A file in memory: a pipe would have to be filled while the answer is read.
+fn holding(text: &[u8]) -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::memfd_create("properties", flags)?);
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// A running `--describe` or `--check`; ended, with all that it started, when dropped.
 struct Asked {
     child: Child,
     stdout: Vec<u8>,

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level as Style, Origin, Renderer, Snippet};
 
+use super::words::{count, printable};
+
 /// Everything that a check found, errors and warnings, in the order of the source.
 ///
 /// Its `Display` is plain text; [`Diagnostics::render`] can colour it and [`Diagnostics::print`] does so by
@@ -210,6 +212,8 @@ codes! {
     MissingProperty => "missing-property",
     /// A property's value of the wrong kind or out of range.
     BadProperty => "bad-property",
+    /// Properties that fit one by one and that the component does not take together, or a file that it cannot use.
+    PropertiesUnfit => "properties-unfit",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.
@@ -242,12 +246,18 @@ codes! {
     RestartUnfit => "restart-unfit",
     /// A component that owns its loop and is to be run otherwise.
     DispatchUnfit => "dispatch-unfit",
+    /// Flow control asked of a connection whose sender is never held up.
+    FlowUnfit => "flow-unfit",
     /// An option of the command line that cannot be read.
     BadOption => "bad-option",
     /// A processor that this machine does not have (warning).
     NoSuchCpu => "no-such-cpu",
     /// A `restart` that an option made meaningless (warning).
     RestartIgnored => "restart-ignored",
+    /// Putting in sequence where nothing changes the order (warning).
+    ResequenceIdle => "resequence-idle",
+    /// A window for putting in sequence that is smaller than the pool before it (warning).
+    WindowSmall => "window-small",
 }
 
 impl fmt::Display for Code {
@@ -440,6 +450,16 @@ impl Place {
         Self { source: source.clone(), span: start..end }
     }
 
+    /// What stands there.
+    pub(super) fn text(&self) -> &str {
+        &self.source.text[self.span.clone()]
+    }
+
+    /// Whether it is in an option of the command line.
+    pub(super) fn is_option(&self) -> bool {
+        self.source.is_option
+    }
+
     fn is_near(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.source, &other.source) && self.span.start.abs_diff(other.span.start) < 65_536
     }
@@ -460,104 +480,9 @@ pub(super) struct At<T> {
     pub place: Place,
 }
 
-/// A user's text inside a sentence: quoted, on one line, and not too long.
-pub(super) fn quoted(text: &str) -> String {
-    const LENGTH_MAX: usize = 60;
-    let mut shown = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
-    if text.chars().nth(LENGTH_MAX).is_some() {
-        shown.push('…');
-    }
-    format!("`{shown}`")
-}
-
-/// A text that does nothing to a terminal: control characters, and those that reverse the direction of
-/// writing, are escaped.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-/// `a`, `a or b`, `a, b or c`, each quoted.
-pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
-    const SHOWN_MAX: usize = 12;
-    let mut names: Vec<String> = names.into_iter().map(quoted).collect();
-    if names.len() > SHOWN_MAX {
-        let more = names.len() - SHOWN_MAX;
-        names.truncate(SHOWN_MAX);
-        return format!("{} and {more} more", names.join(", "));
-    }
-    match names.split_last() {
-        Some((end, start)) if !start.is_empty() => format!("{} {last} {end}", start.join(", ")),
-        _ => names.concat(),
-    }
-}
-
-/// The known name that was probably meant.
-pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LENGTH_MAX: usize = 64;
-    if name.len() > LENGTH_MAX {
-        return None;
-    }
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
-    let wanted = plain(name);
-    known
-        .into_iter()
-        .filter(|candidate| candidate.len() <= LENGTH_MAX)
-        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
-        .filter(|&(distance, candidate)| {
-            let allowed = name.len().min(candidate.len()).div_ceil(3);
-            distance <= allowed && distance < name.len()
-                || name.len() >= 3 && candidate.split('-').any(|word| word == wanted)
-        })
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// The remedy for an unknown name: what was probably meant, or what there is.
-pub(super) fn did_you_mean<'a>(
-    name: &str,
-    known: impl IntoIterator<Item = &'a str> + Clone,
-    there_is: &str,
-) -> String {
-    match suggestion(name, known.clone()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None if known.clone().into_iter().next().is_none() => String::new(),
-        None => format!("{there_is} {}", listed(known, "and")),
-    }
-}
-
-/// `1 error`, `2 errors`.
-pub(super) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn suggestions_are_near_or_absent() {
-        let known = ["adsb-source", "null-sink", "throttle"];
-        assert_eq!(suggestion("adsb-sorce", known), Some("adsb-source"));
-        assert_eq!(suggestion("Null_Sink", known), Some("null-sink"));
-        assert_eq!(suggestion("sink", known), Some("null-sink"));
-        assert_eq!(suggestion("x", known), None);
-        assert_eq!(suggestion("oscilloscope", known), None);
-        assert_eq!(suggestion(&"a".repeat(1 << 20), known), None);
-    }
-
-    #[test]
-    fn quoted_text_stays_short_and_on_one_line() {
-        assert_eq!(quoted("a\n\u{1b}b"), "`a\\n\\u{1b}b`");
-        assert!(quoted(&"é".repeat(1000)).chars().count() < 64);
-    }
 
     #[test]
     fn places_are_cut_to_one_line_of_whole_characters() {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source, quoted};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::tables::{Reader, in_order};
+use super::words::quoted;
 use super::{Placement, Restart};
-use crate::component::Value;
+use crate::component::{Value, units};
 use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
@@ -65,11 +66,11 @@ pub(super) struct ConnectionDraft {
     pub depth: Option<u32>,
     pub high_watermark: Option<At<u32>>,
     pub low_watermark: Option<At<u32>>,
-    pub flow: Option<Flow>,
+    pub flow: Option<At<Flow>>,
     pub send_timeout_ms: Option<u32>,
     pub scope: Option<Scope>,
     pub deadline_ms: Option<u32>,
-    pub resequence: Option<Resequence>,
+    pub resequence: Option<At<Resequence>>,
     pub buffer: Option<u32>,
     pub wait: Option<WaitStrategy>,
     pub huge_pages: Option<At<bool>>,
@@ -195,7 +196,11 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             let remedy = if is_word && text[..span.start].trim_end().ends_with('=') {
                 format!("a text is written in quotes: \"{}\"", word.trim_end())
             } else {
-                String::new()
+                // `10 MHz`: which unit it is in, only the component knows.
+                let unit = units::cure(word, "", false).filter(|_| word.contains(char::is_alphabetic));
+                unit.map_or(String::new(), |_| {
+                    "write the number alone: a property has its own unit, which `stripline components TYPE` shows".into()
+                })
             };
             found.push(Diagnostic::error(Code::Syntax, &place, message).help(remedy));
         } else if span.start >= repeated_until {

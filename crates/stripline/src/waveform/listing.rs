@@ -141,7 +141,7 @@ fn example(spec: &ComponentSpec) -> String {
 
 /// A value that a waveform file could give a property, in TOML: its default or one that is allowed.
 pub(super) fn example_value(property: &PropertySpec) -> String {
-    let value = match (&property.default, &property.kind) {
+    let value = match (property.example.as_ref().or(property.default.as_ref()), &property.kind) {
         (Some(value), _) => value.clone(),
         (None, PropertyKind::Boolean) => Value::Boolean(false),
         (None, PropertyKind::Integer { min, max }) => Value::Integer(0.clamp(*min, *max.max(min))),

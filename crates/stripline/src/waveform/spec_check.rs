@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::diagnostics::quoted;
 use super::file::is_name;
+use super::words::quoted;
 use crate::component::{Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 
 /// The most ports, and the most properties, of one component.
@@ -142,6 +142,8 @@ fn check_property(property: &PropertySpec, faults: &mut Vec<String>) {
         faults.push(format!("property {name} allows no value"));
     } else if let Some(Err(error)) = property.default.as_ref().map(|value| property.check(value)) {
         faults.push(format!("the default does not fit: {error}"));
+    } else if let Some(Err(error)) = property.example.as_ref().map(|value| property.check(value)) {
+        faults.push(format!("the example does not fit: {error}"));
     }
 }
 

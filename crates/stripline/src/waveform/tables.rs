@@ -6,12 +6,11 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-use super::diagnostics::{
-    At, Code, Diagnostic, Diagnostics, Place, Source, count, did_you_mean, listed, quoted,
-};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
+use super::words::{count, did_you_mean, listed, quoted};
 use super::{Placement, Restart};
-use crate::component::Value;
+use crate::component::{Value, units};
 use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
 
@@ -237,7 +236,7 @@ impl Reader<'_> {
                 "low-watermark" => draft.low_watermark = self.packets(value, "low-watermark", 0),
                 "flow" => {
                     let words = Flow::ALL.map(|flow| (flow.as_str(), flow));
-                    draft.flow = self.word(value, "flow", &words).map(|at| at.value);
+                    draft.flow = self.word(value, "flow", &words);
                 }
                 "send-timeout-ms" => {
                     let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
@@ -253,7 +252,10 @@ impl Reader<'_> {
                     let deadline = self.integer(value, "deadline-ms", 1, max);
                     draft.deadline_ms = deadline.and_then(|at| u32::try_from(at.value).ok());
                 }
-                "resequence" => draft.resequence = self.resequence(value),
+                "resequence" => {
+                    let place = self.place(value.span());
+                    draft.resequence = self.resequence(value).map(|value| At { value, place });
+                }
                 "buffer" => draft.buffer = self.buffer(value),
                 "wait" => {
                     let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));
@@ -383,7 +385,17 @@ impl Reader<'_> {
 
     fn integer(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<At<i64>> {
         if !item.get_ref().is_integer() {
-            self.kind(item, key, "a whole number");
+            let cure = |text: &str| match text.trim().parse::<i64>() {
+                Ok(_) => Some("write it without quotes".into()),
+                Err(_) => units::cure(text, if key.ends_with("-ms") { "ms" } else { "" }, true),
+            };
+            match item.get_ref().as_str().and_then(cure) {
+                Some(remedy) => {
+                    let message = format!("`{key}` takes a whole number, not a text");
+                    self.error(Code::WrongKind, item, message, remedy);
+                }
+                None => self.kind(item, key, "a whole number"),
+            }
             return None;
         }
         let value = self.whole(item)?;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::check::Catalog;
 use super::components::Component;
 use super::connections::{End, Link};
-use super::diagnostics::{Code, Diagnostic, Diagnostics, Place, listed, quoted};
+use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
+use super::words::{listed, quoted};
 use crate::component::{ComponentSpec, Direction, PortTypes, Value};
 use crate::payload::TypeName;
 

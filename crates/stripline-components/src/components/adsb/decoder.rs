@@ -57,11 +57,12 @@ impl Component for AdsbDecoder {
         let (count, aircraft) = (ports.status::<u64>("frames")?, ports.status::<u64>("aircraft")?);
         let mut decoder = Decoder::new(self.config);
         let mut frames: Vec<FrameRecord> = Vec::new();
-        while let Some(packet) = input.receive()? {
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 decoder.set_config(config(new));
                 Ok(())
             });
+        })? {
             frames.clear();
             let accepted = packet.iter().filter_map(|candidate| decoder.decode(candidate));
             frames.extend(accepted.map(|accepted| FrameRecord::from(&accepted)));

@@ -86,11 +86,12 @@ impl AdsbDemodulator {
         let mut follow = Follow::default();
         let mut clock = Clock::default();
         let mut found = Vec::new();
-        while let Some(packet) = input.receive()? {
+        while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 demodulator.set_config(config(new));
                 Ok(())
             });
+        })? {
             let arrival = follow.packet(&packet);
             if arrival != Arrival::Next {
                 // What was begun before a gap is not continued after it.

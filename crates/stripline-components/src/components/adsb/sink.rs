@@ -11,6 +11,7 @@ use stripline::{Error, Input, Result};
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::output_file;
+use crate::components::unfit::can_be_made;
 use crate::formats::FormatError;
 
 /// `adsb-sink`.
@@ -30,8 +31,9 @@ impl Component for AdsbSink {
             .property(PropertySpec::boolean(
                 "table",
                 true,
-                "whether to print the aircraft to standard output",
+                "whether to print the aircraft to standard output; with --quiet they are not",
             ))
+            .validated(can_be_made::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -43,9 +45,10 @@ impl Component for AdsbSink {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
+        let is_open = self.table && !ports.is_quiet();
         let input = ports.input::<FrameRecord>("in")?;
         let mut file = self.path.map(AvrFile::create).transpose().map_err(Error::failed)?;
-        let mut screen = Screen { is_open: self.table, is_all: file.is_none() };
+        let mut screen = Screen { is_open, is_all: file.is_none() };
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
         // Also when the waveform is stopped: what was heard until then is what its user waits for.

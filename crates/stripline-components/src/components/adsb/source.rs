@@ -1,13 +1,14 @@
 //! `adsb-source`: a recording from 1090 MHz, or a simulated sky.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Unfit};
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Simulation, SimulationConfig};
 use crate::components::emit::Emitter;
 use crate::components::file_source::truncate_partial_property;
+use crate::components::unfit::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
 
 /// Where Mode S transponders transmit.
@@ -70,6 +71,7 @@ impl Component for AdsbSource {
         )
         .property(PropertySpec::integer("seed", 1, 0, i64::MAX, "start of the simulation's randomness"))
         .property(Emitter::packet_property(64 << 10))
+        .validated(can_play::<Self>)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -85,12 +87,12 @@ impl Component for AdsbSource {
                 repeat: properties.count("repeat"),
                 truncate_partial: properties.boolean("truncate_partial"),
             };
-            let reader = IqFileReader::open(&path, &options).map_err(Error::failed)?;
+            let reader = IqFileReader::open(&path, &options).map_err(unfit::file)?;
             if reader.format() != format {
                 let (path, found) = (path.display(), reader.format());
-                let message =
-                    format!("{path}: holds {found} samples: set the property `format` to \"{found}\"");
-                return Err(Error::failed(message));
+                let unfit = Unfit::new(format!("{path}: holds {found} samples, not {format}"));
+                let remedy = format!("set the property `format` to \"{found}\"");
+                return Err(unfit.property("format").remedy(remedy).into());
             }
             if let Some(meta) = reader.sigmf() {
                 sample_rate = meta.sample_rate_hz.filter(|_| asked_rate == 0.0).unwrap_or(sample_rate);
@@ -110,7 +112,7 @@ impl Component for AdsbSource {
             if simulation.config().sample_rate_hz != sample_rate {
                 let message =
                     format!("`sample_rate` is {sample_rate} Hz; a simulation has from 1e6 to 1e8 Hz");
-                return Err(Error::failed(message));
+                return Err(Unfit::new(message).property("sample_rate").into());
             }
             Signal::Simulation(Box::new(simulation))
         };
@@ -119,9 +121,8 @@ impl Component for AdsbSource {
             (-1.0, Signal::Recording(_)) => 0.0,
             (-1.0, Signal::Simulation(_)) => sample_rate,
             (rate, _) => {
-                return Err(Error::failed(format!(
-                    "`rate` is {rate} samples/s; it must be -1, or 0 or more"
-                )));
+                let unfit = Unfit::new(format!("`rate` is {rate} samples/s; it must be -1, or 0 or more"));
+                return Err(unfit.property("rate").into());
             }
         };
         Ok(Self { signal, format, sample_rate, frequency, rate, properties: properties.clone() })

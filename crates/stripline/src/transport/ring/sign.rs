@@ -29,6 +29,7 @@ struct Guest {
     pid: Option<u32>,
     overflow: Overflow,
     depth: u32,
+    high: u32,
     /// Gone with the reader.
     page: Weak<CursorPage>,
 }
@@ -42,7 +43,8 @@ impl Roster {
             connection: hello.connection.clone(),
             pid,
             overflow: hello.overflow,
-            depth: hello.marks().high(),
+            depth: hello.depth,
+            high: hello.marks().high(),
             page: Arc::downgrade(page),
         });
     }
@@ -139,6 +141,7 @@ impl Sign {
             pid: guest.pid,
             overflow: guest.overflow.to_string(),
             depth: guest.depth,
+            high_watermark: (guest.high < guest.depth).then_some(guest.high),
             attached: cursor.attached,
             position: cursor.attached.then_some(cursor.position),
             lag_packets,
@@ -161,7 +164,7 @@ impl Sending for Sign {
             .filter_map(|guest| {
                 let (reader, lag) = self.reader(guest, port.packets)?;
                 // One frame more than packets, as where it was let in.
-                let full = lag.is_some_and(|lag| lag.frames > u64::from(guest.depth));
+                let full = lag.is_some_and(|lag| lag.frames > u64::from(guest.high));
                 Some((reader, lag, full && guest.overflow == Overflow::Block))
             })
             .collect();

@@ -149,7 +149,7 @@ impl StreamOutlet {
         let receiver = Receiver {
             waits: sign.enter(
                 connection,
-                (Overflow::Block, request.watermarks.high()),
+                (Overflow::Block, request.watermarks.high(), request.watermarks.high()),
                 &socket,
                 &next_sequence,
             ),
@@ -551,8 +551,8 @@ impl Greeter for StreamGreeter {
             next_sequence: its,
             has_left: Arc::clone(&has_left),
         });
-        let waits =
-            self.sign.enter(&hello.connection, (hello.overflow, hello.marks().high()), &kept, &next_sequence);
+        let terms = (hello.overflow, hello.depth, hello.marks().high());
+        let waits = self.sign.enter(&hello.connection, terms, &kept, &next_sequence);
         arrivals.push(Receiver {
             socket: kept,
             connection: hello.connection,

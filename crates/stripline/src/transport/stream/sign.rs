@@ -22,6 +22,7 @@ struct Guest {
     pid: Option<u32>,
     overflow: Overflow,
     depth: u32,
+    high: u32,
     /// Gone with the reader.
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
@@ -46,7 +47,7 @@ impl Sign {
     pub(super) fn enter(
         &self,
         connection: &str,
-        (overflow, depth): (Overflow, u32),
+        (overflow, depth, high): (Overflow, u32, u32),
         socket: &Arc<Socket>,
         next_sequence: &Arc<AtomicU64>,
     ) -> Arc<Waits> {
@@ -61,6 +62,7 @@ impl Sign {
             },
             overflow,
             depth,
+            high,
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
             waits: Arc::clone(&waits),
@@ -90,6 +92,7 @@ impl Sending for Sign {
                 pid: guest.pid,
                 overflow: guest.overflow.to_string(),
                 depth: guest.depth,
+                high_watermark: (guest.high < guest.depth).then_some(guest.high),
                 attached: next.is_some(),
                 kernel_bytes: socket::unsent_bytes(&socket),
                 waited_for,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::waveform::diagnostics::{listed, quoted, suggestion};
+use crate::waveform::words::{listed, quoted, suggestion};
 
 /// Why a running waveform could not be asked, or what it would not do.
 ///

@@ -81,12 +81,17 @@ pub struct RunningComponent {
     pub placement: Placement,
     /// Its process; `None`: there is none now.
     pub pid: Option<u32>,
-    /// `starting`, `ready`, `running`, `ended` or `failed`.
+    /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or `failed`.
     pub state: String,
     /// How often it was started again.
     pub restarts: u32,
     /// The names of its self-tests.
     pub tests: Vec<String>,
+}
+
+impl RunningComponent {
+    /// The state of one whose process does not run, because a signal or a debugger has halted it.
+    pub const SUSPENDED: &str = "suspended";
 }
 
 /// A property of a running component.

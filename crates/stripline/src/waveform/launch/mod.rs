@@ -28,7 +28,7 @@ use crate::link::Sampling;
 ///
 /// let host = std::env::current_exe()?;
 /// let ten_seconds = Some(Duration::from_secs(10));
-/// let options = RunOptions { host, duration: ten_seconds, sampling: Sampling::Auto };
+/// let options = RunOptions { host, duration: ten_seconds, sampling: Sampling::Auto, quiet: false };
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub duration: Option<Duration>,
     /// Which packets are measured.
     pub sampling: Sampling,
+    /// Whether components are to print nothing but warnings and errors.
+    pub quiet: bool,
 }
 
 /// What a run tells while it goes on.
@@ -125,7 +127,7 @@ pub trait Observer {
 ///     let checked = parse_bytes(text, "clock.toml".as_ref(), &Overrides::default(), &catalog);
 ///     let (waveform, _) = checked.expect("nothing is wrong with it");
 ///     let host = std::env::current_exe().expect("its path");
-///     let options = RunOptions { host, duration: None, sampling: Default::default() };
+///     let options = RunOptions { host, duration: None, sampling: Default::default(), quiet: true };
 ///     let report = run(&waveform, &options, &mut Silent).expect("the system has what it takes");
 ///     assert_eq!((report.failure, report.components[0].outcome.as_str()), (None, "ended"));
 ///     ExitCode::SUCCESS

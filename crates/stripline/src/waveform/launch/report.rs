@@ -101,8 +101,11 @@ pub struct ConnectionResult {
     pub lost_samples: u64,
     /// Gaps reported to the receiver.
     pub gaps: u64,
-    /// Packets that arrived after a later one.
+    /// Packets that arrived after a later one; with `resequence` they were put back in sequence.
     pub reordered: u64,
+    /// Whether the connection has `resequence`.
+    #[serde(default)]
+    pub resequenced: bool,
     /// How often the sender vanished.
     pub peer_deaths: u64,
     /// Sent to received, nanoseconds.
@@ -131,6 +134,11 @@ pub struct Progress {
     pub connections: Vec<ConnectionReport>,
     /// Components that have ended, of all.
     pub ended: (usize, usize),
+}
+
+impl RunReport {
+    /// The failure of a run that `stripline stop --now` ended: one that was asked for.
+    pub const ENDED_NOW: &str = "ended at once by `stripline stop --now`; packets on their way are lost";
 }
 
 impl ComponentResult {
@@ -170,6 +178,7 @@ impl ConnectionResult {
             lost_samples: counters.lost_samples,
             gaps: counters.gaps,
             reordered: counters.reordered,
+            resequenced: plan.options.resequence.is_some(),
             peer_deaths: counters.peer_deaths,
             latency_ns: total.latency.percentiles(),
             queued_ns: total.queued.percentiles(),

@@ -1,7 +1,9 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
 mod ending;
+mod hearing;
 mod requests;
+mod restarting;
 mod settings;
 mod wiring;
 
@@ -16,14 +18,14 @@ use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::signals::Signals;
 use super::{Observer, RunOptions};
-use crate::component::control::{self, Order, Report};
+use crate::component::control::Order;
 use crate::component::{Properties, Value};
 use crate::error::Result;
 use crate::sys::doorbell::Sleep;
 use crate::transport::Endpoint;
 use crate::waveform::assign;
 use crate::waveform::control::Service;
-use crate::waveform::plan::{Placement, Program, Restart, Waveform};
+use crate::waveform::plan::{Placement, Program, Waveform};
 use requests::Requests;
 
 /// A process must have registered within this time.
@@ -311,226 +313,6 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn listen_to(&mut self, group: usize) {
-        let Some(process) = &mut self.groups[group].process else { return };
-        // Its exit first: what it said before is then certainly there to read.
-        let exited = process.has_exited();
-        let reports = process.reports();
-        let lines = process.lines();
-        let names = self.names(group);
-        for line in lines {
-            self.observer.line(&names, &line);
-        }
-        match reports {
-            Ok(reports) => reports.into_iter().for_each(|report| self.hear(group, report)),
-            Err(deed) => {
-                if let Some(process) = &mut self.groups[group].process {
-                    process.kill();
-                }
-                self.fail(format!("component {names}: {deed}"));
-            }
-        }
-        if exited {
-            self.bury(group);
-        }
-    }
-
-    fn hear(&mut self, group: usize, report: Report) {
-        match report {
-            Report::Registered { version } if version == control::VERSION => {
-                self.groups[group].registered = true;
-                let orders = self.groups[group].members.iter().map(|index| {
-                    let connections = &self.waveform.connections;
-                    let gone = |from: &str| self.state_of(from) == Some(State::Ended);
-                    let properties = self.members[*index].properties.clone();
-                    let plan = &self.waveform.components[*index];
-                    let as_planned = assign::assignment(plan, connections, gone, self.options.sampling);
-                    control::Assignment { properties, ..as_planned }
-                });
-                let order = Order::Assign(orders.collect());
-                self.order(group, &order);
-            }
-            Report::Registered { version } => {
-                let names = self.names(group);
-                self.fail(format!(
-                    "component {names}: its executable speaks version {version} of the launcher's language, not \
-                     {}; build it against this version of stripline",
-                    control::VERSION
-                ));
-            }
-            Report::Initialized { component, endpoints } => {
-                if let Some(index) = self.index_in(group, &component) {
-                    let map =
-                        endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
-                    self.members[index].endpoints = map.collect();
-                    self.members[index].state = State::Initialized;
-                    self.connect_what_can_be();
-                    self.start_what_can_be();
-                }
-            }
-            Report::Connected { component, connection } => {
-                if self.index_in(group, &component).is_some()
-                    && let Some(link) = self.link_mut(&connection)
-                {
-                    (link.connected, link.attempts) = (true, 0);
-                    self.start_what_can_be();
-                }
-            }
-            Report::ConnectFailed { component, connection, problem } => {
-                if self.index_in(group, &component).is_some() {
-                    self.connect_failed(&connection, &problem);
-                }
-            }
-            Report::Warning { component, text } => self.observer.warning(&component, &text),
-            Report::Counters(counters) => {
-                for counters in counters {
-                    if let Some(link) = self.link_mut(&counters.connection)
-                        && link.last.is_none()
-                    {
-                        link.counters = counters;
-                    }
-                }
-            }
-            Report::Answer { component, number, answer } => {
-                if let Some(index) = self.index_in(group, &component) {
-                    self.answered(index, number, answer);
-                }
-            }
-            Report::Ended { component, outcome, reports, sent } => {
-                if let Some(index) = self.index_in(group, &component) {
-                    self.members[index].counted = true;
-                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
-                        let count = sent.iter().find(|(port, _)| *port == plan.from.to_string());
-                        if plan.from.component == component {
-                            link.sent =
-                                link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
-                        }
-                    }
-                    for report in reports {
-                        if let Some(link) = self.link_mut(&report.counters.connection) {
-                            link.last = Some(report);
-                        }
-                    }
-                    self.component_ended(group, index, outcome);
-                }
-            }
-        }
-    }
-
-    fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
-        let component = &self.waveform.components[index];
-        match outcome {
-            Ok(()) => {
-                self.members[index].state = State::Ended;
-                // Its connections will not be made any more; whoever waits for them need not.
-                self.connect_what_can_be();
-                self.start_what_can_be();
-            }
-            Err(problem) => {
-                let name = component.name.clone();
-                if component.restart == Restart::OnFailure && self.may_restart(group) {
-                    self.groups[group].problem = Some(format!("failed: {problem}"));
-                    if let Some(process) = &mut self.groups[group].process {
-                        process.kill();
-                    }
-                } else {
-                    self.members[index].state = State::Failed;
-                    self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
-                }
-            }
-        }
-    }
-
-    /// A process has ended.
-    fn bury(&mut self, group: usize) {
-        let names = self.names(group);
-        let Some(process) = self.groups[group].process.take() else { return };
-        for index in self.groups[group].members.clone() {
-            self.forget(index, "ended");
-        }
-        let unfinished: Vec<usize> = self.groups[group]
-            .members
-            .iter()
-            .copied()
-            .filter(|index| !matches!(self.members[*index].state, State::Ended | State::Failed))
-            .collect();
-        if unfinished.is_empty() {
-            return;
-        }
-        let how = process.exit.map_or_else(|| "ended".into(), exit_text);
-        let restart = unfinished.iter().all(|i| self.waveform.components[*i].restart == Restart::OnFailure);
-        if restart && self.may_restart(group) {
-            self.prepare_restart(group, &names, &how);
-            return;
-        }
-        self.mark_failed(group);
-        if self.stopped.is_none() || self.failure.is_none() {
-            let registered = self.groups[group].registered;
-            let hint = if registered { "" } else { " before it registered" };
-            let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
-            let words = process.last_words();
-            if !words.is_empty() {
-                text.push_str("; its last words:");
-                words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
-            }
-            self.fail(text);
-        }
-    }
-
-    /// What is added to the last failure of a component that was started again and again.
-    fn given_up(&self, group: usize) -> String {
-        match self.groups[group].failures.len() {
-            0 => String::new(),
-            count => {
-                let seconds = RESTART_WINDOW.as_secs();
-                format!(" (after {count} restarts within {seconds} s it is given up)")
-            }
-        }
-    }
-
-    fn may_restart(&mut self, group: usize) -> bool {
-        let now = Instant::now();
-        let failures = &mut self.groups[group].failures;
-        failures.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
-        !matches!(self.phase, Phase::Stopping(_)) && failures.len() < RESTARTS_MAX
-    }
-
-    fn prepare_restart(&mut self, group: usize, names: &str, how: &str) {
-        let now = Instant::now();
-        let entry = &mut self.groups[group];
-        let pause = Duration::from_millis(20 << entry.failures.len().min(6));
-        entry.failures.push(now);
-        entry.restarts += 1;
-        entry.restart_at = Some(now + pause);
-        // Who failed in its own words was then killed from here: that is not news.
-        let how = entry.problem.take().unwrap_or_else(|| how.into());
-        let (count, wait) = (entry.failures.len(), pause.as_millis());
-        let mut again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
-        // A process that is started again has one component.
-        for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
-            again.push_str(&format!(", with {name} = {value} as it was set"));
-        }
-        self.observer.warning(names, &again);
-        let members = entry.members.clone();
-        for index in members {
-            let name = &self.waveform.components[index].name;
-            for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
-                if plan.to.component == *name {
-                    link.settle();
-                }
-                if plan.from.component == *name && !self.members[index].counted {
-                    link.sent = None;
-                }
-                if plan.to.component == *name || plan.from.component == *name {
-                    (link.ordered, link.connected) = (false, false);
-                }
-            }
-            let member = &mut self.members[index];
-            (member.state, member.counted) = (State::Absent, false);
-            member.endpoints.clear();
-        }
-    }
-
     fn order(&mut self, group: usize, order: &Order) {
         if let Some(process) = &mut self.groups[group].process {
             process.order(order);
@@ -553,11 +335,6 @@ impl<'a> Supervisor<'a> {
     /// A component by name, if it belongs to that group: a process speaks for its own only.
     fn index_in(&self, group: usize, component: &str) -> Option<usize> {
         self.member_of(component).filter(|index| self.members[*index].group == group)
-    }
-
-    fn has_unfinished(&self, group: usize) -> bool {
-        let states = self.groups[group].members.iter().map(|i| self.members[*i].state);
-        states.into_iter().any(|state| !matches!(state, State::Ended | State::Failed))
     }
 
     fn link_mut(&mut self, connection: &str) -> Option<&mut Link> {

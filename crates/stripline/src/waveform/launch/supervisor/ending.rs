@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{FAILURE_TIME, Phase, State, Supervisor};
+use super::{ComponentProcess, FAILURE_TIME, Phase, State, Supervisor};
 use crate::component::control::Order;
+use crate::link::Overflow;
 use crate::sys::doorbell::Sleep;
 
 impl Supervisor<'_> {
@@ -43,12 +44,10 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn kill_all(&mut self) {
-        let stuck: Vec<String> = (0..self.groups.len())
-            .filter(|group| self.groups[*group].process.is_some() && self.has_unfinished(*group))
-            .map(|group| self.names(group))
-            .collect();
+        let stuck: Vec<usize> =
+            (0..self.members.len()).filter(|index| self.process_of_unfinished(*index).is_some()).collect();
         if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
-            self.fail(format!("{} did not stop and had to be killed", stuck.join(", ")));
+            self.fail(self.who_did_not_stop(&stuck));
         }
         for group in 0..self.groups.len() {
             if let Some(process) = &mut self.groups[group].process {
@@ -56,6 +55,43 @@ impl Supervisor<'_> {
             }
             self.mark_failed(group);
         }
+    }
+
+    /// The process of a component that has not ended.
+    fn process_of_unfinished(&self, index: usize) -> Option<&ComponentProcess> {
+        let member = &self.members[index];
+        let process = self.groups[member.group].process.as_ref();
+        process.filter(|_| !matches!(member.state, State::Ended | State::Failed))
+    }
+
+    /// Tells those who did not stop from those who only wait for them: a component that is asked to stop still hands over
+    /// what it has sent, to receivers that take it.
+    fn who_did_not_stop(&self, stuck: &[usize]) -> String {
+        let name = |index: &usize| self.waveform.components[*index].name.as_str();
+        let is_stopped =
+            |index: &usize| self.process_of_unfinished(*index).is_some_and(ComponentProcess::is_stopped);
+        let waits_for = |index: &usize| -> Vec<usize> {
+            let its = self.waveform.connections.iter().filter(|c| c.from.component == name(index));
+            let blocked = its.filter(|c| c.options.overflow == Overflow::Block);
+            let to = blocked.filter_map(|c| self.member_of(&c.to.component));
+            to.filter(|to| to != index && stuck.contains(to)).collect()
+        };
+        let (mut waiting, mut guilty): (Vec<usize>, Vec<usize>) =
+            stuck.iter().partition(|index| !is_stopped(index) && !waits_for(index).is_empty());
+        if guilty.is_empty() {
+            // In a circle anybody may be to blame.
+            std::mem::swap(&mut waiting, &mut guilty);
+        }
+        let names = |list: &[usize]| list.iter().map(name).collect::<Vec<_>>().join(", ");
+        let mut text = format!("{} did not stop and had to be killed", names(&guilty));
+        for process in guilty.iter().filter(|index| is_stopped(index)) {
+            let pid = self.process_of_unfinished(*process).map_or(0, ComponentProcess::pid);
+            text += &format!("; process {pid} of {} was suspended (SIGSTOP)", name(process));
+        }
+        if !waiting.is_empty() {
+            text += &format!("; {} waited for {} to take packets", names(&waiting), names(&guilty));
+        }
+        text
     }
 
     /// Notes the first failure and stops the rest.

@@ -150,7 +150,12 @@ impl Supervisor<'_> {
                 type_name: plan.spec.name.clone(),
                 placement: plan.placement,
                 pid: group.process.as_ref().map(super::ComponentProcess::pid),
-                state: state(member.state).into(),
+                state: match (member.state, &group.process) {
+                    (State::Initialized | State::Running, Some(process)) if process.is_stopped() => {
+                        RunningComponent::SUSPENDED.into()
+                    }
+                    (other, _) => state(other).into(),
+                },
                 restarts: group.restarts,
                 tests: plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
             }
@@ -178,7 +183,7 @@ impl Supervisor<'_> {
 
     fn stop_waveform(&mut self, now: bool) {
         if now {
-            self.fail("ended at once by `stripline stop --now`; packets on their way are lost".into());
+            self.fail(RunReport::ENDED_NOW.into());
             self.stop_all(Duration::ZERO);
             return;
         }
@@ -446,8 +451,8 @@ impl Supervisor<'_> {
                 "the component has not begun to look for requests within {time}: it does so with `Ports::live`"
             ),
             Some(true) => format!(
-                "the component has not looked within {time}: it waits for a packet, or for room to send one, or is \
-                 busy with one"
+                "the component has not looked within {time}: it waits for a packet, for room to send one or for its \
+                 time, or is busy"
             ),
         }
     }

@@ -11,8 +11,8 @@ use crate::waveform::components::absolute_path;
 use crate::waveform::control::{
     ComponentChange, Fault, NewValue, PropertyReading, Reply, SET_MAX, Setting, Taken, TestRun,
 };
-use crate::waveform::diagnostics::{did_you_mean, listed, quoted};
 use crate::waveform::plan::ComponentPlan;
+use crate::waveform::words::{did_you_mean, listed, quoted};
 
 impl Member {
     /// Values are in effect; what they are and were.

@@ -1,0 +1,125 @@
+//! A waveform of a test's own, and the sockets of its launcher.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{PATIENCE, Run, Running, run};
+
+/// Where components run, and in how many processes three of them do.
+pub const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
+
+/// A waveform file with a name that no other test has.
+pub struct File {
+    folder: TempDir,
+    pub name: String,
+}
+
+impl File {
+    pub fn new(text: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("w{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("[waveform]\nname = \"{name}\"\n{text}");
+        std::fs::write(folder.path().join("file.toml"), text).unwrap();
+        Self { folder, name }
+    }
+
+    /// A source, which these keys say, through a filter, which these properties say, to a sink.
+    pub fn filtered(source: &str, keys: &str, filter: &str) -> Self {
+        Self::new(&format!(
+            r#"
+            [component.{source}]
+            {keys}
+            [component.filter]
+            type = "fir-filter"
+            {filter}
+            [component.sink]
+            type = "null-sink"
+            [[connection]]
+            from = "{source}.out"
+            to = "filter.in"
+            [[connection]]
+            from = "filter.out"
+            to = "sink.in"
+            "#
+        ))
+    }
+
+    /// A tone through a filter, in real time.
+    pub fn radio() -> Self {
+        Self::radio_with("")
+    }
+
+    /// The same with another key of the filter.
+    pub fn radio_with(key: &str) -> Self {
+        let tone = r#"type = "signal-generator"
+            properties = { rate = 48e3, output = "f32", packet = 480 }"#;
+        Self::filtered("tone", tone, &format!("properties = {{ high = 4e3 }}\n{key}"))
+    }
+
+    /// A tone that waits for its time for hours, and a filter that waits for its packets.
+    pub fn idle() -> Self {
+        let source = r#"type = "signal-generator"
+            properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
+        Self::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }")
+    }
+
+    /// The same where the filter has yet to learn from a packet what the sample rate is.
+    pub fn idle_without_rate() -> Self {
+        let source = r#"type = "signal-generator"
+            properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
+        Self::filtered("source", source, "properties = { high = 4e3 }")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn start(&self, options: &[&str], processes: usize) -> Running {
+        let path = self.path("file.toml");
+        Running::start(&[&["run", path.to_str().unwrap()], options].concat(), processes)
+    }
+
+    /// `stripline COMMAND NAME …`.
+    pub fn ask(&self, command: &str, arguments: &[&str]) -> Run {
+        run(&[&[command, &self.name], arguments].concat())
+    }
+
+    pub fn json(&self, command: &str, arguments: &[&str]) -> Value {
+        let run = self.ask(command, &[arguments, &["--json"]].concat());
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+    }
+
+    /// What `get` says of one property.
+    pub fn property(&self, place: &str) -> Value {
+        self.json("get", &[place])[0].clone()
+    }
+}
+
+/// What the names of launchers' sockets begin with.
+pub fn prefix() -> String {
+    format!("stripline-{}-run-1-", rustix::process::geteuid().as_raw())
+}
+
+/// The sockets that a launcher can be asked by.
+pub fn sockets_of(pid: u32) -> Vec<String> {
+    let list = std::fs::read("/proc/net/unix").unwrap();
+    let list = String::from_utf8_lossy(&list);
+    let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
+    let its = |name: &&str| name.starts_with(&format!("@{}", prefix())) && name.contains(&format!("-{pid}-"));
+    let mut names: Vec<String> = names.filter(its).map(|name| name[1..].to_string()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+pub fn connect(name: &str) -> UnixStream {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}

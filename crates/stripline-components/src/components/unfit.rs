@@ -1,0 +1,76 @@
+//! What is wrong with a component's properties, in the words of whoever found it: a file, a filter.
+
+use std::path::Path;
+
+use stripline::component::{Component, Properties, Unfit};
+use stripline::{Error, Result};
+
+use crate::dsp::DspError;
+use crate::formats::FormatError;
+
+/// Whether a component can be made of these properties. For those whose `new` does nothing that is to be seen elsewhere.
+pub(super) fn can_be_made<C: Component>(properties: &Properties) -> Result<()> {
+    C::new(properties).map(drop)
+}
+
+/// The same for one that plays the file `path`. A pipe or a device is left alone: to open it would be to take from it.
+pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
+    let path = properties.path("path").filter(|path| path != Path::new("-"));
+    match path.map(|path| path.metadata()) {
+        Some(Ok(metadata)) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
+        _ => can_be_made::<C>(properties),
+    }
+}
+
+/// What is wrong with the file that the property `path` names.
+pub(super) fn file(error: FormatError) -> Error {
+    let text = error.to_string();
+    let system =
+        matches!(error, FormatError::Open { .. } | FormatError::Read { .. } | FormatError::Write { .. });
+    // The remedy stands last, where there is one.
+    let unfit = match text.rsplit_once(": ").filter(|_| !system) {
+        Some((message, remedy)) => Unfit::new(message).remedy(remedy),
+        None => Unfit::new(text),
+    };
+    unfit.property("path").into()
+}
+
+/// What is wrong with a setting of signal processing.
+pub(super) fn setting(error: DspError) -> Error {
+    let DspError::OutOfRange { block, parameter, value, valid, remedy } = error else {
+        return Error::failed(error);
+    };
+    // The parameters are named as the properties are, with the unit last.
+    let property = parameter.rsplit_once('_').map_or(parameter, |(name, _)| name);
+    let property = if parameter == "sample_rate_hz" { "sample_rate" } else { property };
+    Unfit::new(format!("{block}: {parameter} is {value}, but must be {valid}"))
+        .property(property)
+        .remedy(remedy)
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_and_the_property_are_found() {
+        let missing = Unfit::from(file(FormatError::NotFound { path: "x.cu8".into() }));
+        assert_eq!(
+            (missing.message.as_str(), missing.remedy.as_str()),
+            ("x.cu8: there is no such file", "check the path")
+        );
+        assert_eq!(missing.property.as_deref(), Some("path"));
+        let denied = FormatError::Open {
+            path: "x.cu8".into(),
+            doing: "open",
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(Unfit::from(file(denied)).remedy, "");
+        let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
+        let text = error.to_string();
+        let unfit = Unfit::from(setting(error));
+        assert_eq!(unfit.property.as_deref(), Some("deviation"));
+        assert_eq!(unfit.to_string(), text);
+    }
+}

@@ -1,0 +1,81 @@
+//! Numbers that people write with a unit, where the unit is known: what they should have written.
+
+use super::spec::number;
+
+/// How a text that is no number becomes one: `10 MHz` where the unit is Hz; `None` where it looks like none at all.
+pub(crate) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
+    let text = text.trim();
+    let (value, rest) = leading_number(text)?;
+    let shown = |value: f64| if whole { value.round().to_string() } else { number(value) };
+    if let Some(fraction) = rest.strip_prefix(',') {
+        if whole {
+            return Some("write a whole number, without commas".into());
+        }
+        let value: f64 = format!("{value}.{fraction}").parse().ok()?;
+        return Some(format!("write a point, not a comma: {}", shown(value)));
+    }
+    let in_unit = if unit.is_empty() { String::new() } else { format!(", in {unit}") };
+    match factor(rest.trim(), unit) {
+        Some(factor) => Some(format!("write the number alone{in_unit}: {}", shown(value * factor))),
+        None => Some(format!("write the number alone{in_unit}")),
+    }
+}
+
+/// The number that a text begins with, and what follows it.
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    // Not `inf` or `nan`, which parse, too.
+    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
+        return None;
+    }
+    let digits = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
+    // The longest part that is a number: `1e3` of `1e3Hz`, `10` of `10e`.
+    (1..=digits.unwrap_or(text.len())).rev().find_map(|end| {
+        let value: f64 = text.get(..end)?.replace('_', "").parse().ok()?;
+        value.is_finite().then_some((value, &text[end..]))
+    })
+}
+
+/// What a number times this unit is in the property's own.
+fn factor(said: &str, unit: &str) -> Option<f64> {
+    let is_unit = |text: &str| !unit.is_empty() && text.eq_ignore_ascii_case(unit);
+    let prefix = match said.len().checked_sub(unit.len()).filter(|at| said.is_char_boundary(*at)) {
+        Some(at) if is_unit(&said[at..]) => &said[..at],
+        _ => said,
+    };
+    Some(match prefix.trim() {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        // Nobody means a thousandth of a hertz.
+        "m" if unit == "Hz" || unit == "samples/s" => 1e6,
+        "M" => 1e6,
+        "G" | "g" => 1e9,
+        "m" => 1e-3,
+        "u" | "µ" | "μ" => 1e-6,
+        "n" => 1e-9,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_with_a_unit_becomes_one_without() {
+        let hz = |text: &str| cure(text, "Hz", false).unwrap_or_default();
+        for text in ["10 Mhz", "10MHz", "10 M", "10m", "1e7 Hz", "10_000 kHz"] {
+            assert_eq!(hz(text), "write the number alone, in Hz: 1e7", "{text}");
+        }
+        assert_eq!(hz("2.4G"), "write the number alone, in Hz: 2.4e9");
+        assert_eq!(hz("-1.5 kHz"), "write the number alone, in Hz: -1500");
+        assert_eq!(hz("3 furlongs"), "write the number alone, in Hz");
+        assert_eq!(hz("2,5"), "write a point, not a comma: 2.5");
+        assert_eq!(cure("5 ms", "s", false).unwrap(), "write the number alone, in s: 0.005");
+        assert_eq!(cure("4k", "samples", true).unwrap(), "write the number alone, in samples: 4000");
+        assert_eq!(cure("3,500", "", true).unwrap(), "write a whole number, without commas");
+        assert_eq!(cure("3x", "", true).unwrap(), "write the number alone");
+        for text in ["", "fast", "inf", "nan Hz", "-", "é"] {
+            assert_eq!(cure(text, "Hz", false), None, "{text}");
+        }
+    }
+}

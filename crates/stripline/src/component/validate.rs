@@ -1,0 +1,108 @@
+//! What a component has against a set of properties of which each fits by itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Properties;
+use crate::error::{Error, Result, guarded};
+
+/// Why a component does not take a set of properties: a band that ends before it begins, a file that is not there.
+///
+/// ```
+/// use stripline::Error;
+/// use stripline::component::{ComponentSpec, Properties, PropertySpec, Unfit};
+///
+/// fn check(properties: &Properties) -> stripline::Result<()> {
+///     let (low, high) = (properties.float("low"), properties.float("high"));
+///     if low < high {
+///         return Ok(());
+///     }
+///     let unfit = Unfit::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+///     Err(unfit.property("high").remedy("raise `high` or lower `low`").into())
+/// }
+///
+/// let spec = ComponentSpec::new("filter", "Passes a band.")
+///     .property(PropertySpec::float("low", 1e3, "lower edge"))
+///     .property(PropertySpec::float("high", 0.0, "upper edge"))
+///     .validated(check);
+/// let unfit = spec.validate(&Properties::defaults(&spec).expect("each fits")).unwrap_err();
+/// assert_eq!(unfit.property.as_deref(), Some("high"));
+/// assert!(unfit.to_string().ends_with("it must be above `low`, 1000 Hz: raise `high` or lower `low`"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfit {
+    /// The property to change, if it is one of them.
+    pub property: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it; empty where the message says all.
+    pub remedy: String,
+}
+
+impl Unfit {
+    /// What is wrong, in one sentence.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { property: None, message: message.into(), remedy: String::new() }
+    }
+
+    /// The same, about one property.
+    #[must_use]
+    pub fn property(mut self, name: &str) -> Self {
+        self.property = Some(name.into());
+        self
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = remedy.into();
+        self
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, ": {}", self.remedy) }
+    }
+}
+
+impl From<Unfit> for Error {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(Box::new(unfit))
+    }
+}
+
+impl From<Error> for Unfit {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unfit(unfit) => *unfit,
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+/// How a component type looks at a set of properties. It stays in its program: over `--describe` goes only that there is
+/// one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
+
+impl Validation {
+    pub(super) fn of(self, properties: &Properties) -> Result<(), Unfit> {
+        self.0.map_or(Ok(()), |check| Ok(guarded(|| check(properties))?))
+    }
+}
+
+impl fmt::Debug for Validation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Validation" } else { "None" })
+    }
+}
+
+impl PartialEq for Validation {
+    /// What specifications say is compared, not the code behind it.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}

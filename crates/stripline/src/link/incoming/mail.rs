@@ -1,0 +1,92 @@
+//! What other threads have left for a receiving port: connections, and questions to its component.
+
+use std::sync::Arc;
+
+use super::{Incoming, Origin, Outcome};
+use crate::error::Result;
+use crate::link::{Delivery, WaitStrategy};
+use crate::transport::Wait;
+
+impl Incoming {
+    /// Lets this be called, on the thread that waits here, when the component is asked something meanwhile.
+    pub(crate) fn when_asked(&mut self, hook: Box<dyn FnMut() + Send>) {
+        self.hook = Some(hook);
+    }
+
+    /// As [`Incoming::receive`] without an end to the wait, and nothing as soon as the component is asked something.
+    #[inline(always)]
+    pub(crate) fn receive_or_asked(&mut self) -> Result<Outcome> {
+        if self.is_easy() && self.take_at_hand() {
+            return Ok(Outcome::Packet);
+        }
+        // What was asked before has been looked at.
+        (self.heeds_asked, self.asked) = (true, false);
+        let found = self.receive_slowly(Wait::FOREVER, u32::MAX);
+        self.heeds_asked = false;
+        found
+    }
+
+    /// Whether to leave off waiting, because the component is asked something and wants to know.
+    pub(in crate::link) fn is_interrupted(&self) -> bool {
+        self.heeds_asked && self.asked
+    }
+
+    /// Reads the mail.
+    pub(super) fn open_mail(&mut self) {
+        for delivery in self.mailbox.empty() {
+            match delivery {
+                Delivery::Expect(name) => drop(self.origin(name)),
+                Delivery::Abandoned(name) => {
+                    let origin = self.origin(name);
+                    // Whatever was connected before says its own end.
+                    origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
+                }
+                Delivery::Connected(name, inlet) => {
+                    if let Some(alarm) = inlet.alarm() {
+                        self.mailbox.alarms().add(&alarm);
+                        self.stop.alarms().add(&alarm);
+                    }
+                    let origin = match self.predecessor(&name) {
+                        Some(index) => &mut self.origins[index],
+                        None => self.origin(name.clone()),
+                    };
+                    origin.ended = false;
+                    if origin.inlet.is_none() && origin.failed.is_none() {
+                        origin.connect(name, inlet);
+                    } else {
+                        origin.successors.push_back((name, inlet));
+                    }
+                }
+            }
+        }
+        let busiest = self.origins.iter().map(Origin::wait).max();
+        self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
+        self.sign.list(self.origins.iter().map(Origin::line).collect());
+        if self.mailbox.was_asked() {
+            self.asked = true;
+            if let Some(hook) = &mut self.hook {
+                hook();
+            }
+        }
+    }
+
+    /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
+    /// sender is gone. Of two senders that died, the one that came first has its place taken first.
+    fn predecessor(&mut self, name: &str) -> Option<usize> {
+        if !self.open || self.origins.iter().any(|origin| origin.name == name) {
+            return None;
+        }
+        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_orphaned());
+        dead.or_else(|| self.origins.iter().position(|origin| origin.ended && origin.gap.is_none()))
+    }
+
+    pub(super) fn origin(&mut self, name: String) -> &mut Origin {
+        let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
+            let terms = (self.terms_for)(&name);
+            let (terms_for, connections) = (Arc::clone(&self.terms_for), Arc::clone(&self.connections));
+            self.origins.push(Origin::new(name, terms, terms_for, connections));
+            self.origins.len() - 1
+        });
+        &mut self.origins[index]
+    }
+}
