@@ -120,6 +120,8 @@ impl Hello {
 pub(crate) enum Answer {
     Welcome(Welcome),
     Refused(String),
+    /// It took too long to say hello, as on a machine that has too much to do: it may come again.
+    Late(String),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -280,6 +282,11 @@ pub(super) fn introduce_as(
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|deed| Error::misbehaved(peer, deed))? {
         Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
+        // As any failure of the system, which is tried again.
+        Answer::Late(reason) => {
+            let late = io::Error::new(io::ErrorKind::TimedOut, reason);
+            Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
+        }
         Answer::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
         Answer::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
     }

@@ -144,7 +144,7 @@ impl<G: Greeter> Desk<G> {
             let its = Listening { socket: &stranger.socket, fds: &mut stranger.fds };
             match stranger.collector.read(its) {
                 Ok(None) if now < stranger.patience => self.strangers.push(stranger),
-                Ok(None) => turn_down(&stranger.socket, "said nothing for a second"),
+                Ok(None) => answer(&stranger.socket, &Answer::Late("said nothing for a second".into())),
                 Ok(Some(body)) => match self.admit(&body, &stranger.socket, stranger.fds) {
                     Ok(None) => {}
                     Ok(Some(token)) => self.guests.push((token, stranger.socket)),
@@ -160,9 +160,13 @@ impl<G: Greeter> Desk<G> {
     }
 }
 
+fn turn_down(socket: &Socket, reason: &str) {
+    answer(socket, &Answer::Refused(reason.chars().take(1000).collect()));
+}
+
 /// Says why, as far as the socket takes it without blocking, and closes.
-fn turn_down(mut socket: &Socket, reason: &str) {
-    if let Ok(bytes) = handshake::encode(&Answer::Refused(reason.chars().take(1000).collect())) {
+fn answer(mut socket: &Socket, why: &Answer) {
+    if let Ok(bytes) = handshake::encode(why) {
         let _ = std::io::Write::write(&mut socket, &bytes);
     }
     socket.close();

@@ -20,6 +20,7 @@ mod resequence;
 mod resequence_ports;
 mod scope;
 mod scope_answered;
+mod scope_deserted;
 mod statistics;
 mod support;
 mod topology;
@@ -87,13 +88,15 @@ macro_rules! rules_of {
                 a_handler_may_refuse_a_packet_and_go_on,
                 a_packet_dropped_by_policy_is_told_to_the_sender,
                 a_late_packet_dropped_by_policy_is_not_taken_for_the_newest,
+                nobody_to_wait_for_is_no_wait,
+                the_end_comes_after_late_answers,
+                forged_answers_are_cut_off_and_named,
+            ]
+            scope_deserted here: [
                 a_receiver_that_leaves_ends_the_wait,
                 a_killed_receiver_ends_the_wait_and_the_others_count,
                 a_stopped_receiver_is_past_its_deadline_not_dead,
                 stop_ends_the_wait,
-                nobody_to_wait_for_is_no_wait,
-                the_end_comes_after_late_answers,
-                forged_answers_are_cut_off_and_named,
             ]
             dispatch here: [
                 queue_and_direct_run_on_the_receiving_thread_in_order,
@@ -206,6 +209,7 @@ macro_rules! rules_of {
                 garbage_at_an_endpoint_disturbs_nobody,
                 an_oversized_handshake_disturbs_nobody,
                 silence_disturbs_nobody,
+                who_was_too_slow_to_say_hello_comes_again,
                 a_wrong_key_is_refused,
                 a_lying_sender_is_cut_off_and_named,
                 a_sender_that_lies_in_its_answer_disturbs_nobody,

@@ -234,7 +234,13 @@ pub fn one_that_left_has_no_successor(transport: &'static str) {
         await_receivers(&mut publisher, 1);
         await_that("only the second is there", || publisher.receivers() == 1);
         publisher.send(&[5]).unwrap();
-        take_number(&mut second, 5);
+        // Under `none`, packets may lie in the sender's own queue until the second is there, and are for it then.
+        let first = take(&mut second);
+        assert!(
+            first.gap.is_none() && (first.sequence == 5 || rules == "scope = 'none'"),
+            "{rules}: {first:?}"
+        );
+        (first.sequence..5).for_each(|number| drop(take_number(&mut second, number + 1)));
         publisher.finish().unwrap();
         expect_end(&mut second);
         let lost: u64 = node.connections().iter().map(|report| report.lost + report.gaps).sum();

@@ -9,18 +9,17 @@ use stripline::link::Scope;
 use stripline::node::{Dispatch, Publisher, Subscriber};
 use stripline::{Error, Received, Result, Sample};
 
-use crate::puppet::{SAMPLES, beside_another};
 use crate::support::{
-    DEADLINE, abstract_names, await_asleep, await_receivers, await_that, domain, endpoint_of, expect_end,
-    join, meeting_point, node, pair, refused, take, take_number,
+    DEADLINE, abstract_names, await_receivers, await_that, domain, endpoint_of, expect_end, join,
+    meeting_point, node, pair, refused, take, take_number,
 };
 use crate::trust_network::{Scene, last_words, message};
 
 /// Longer than a rule may take: a send that comes to it fails the rule.
-const TARGET: &str = "scope = \"target\"\ndeadline-ms = 3600000";
+pub const TARGET: &str = "scope = \"target\"\ndeadline-ms = 3600000";
 
 /// Sends a packet with terms of its own.
-fn send_as<T: Sample>(publisher: &mut Publisher<T>, samples: &[T], scope: Scope, ms: u64) -> Result<()> {
+pub fn send_as<T: Sample>(publisher: &mut Publisher<T>, samples: &[T], scope: Scope, ms: u64) -> Result<()> {
     let mut loan = publisher.loan(samples.len())?;
     loan.copy_from_slice(samples);
     loan.scope(scope).deadline(Duration::from_millis(ms)).send()
@@ -433,104 +432,6 @@ pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'
     }
     let parcel = take(&mut subscriber);
     assert_eq!((parcel.sequence, parcel.samples, parcel.gap.map(|gap| gap.packets)), (9, vec![9], Some(9)));
-}
-
-pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
-    let node = node(transport, TARGET);
-    let (mut publisher, subscriber) = pair::<u64>(&node, "deserted");
-    let (tell, sender) = channel();
-    let waiting = std::thread::spawn(move || {
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-        let outcome = publisher.send(&[0]);
-        // Nobody is left, and nobody is waited for.
-        publisher.send(&[1]).unwrap();
-        outcome.unwrap_err()
-    });
-    await_asleep(std::process::id(), sender.recv().unwrap());
-    drop(subscriber);
-    match waiting.join().unwrap() {
-        Error::ReceiverGone { connection, scope: Scope::Target } => {
-            assert!(connection.ends_with("-> deserted"))
-        }
-        error => panic!("{error}"),
-    }
-}
-
-pub fn a_killed_receiver_ends_the_wait_and_the_others_count(transport: &'static str) {
-    let Some((domain, node)) = beside_another(transport, "scope target across processes", TARGET) else {
-        return;
-    };
-    let (mut publisher, mut survivor) = pair::<u64>(&node, "deserted");
-    let mut victim = crate::puppet::Puppet::start(&domain, transport, TARGET);
-    victim.order("subscribe deserted");
-    await_receivers(&mut publisher, 2);
-    let finished = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        let (tell, sender) = channel();
-        let finished = &finished;
-        let waiting = scope.spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-            let outcome = publisher.send(&[0; SAMPLES]).unwrap_err();
-            assert_eq!(finished.load(Ordering::SeqCst), 1);
-            (publisher, outcome)
-        });
-        let sender = sender.recv().unwrap();
-        await_asleep(std::process::id(), sender);
-        victim.kill();
-        // The survivor is still waited for.
-        await_asleep(std::process::id(), sender);
-        let packet = survivor.receive().unwrap().unwrap();
-        finished.store(1, Ordering::SeqCst);
-        drop(packet);
-        let (mut publisher, error) = waiting.join().unwrap();
-        match error {
-            Error::ReceiverGone { connection, scope: Scope::Target } => {
-                assert!(connection.ends_with("-> deserted"))
-            }
-            error => panic!("{error}"),
-        }
-        let component = scope.spawn(move || take_number(&mut survivor, 1).samples[0]);
-        publisher.send(&[1; SAMPLES]).unwrap();
-        assert_eq!(component.join().unwrap(), 1);
-    });
-}
-
-pub fn a_stopped_receiver_is_past_its_deadline_not_dead(transport: &'static str) {
-    let rules = "scope = \"target\"\ndeadline-ms = 20";
-    let Some((domain, node)) = beside_another(transport, "scope target across processes", rules) else {
-        return;
-    };
-    let mut publisher = node.publisher::<u64>("stopped").unwrap();
-    let mut puppet = crate::puppet::Puppet::start(&domain, transport, rules);
-    puppet.order("subscribe stopped");
-    await_receivers(&mut publisher, 1);
-    puppet.freeze();
-    let error = publisher.send(&[0; SAMPLES]).unwrap_err();
-    assert!(matches!(error, Error::Unanswered { .. }), "{error}");
-    assert_eq!(publisher.receivers(), 1);
-    puppet.thaw();
-    assert_eq!(puppet.take(1), (0, None));
-    puppet.begin("take 1");
-    send_as(&mut publisher, &[1; SAMPLES], Scope::Target, DEADLINE.as_millis() as u64).unwrap();
-    assert_eq!(puppet.answer(), "1 -");
-}
-
-pub fn stop_ends_the_wait(transport: &'static str) {
-    let node = node(transport, TARGET);
-    let (mut publisher, subscriber) = pair::<u64>(&node, "stopped");
-    let (tell, sender) = channel();
-    let waiting = std::thread::spawn(move || {
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-        let error = publisher.send(&[0]).unwrap_err();
-        (publisher, error)
-    });
-    await_asleep(std::process::id(), sender.recv().unwrap());
-    node.stop();
-    let (publisher, error) = waiting.join().unwrap();
-    assert!(matches!(error, Error::Stopped), "{error}");
-    // First the receiver: over `tcp` the end of the stream waits for what it has to say.
-    drop(subscriber);
-    drop(publisher);
 }
 
 pub fn nobody_to_wait_for_is_no_wait(transport: &'static str) {

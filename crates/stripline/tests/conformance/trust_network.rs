@@ -250,6 +250,18 @@ pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str)
     assert_eq!(victim.take(1), (1, None));
 }
 
+/// As on a machine that has too much to do: a receiver whose turn comes too late must not stay away for good.
+pub fn who_was_too_slow_to_say_hello_comes_again(transport: &'static str) {
+    let Some(scene) = Scene::set(transport) else { return };
+    let fake = Fake::open(transport);
+    let _offer = fake.offer(&scene.domain, transport);
+    let late = message(&json!({"late": "said nothing for a second"}));
+    fake.accept().write_all(&late).unwrap();
+    fake.accept().write_all(&late).unwrap();
+    drop(fake.accept());
+    scene.goes_on();
+}
+
 pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
     if !matches!(transport, "uds" | "tcp") {
         let covered =
