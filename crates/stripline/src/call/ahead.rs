@@ -164,12 +164,13 @@ impl Source {
     /// Where a word that the request at hand was taken back may lie.
     #[inline]
     pub(super) fn look_due(&mut self) -> Look {
-        let is_young = |ns: u64| ns < FRESH_NS;
+        let is_young = self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS);
         match self.incoming.came() {
-            Came::WhileLooking if self.incoming.age_ns().is_none_or(is_young) => Look::Nowhere,
-            Came::WhileAsleep if !self.incoming.may_hold_more() => Look::Nowhere,
-            Came::WhileAsleep => Look::AtHand,
-            Came::WhileLooking | Came::Before => self.look_again(),
+            Came::WhileLooking if is_young => Look::Nowhere,
+            Came::WhileAsleep if is_young && !self.incoming.may_hold_more() => Look::Nowhere,
+            Came::WhileAsleep if is_young => Look::AtHand,
+            // It was there before the server went to sleep, which then it did not.
+            Came::WhileAsleep | Came::WhileLooking | Came::Before => self.look_again(),
         }
     }
 
