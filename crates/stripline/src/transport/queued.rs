@@ -234,7 +234,14 @@ impl Shared {
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
             };
-            if let Err(error) = send(&mut *outlet, &mut described, &frame, &mut newcomers) {
+            let is_end = Header::read(&frame).is_some_and(|header| header.kind == Kind::End as u8);
+            let mut outcome = send(&mut *outlet, &mut described, &frame, &mut newcomers);
+            if is_end {
+                // What receivers have to say last must be heard: a socket that is closed with it unread takes back what they
+                // have not read. Whoever waits gives up by `give_up`.
+                outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
+            }
+            if let Err(error) = outcome {
                 let mut queue = self.queue();
                 queue.failed = Some(error);
             }
