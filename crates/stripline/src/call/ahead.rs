@@ -39,7 +39,7 @@ pub(super) struct Ahead {
 /// Where to look whether a call was taken back, before it is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It came just now, to a server that was looking for it.
+    /// It came just now, to a server that was looking for it, or woke one and came alone.
     Nowhere,
     /// The server has just taken all that the system had: to ask again costs as much as the rest of a call.
     AtHand,
@@ -167,6 +167,7 @@ impl Source {
         let is_young = |ns: u64| ns < FRESH_NS;
         match self.incoming.came() {
             Came::WhileLooking if self.incoming.age_ns().is_none_or(is_young) => Look::Nowhere,
+            Came::WhileAsleep if !self.incoming.may_hold_more() => Look::Nowhere,
             Came::WhileAsleep => Look::AtHand,
             Came::WhileLooking | Came::Before => self.look_again(),
         }

@@ -421,6 +421,11 @@ pub(crate) trait Inlet: Send {
         std::hint::spin_loop();
     }
 
+    /// Whether there may be another frame behind the one returned last that can be had without asking the system.
+    fn may_hold_more(&self) -> bool {
+        true
+    }
+
     /// Done with the frame returned last.
     fn release(&mut self);
 

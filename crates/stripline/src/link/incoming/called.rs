@@ -16,6 +16,13 @@ impl Incoming {
         inlet.is_some_and(|inlet| inlet.is_cheap())
     }
 
+    /// Whether another packet may lie behind the one that is lent out, where the system need not be asked for it.
+    pub(crate) fn may_hold_more(&self) -> bool {
+        let others = self.origins.iter().filter(|origin| origin.inlet.is_some()).count() > 1;
+        let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
+        others || inlet.is_none_or(|inlet| inlet.may_hold_more())
+    }
+
     /// Takes the next packet if it is there already, without asking the system.
     pub(crate) fn receive_at_hand(&mut self) -> bool {
         debug_assert!(!self.is_lent, "one packet at a time");

@@ -184,6 +184,10 @@ impl Inlet for StreamInlet {
         }
     }
 
+    fn may_hold_more(&self) -> bool {
+        !matches!(self.frame(), Ok(Some((whole, _))) if self.start + whole == self.end)
+    }
+
     fn can_nap(&self, deadline: Option<Instant>) -> bool {
         // One that is so near would be slept past.
         !self.rested && deadline.is_none_or(|deadline| deadline > Instant::now() + NAP)
