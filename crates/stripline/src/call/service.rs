@@ -219,7 +219,7 @@ impl<'h> Service<'h> {
     }
 
     /// Says what the operation does that was added last, for whoever asks what a server has
-    /// ([`ServerReport::operations`](super::ServerReport::operations), `stripline services`).
+    /// ([`ServerReport::operations`](super::ServerReport::operations)).
     /// [`stripline::service`](macro@crate::service) takes it from the trait's documentation.
     ///
     /// Clients are told [`Operation::DOC_MAX`] bytes of it at most, and fewer if there are very many operations.

@@ -258,6 +258,70 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
     }
 }
 
+/// A receiver that is slow, and whose last words lie unread at the sender when that has nothing left to send: over `tcp`, a
+/// socket closed so would take back what is on its way.
+pub fn what_is_on_its_way_at_the_end_arrives(transport: &'static str) {
+    if matches!(transport, "inproc" | "shm") {
+        refused(transport, "a socket that is closed too early", "what was published stays in the ring");
+        return;
+    }
+    const PACKETS: u64 = 40;
+    let record = |number: u64, kind: u8| {
+        let words = [number, u64::from(kind) | 16 << 16, 1, 1];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
+    };
+    let (stop, resume, over) = (17, 18, 20);
+    for scope in ["none", "transport"] {
+        let domain = domain();
+        let node = join(&domain, transport, &format!("scope = \"{scope}\""));
+        await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
+        let mut publisher = node.publisher::<u64>("numbers").unwrap();
+        let (address, key) = offered(&domain);
+        let mut slow = stranger_at(&address);
+        let hello = json!({
+            "key": key, "connection": "slow -> numbers", "payload": "u64", "overflow": "block",
+            "depth": 64, "watermarks": [64, 48], "flow": "stop-resume",
+        });
+        slow.write_all(&message(&hello)).unwrap();
+        await_receivers(&mut publisher, 1);
+        let mut prefix = [0; 12];
+        slow.read_exact(&mut prefix).unwrap();
+        let mut welcome = vec![0; u32::from_le_bytes(prefix[8..].try_into().unwrap()) as usize];
+        slow.read_exact(&mut welcome).unwrap();
+        let sender = std::thread::spawn(move || {
+            // More than fits the buffers between the two.
+            (0..PACKETS).for_each(|number| publisher.send(&[number; 8000]).unwrap());
+            publisher.finish().unwrap();
+        });
+        let mut packets = 0;
+        loop {
+            let mut header = [0; 48];
+            slow.read_exact(&mut header).unwrap();
+            let length = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
+            let mut payload = vec![0; length.next_multiple_of(16)];
+            for piece in payload.chunks_mut(1000) {
+                slow.read_exact(piece).unwrap();
+                std::thread::yield_now();
+            }
+            match header[14] {
+                // Nobody listens unless it has to.
+                1 => {
+                    packets += 1;
+                    let said = slow.write_all(&[record(packets, stop), record(packets, resume)].concat());
+                    assert!(said.is_ok() || transport == "uds", "{scope}: {said:?}");
+                }
+                3 => break,
+                _ => {}
+            }
+        }
+        assert_eq!(packets, PACKETS, "{scope}");
+        // Over `uds`, what was sent stays there, and nobody waits for this.
+        let said = slow.write_all(&record(PACKETS, over));
+        assert!(said.is_ok() || transport == "uds", "{scope}: {said:?}");
+        sender.join().unwrap();
+    }
+}
+
 pub fn messages_of_flow_control_that_lie_are_cut_off_and_named(transport: &'static str) {
     if matches!(transport, "inproc" | "shm") {
         refused(transport, "forged flow control", "its cursors say it, which are looked at for themselves");

@@ -154,6 +154,7 @@ macro_rules! rules_of {
                 a_stop_that_never_resumes_ends_with_who_and_since_when,
                 a_request_to_stop_ends_the_wait_under_every_flow,
                 a_killed_receiver_ends_the_wait_at_once,
+                what_is_on_its_way_at_the_end_arrives,
                 messages_of_flow_control_that_lie_are_cut_off_and_named,
                 a_sender_that_overruns_its_credit_is_cut_off_and_named,
                 a_low_watermark_of_one_receiver_does_not_hold_its_sibling,
