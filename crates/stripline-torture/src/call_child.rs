@@ -1,6 +1,6 @@
 //! The clients and servers of calls that are killed: this program started again.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use stripline::node::{Dispatch, Node};
 use stripline::{Error, fail_point};
 
 use crate::bystander::Bystander;
-use crate::child::join;
+use crate::child::{begin, join};
 use crate::lane::PATIENCE;
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::mix;
@@ -129,14 +129,7 @@ impl Role {
     ) -> Result<(Child, Bystander), String> {
         let Self { serves, domain, transport, incarnation, threads } = self;
         let words = format!("{serves} {} {domain} {transport} {incarnation} {threads}", notes.address());
-        let mut command = Command::new("/proc/self/exe");
-        let (bystander, socket) = Bystander::new()?;
-        command.env(ROLE, words).stdin(socket).stdout(Stdio::null());
-        if let Some((point, times)) = fail_point {
-            command.env(fail_point::VARIABLE, format!("{point}:{times}"));
-        }
-        let child = command.spawn().map_err(|e| format!("cannot start a process: {e}"))?;
-        Ok((child, bystander))
+        begin(ROLE, &words, fail_point)
     }
 
     fn parse(words: &str) -> Option<(Self, Notes)> {

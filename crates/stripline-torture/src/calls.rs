@@ -10,8 +10,8 @@ use stripline::call::{CallError, ServerOptions, Service, ServiceClient};
 use stripline::node::Node;
 
 use crate::call_child::{self, Check, OUTSTANDING, Request, Role};
-use crate::child::{is_killed, join};
-use crate::lane::{Doomed, Lane, Noticed, PATIENCE, Tally, await_host};
+use crate::child::join;
+use crate::lane::{Doomed, End, Lane, PATIENCE, Tally, await_host};
 use crate::notes::{Note, now_ns};
 use crate::payload::Dice;
 use crate::plan::{Death, death_in_calls};
@@ -237,29 +237,8 @@ fn kill_one(
     if !serves {
         check_calls_of_the_dead(survivor, incarnation, notes.get(Note::Sent), begun, tally)?;
     }
-    if !is_killed(status) {
-        if !status.success() {
-            return Err(format!("it failed by itself: {status}"));
-        }
-        tally.lucky += 1;
-        return Ok(());
-    }
-    *tally.deaths.entry(death.name()).or_default() += 1;
-    *tally.links.entry(format!("{} calls", survivor.transport)).or_default() += 1;
-    if killed_ns == 0 {
-        killed_ns = notes.get(Note::KilledNs);
-    }
-    if let Some(gone) = gone_ns
-        && gone > killed_ns
-    {
-        let seen = bystander.saw()?;
-        tally.noticed.push(Noticed {
-            at: death.name(),
-            ns: gone - killed_ns,
-            by_bystander_ns: seen.saturating_sub(killed_ns),
-        });
-    }
-    Ok(())
+    let over = format!("{} calls", survivor.transport);
+    tally.enter(End { status, death, over, gone_ns, killed_ns, notes, bystander })
 }
 
 /// What a client had sent when it died is carried out, once, but for what it took back; what it had not begun is not.

@@ -52,14 +52,7 @@ impl Role {
             "{sends} {} {domain} {incarnation} {packets} {receivers} {dawdle_us} {topics}",
             notes.address()
         );
-        let mut command = Command::new("/proc/self/exe");
-        let (bystander, socket) = Bystander::new()?;
-        command.env(ROLE, words).stdin(socket).stdout(Stdio::null());
-        if let Some((point, times)) = fail_point {
-            command.env(fail_point::VARIABLE, format!("{point}:{times}"));
-        }
-        let child = command.spawn().map_err(|e| format!("cannot start a process: {e}"))?;
-        Ok((child, bystander))
+        begin(ROLE, &words, fail_point)
     }
 
     fn parse(words: &str) -> Option<(Self, Notes)> {
@@ -85,6 +78,25 @@ pub fn join(domain: &str, topics: &str) -> Result<Node, String> {
 /// Whether it was killed, as it was meant to be.
 pub fn is_killed(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(9)
+}
+
+/// Starts this program again in the role that `variable` says, with a bystander.
+///
+/// # Errors
+/// When the system cannot.
+pub fn begin(
+    variable: &str,
+    words: &str,
+    fail_point: Option<(&str, u64)>,
+) -> Result<(Child, Bystander), String> {
+    let mut command = Command::new("/proc/self/exe");
+    let (bystander, socket) = Bystander::new()?;
+    command.env(variable, words).stdin(socket).stdout(Stdio::null());
+    if let Some((point, times)) = fail_point {
+        command.env(fail_point::VARIABLE, format!("{point}:{times}"));
+    }
+    let child = command.spawn().map_err(|e| format!("cannot start a process: {e}"))?;
+    Ok((child, bystander))
 }
 
 /// Plays the role that the environment names, if it does: the exit code.

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::bystander::Bystander;
+use crate::child::is_killed;
 use crate::leftovers::{abstract_names, meeting_point};
-use crate::notes::Notes;
-use crate::plan::Link;
+use crate::notes::{Note, Notes};
+use crate::plan::Death;
 
 /// A hang, and not merely a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,6 +70,21 @@ pub struct Noticed {
     pub by_bystander_ns: u64,
 }
 
+/// How somebody ended who was to die.
+pub struct End<'a> {
+    pub status: ExitStatus,
+    /// What it was to die of.
+    pub death: Death,
+    /// What carried what it said: a transport, and what is asked of it.
+    pub over: String,
+    /// When the survivor knew, if it did.
+    pub gone_ns: Option<u64>,
+    /// When it was killed; 0: it did so itself.
+    pub killed_ns: u64,
+    pub notes: &'a Notes,
+    pub bystander: Bystander,
+}
+
 /// What came of it.
 #[derive(Default)]
 pub struct Tally {
@@ -121,9 +138,34 @@ impl Tally {
         self.calls_of_the_dead += other.calls_of_the_dead;
     }
 
-    /// One died over that link.
-    pub fn die_over(&mut self, link: Link) {
-        *self.links.entry(format!("{} {}", link.transport, link.scope)).or_default() += 1;
+    /// Takes down how somebody ended who was to die.
+    ///
+    /// # Errors
+    /// When it ended by itself, and not well.
+    pub fn enter(&mut self, end: End<'_>) -> Result<(), String> {
+        let End { status, death, over, gone_ns, killed_ns, notes, bystander } = end;
+        if !is_killed(status) {
+            if !status.success() {
+                return Err(format!("it failed by itself: {status}"));
+            }
+            self.lucky += 1;
+            return Ok(());
+        }
+        *self.deaths.entry(death.name()).or_default() += 1;
+        *self.links.entry(over).or_default() += 1;
+        // Who dies at a fail point has said when.
+        let killed_ns = if killed_ns == 0 { notes.get(Note::KilledNs) } else { killed_ns };
+        if let Some(gone_ns) = gone_ns
+            && gone_ns > killed_ns
+        {
+            let seen = bystander.saw()?;
+            self.noticed.push(Noticed {
+                at: death.name(),
+                ns: gone_ns - killed_ns,
+                by_bystander_ns: seen.saturating_sub(killed_ns),
+            });
+        }
+        Ok(())
     }
 
     /// How many died.

@@ -1,5 +1,7 @@
 //! How each process is going to die.
 
+use std::fmt;
+
 use stripline::fail_point::POINTS;
 
 use crate::payload::Dice;
@@ -42,6 +44,12 @@ impl Death {
 pub struct Link {
     pub transport: &'static str,
     pub scope: &'static str,
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.transport, self.scope)
+    }
 }
 
 /// Without answers, as all others.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use stripline::Received;
 use stripline::node::{Node, Subscriber};
 
-use crate::child::{Role, TOPIC, is_killed, join};
-use crate::lane::{Doomed, Lane, Noticed, PATIENCE, Tally, await_host};
+use crate::child::{Role, TOPIC, join};
+use crate::lane::{Doomed, End, Lane, PATIENCE, Tally, await_host};
 use crate::ledger::Ledger;
 use crate::notes::{Note, now_ns};
 use crate::payload::Dice;
@@ -160,29 +160,7 @@ fn kill_one(
     if got > begun {
         return Err(format!("{got} packets arrived of {begun} that it had begun to send"));
     }
-    if !is_killed(status) {
-        if !status.success() {
-            return Err(format!("it failed by itself: {status}"));
-        }
-        tally.lucky += 1;
-        return Ok(());
-    }
-    *tally.deaths.entry(death.name()).or_default() += 1;
-    tally.die_over(link);
-    if killed_ns == 0 {
-        killed_ns = notes.get(Note::KilledNs);
-    }
-    if let Some(gone) = gone_ns
-        && gone > killed_ns
-    {
-        let seen = bystander.saw()?;
-        tally.noticed.push(Noticed {
-            at: death.name(),
-            ns: gone - killed_ns,
-            by_bystander_ns: seen.saturating_sub(killed_ns),
-        });
-    }
-    Ok(())
+    tally.enter(End { status, death, over: link.to_string(), gone_ns, killed_ns, notes, bystander })
 }
 
 /// A receiver that drops packets and survives.
