@@ -54,28 +54,33 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
     }
 }
 
+/// A tone with these properties through the example handler, run in that way.
+fn handled(tone: &str, dispatch: &str) -> File {
+    File::new(&format!(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = {{ {tone} }}
+        [component.power]
+        exec = "{}"
+        dispatch = "{dispatch}"
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "tone.out"
+        to = "power.in"
+        [[connection]]
+        from = "power.out"
+        to = "sink.in"
+        "#,
+        example("handler").display()
+    ))
+}
+
 #[test]
 fn a_handler_takes_what_is_set_whatever_runs_it() {
     for dispatch in ["queue", "pool(3)"] {
-        let file = File::new(&format!(
-            r#"
-            [component.tone]
-            type = "signal-generator"
-            properties = {{ rate = 48e3, packet = 480 }}
-            [component.power]
-            exec = "{}"
-            dispatch = "{dispatch}"
-            [component.sink]
-            type = "null-sink"
-            [[connection]]
-            from = "tone.out"
-            to = "power.in"
-            [[connection]]
-            from = "power.out"
-            to = "sink.in"
-            "#,
-            example("handler").display()
-        ));
+        let file = handled("rate = 48e3, packet = 480", dispatch);
         let running = file.start(&[], 3);
         let set = file.ask("set", &["power.pause=0.5"]);
         set.says(0, &[]);
@@ -245,25 +250,7 @@ fn what_cannot_be_judged_without_a_packet_waits_for_one() {
 fn a_handler_that_waits_for_a_packet_is_woken() {
     for (dispatch, transport) in [("queue", "shm"), ("direct", "uds"), ("pool(3)", "shm"), ("pool(2)", "tcp")]
     {
-        let file = File::new(&format!(
-            r#"
-            [component.tone]
-            type = "signal-generator"
-            properties = {{ rate = 1e-3 }}
-            [component.power]
-            exec = "{}"
-            dispatch = "{dispatch}"
-            [component.sink]
-            type = "null-sink"
-            [[connection]]
-            from = "tone.out"
-            to = "power.in"
-            [[connection]]
-            from = "power.out"
-            to = "sink.in"
-            "#,
-            example("handler").display()
-        ));
+        let file = handled("rate = 1e-3", dispatch);
         let running = file.start(&["--transport", transport], 3);
         file.ask("set", &["power.pause=0.5", "--timeout", "60"]).says(0, &[]);
         assert_eq!(file.property("power.pause")["value"], 0.5, "{dispatch}");
