@@ -99,6 +99,22 @@ impl Header {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
     }
 
+    /// The first words of the header that was written to the start of a frame.
+    #[inline]
+    pub(crate) fn outline(frame: &[u8]) -> Outline {
+        // Whole words, as they were written: see `Header::write_words`.
+        let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let second = word(8);
+        Outline { sequence: word(0), kind: (second >> 48) as u8, flags: (second >> 56) as u8 }
+    }
+
+    /// Bytes of the payload of the frame that begins here; `None` when its header is not all there.
+    #[inline]
+    pub(crate) fn length_of(frame: &[u8]) -> Option<u32> {
+        let header: &[u8; HEADER_BYTES] = frame.first_chunk()?;
+        Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
+    }
+
     /// The turn that the packet had before it was forwarded, if it says so.
     pub(crate) fn order(&self) -> Option<Order> {
         (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
@@ -114,11 +130,9 @@ impl Header {
         self.flags & Self::CONTINUED != 0
     }
 
-    /// The number of the packet that is due once this frame has been taken: a packet of which pieces are missing
-    /// is still due.
+    /// As [`Outline::next_sequence`].
     pub(crate) fn next_sequence(&self) -> u64 {
-        let completes = self.kind == Kind::Data as u8 && self.flags & Self::MORE == 0;
-        self.sequence.wrapping_add(u64::from(completes))
+        Outline { sequence: self.sequence, kind: self.kind, flags: self.flags }.next_sequence()
     }
 
     /// Writes it to the start of a frame, which is that long.
@@ -177,6 +191,24 @@ impl Header {
         };
         let is_sound = payload.len() == second as u32 as usize && Kind::parse((second >> 48) as u8).is_some();
         is_sound.then_some(payload)
+    }
+}
+
+/// What an outlet has to know of a frame that it sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Outline {
+    pub sequence: u64,
+    pub kind: u8,
+    pub flags: u8,
+}
+
+impl Outline {
+    /// The number of the packet that is due once this frame has been taken: a packet of which pieces are missing
+    /// is still due.
+    #[inline]
+    pub(crate) fn next_sequence(self) -> u64 {
+        let completes = self.kind == Kind::Data as u8 && self.flags & Header::MORE == 0;
+        self.sequence.wrapping_add(u64::from(completes))
     }
 }
 

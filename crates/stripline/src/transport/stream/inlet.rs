@@ -36,6 +36,8 @@ pub(crate) struct StreamInlet {
     buffer: AlignedBuffer,
     start: usize,
     end: usize,
+    /// Bytes, with its padding, of the frame at `start`, once that is lent out.
+    lent: usize,
     frame_max: usize,
     resume_from: Option<u64>,
     gone: bool,
@@ -89,6 +91,7 @@ impl StreamInlet {
             buffer: AlignedBuffer::default(),
             start: 0,
             end: 0,
+            lent: 0,
             frame_max,
             resume_from,
             gone: false,
@@ -96,19 +99,35 @@ impl StreamInlet {
         }
     }
 
-    /// Bytes of the frame at `start` with its padding, and without; `None`: its header is not all there.
-    fn frame(&self) -> Result<Option<(usize, usize)>> {
-        let Some(header) = Header::read(&self.buffer.bytes()[self.start..self.end]) else {
-            return Ok(None);
+    /// Lends the frame at `start`; `None`: it is not all there, or is none.
+    #[inline(always)]
+    fn lend(&mut self) -> Option<&[u8]> {
+        let there = &self.buffer.bytes()[self.start..self.end];
+        let length = Header::length_of(there)? as usize;
+        let (bytes, whole) = (HEADER_BYTES + length, padded(length));
+        if whole > there.len() || bytes > self.frame_max {
+            return None;
+        }
+        self.lent = whole;
+        Some(&there[..bytes])
+    }
+
+    /// How many bytes make the frame at `start` whole, with its padding, as far as is known.
+    ///
+    /// # Errors
+    /// When nobody would send that many.
+    fn wanted(&self) -> Result<usize> {
+        let Some(length) = Header::length_of(&self.buffer.bytes()[self.start..self.end]) else {
+            return Ok(HEADER_BYTES);
         };
-        let length = header.length as usize;
+        let length = length as usize;
         if HEADER_BYTES + length > self.frame_max {
             return Err(Error::misbehaved(
                 &self.connection,
                 format!("announced a frame of {length} bytes (at most {} are allowed)", self.frame_max),
             ));
         }
-        Ok(Some((padded(length), HEADER_BYTES + length)))
+        Ok(padded(length))
     }
 
     /// Reads what there is; false: nothing.
@@ -158,14 +177,10 @@ impl Inlet for StreamInlet {
             answers.retry();
         }
         loop {
-            let wanted = match self.frame()? {
-                Some((whole, bytes)) if self.end - self.start >= whole => {
-                    let frame = &self.buffer.bytes()[self.start..][..bytes];
-                    return Ok(Next::Frame(frame));
-                }
-                Some((whole, _)) => whole,
-                None => HEADER_BYTES,
-            };
+            let wanted = self.wanted()?;
+            if wanted <= self.end - self.start {
+                break;
+            }
             if self.gone {
                 return Ok(Next::Gone);
             }
@@ -173,19 +188,15 @@ impl Inlet for StreamInlet {
                 return Ok(Next::Empty);
             }
         }
+        Ok(self.lend().map_or(Next::Empty, Next::Frame))
     }
 
     fn at_hand(&mut self) -> Option<&[u8]> {
-        match self.frame() {
-            Ok(Some((whole, bytes))) if self.end - self.start >= whole => {
-                Some(&self.buffer.bytes()[self.start..][..bytes])
-            }
-            _ => None,
-        }
+        self.lend()
     }
 
     fn may_hold_more(&self) -> bool {
-        !matches!(self.frame(), Ok(Some((whole, _))) if self.start + whole == self.end)
+        self.start + self.lent != self.end
     }
 
     fn can_nap(&self, deadline: Option<Instant>) -> bool {
@@ -198,19 +209,16 @@ impl Inlet for StreamInlet {
     }
 
     fn nap(&mut self, _: Option<Instant>) -> Result<bool> {
-        let wanted = match self.frame()? {
-            Some((whole, _)) if self.end - self.start >= whole => return Ok(true),
-            Some((whole, _)) => whole,
-            None => HEADER_BYTES,
-        };
+        let wanted = self.wanted()?;
+        if wanted <= self.end - self.start {
+            return Ok(true);
+        }
         self.rested = !self.read(wanted, RecvFlags::empty());
         Ok(true)
     }
 
     fn release(&mut self) {
-        if let Ok(Some((whole, _))) = self.frame() {
-            self.start += whole;
-        }
+        self.start += std::mem::take(&mut self.lent);
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }

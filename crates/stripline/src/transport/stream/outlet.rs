@@ -279,12 +279,19 @@ impl StreamOutlet {
         }
     }
 
-    /// Writes the frame to one receiver as the wait allows.
-    fn send_to(&mut self, index: usize, bytes: usize, mut wait: Wait) -> Result<()> {
+    /// Writes what is left of the frame to one receiver as the wait allows; `outcome` is that of the first attempt.
+    #[cold]
+    fn send_rest(
+        &mut self,
+        index: usize,
+        bytes: usize,
+        mut outcome: io::Result<usize>,
+        mut wait: Wait,
+    ) -> Result<()> {
         let mut sent = 0;
-        while sent < bytes {
+        loop {
             let receiver = &mut self.receivers[index];
-            match (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]) {
+            match outcome {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -319,12 +326,22 @@ impl StreamOutlet {
                     return Ok(());
                 }
             }
+            if sent >= bytes {
+                return Ok(());
+            }
+            let receiver = &self.receivers[index];
+            outcome = (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]);
         }
-        Ok(())
     }
 }
 
 impl Receiver {
+    /// Whether nothing is on its way to it.
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.tail.is_none() && self.postponed.is_empty()
+    }
+
     /// Whether the socket is free for another frame.
     fn settle(&mut self) -> bool {
         if self.tail.as_ref().is_some_and(|tail| tail.is_done()) {
@@ -411,9 +428,7 @@ impl Outlet for StreamOutlet {
 
     fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &Receiver| {
-            receiver.tail.is_none()
-                && receiver.postponed.is_empty()
-                && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
+            receiver.is_free() && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
         };
         // Relaxed: the lock that `admit` takes orders the rest.
         let is_at_hand = bytes <= self.frame_max
@@ -432,31 +447,34 @@ impl Outlet for StreamOutlet {
 
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()> {
         let whole = bytes.next_multiple_of(16);
-        self.frame.bytes_mut()[bytes..whole].fill(0);
-        let header = Header::read(self.frame.bytes());
-        if let Some(header) = header {
-            self.next_sequence = header.next_sequence();
+        if bytes < whole {
+            self.frame.bytes_mut()[bytes..whole].fill(0);
         }
-        let continued = header.is_some_and(|header| header.is_continued());
-        self.in_packet = header.is_some_and(|header| header.flags & Header::MORE != 0);
-        let is_packet = !continued && header.is_some_and(|header| header.kind == Kind::Data as u8);
+        let outline = Header::outline(self.frame.bytes());
+        self.next_sequence = outline.next_sequence();
+        let continued = outline.flags & Header::CONTINUED != 0;
+        self.in_packet = outline.flags & Header::MORE != 0;
+        let is_packet = !continued && outline.kind == Kind::Data as u8;
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
             if continued && !self.receivers[index].blocks {
                 self.follow_up(index, whole);
                 continue;
             }
-            self.receivers[index].follows = true;
-            if !self.settle(index) {
+            let receiver = &mut self.receivers[index];
+            receiver.follows = true;
+            if !receiver.is_free() && !self.settle(index) {
                 self.receivers[index].postpone(&self.frame.bytes()[..whole]);
                 continue;
             }
-            self.receivers[index].next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(throttle) = self.receivers[index].ear.throttle().filter(|_| is_packet) {
+            let receiver = &mut self.receivers[index];
+            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if let Some(throttle) = receiver.ear.throttle().filter(|_| is_packet) {
                 throttle.send();
             }
-            if let Err(error) = self.send_to(index, whole, wait) {
-                outcome = Err(error);
+            match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
+                Ok(sent) if sent == whole => {}
+                first => outcome = self.send_rest(index, whole, first, wait).and(outcome),
             }
         }
         if self.receivers.iter().any(|receiver| receiver.dead) {
