@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outgoing, Recorded, Sampler, Sampling};
+use crate::link::{Incoming, Outgoing, Recorded};
 use crate::transport::Stop;
 
 use super::ClientOptions;
@@ -79,7 +79,6 @@ impl Caller {
         outgoing: Outgoing,
         incoming: Incoming,
         card: serde_json::Value,
-        sampling: Sampling,
         way_back: Return,
     ) -> Result<()> {
         let peer = incoming.port().to_string();
@@ -97,7 +96,6 @@ impl Caller {
             offered: card.operations,
             server: card.id,
             hint: 0,
-            sampler: Sampler::new(sampling),
             _return: way_back,
         };
         let mut ends = Box::new(Ends { sender, incoming });

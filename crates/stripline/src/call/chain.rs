@@ -1,7 +1,9 @@
 //! The chain of nested calls that the code of this thread runs in: which servers wait for it, and until when.
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::sys::clock::now_ns;
 
 use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 
@@ -9,7 +11,7 @@ use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 #[derive(Clone, Copy)]
 struct Handled {
     own: ChainLink,
-    until: Option<Instant>,
+    until_ns: Option<u64>,
     /// Where the chain that it came with begins among `BEFORE`.
     start: usize,
 }
@@ -30,7 +32,7 @@ pub(super) struct Entered {
 
 /// Begins to handle a call.
 #[inline]
-pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until: Option<Instant>) -> Entered {
+pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>) -> Entered {
     let outer = HANDLED.get();
     let mut start = 0;
     let before = (outer.is_some() || !chain.0.is_empty()).then(|| {
@@ -40,7 +42,7 @@ pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until: Option<Instant
             start
         })
     });
-    HANDLED.set(Some(Handled { own, until, start }));
+    HANDLED.set(Some(Handled { own, until_ns, start }));
     Entered { outer, before }
 }
 
@@ -66,7 +68,9 @@ pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
 /// Until when what a call made now is nested in is waited for, if that is known.
 #[inline]
 pub(super) fn until() -> Option<Instant> {
-    HANDLED.get().and_then(|handled| handled.until)
+    let until_ns = HANDLED.get()?.until_ns?;
+    // Only who waits for others looks at two clocks.
+    Instant::now().checked_add(Duration::from_nanos(until_ns.saturating_sub(now_ns())))
 }
 
 /// How many links a chain has.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Outcome, Outgoing, Sampler};
+use crate::link::{Incoming, Outcome, Outgoing};
 use crate::node::{Again, Customer};
 use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
@@ -77,8 +77,6 @@ pub(super) struct Sender {
     /// The server's own number, for chains.
     pub server: u64,
     pub hint: usize,
-    /// Which calls are measured.
-    pub sampler: Sampler,
     /// Looks for the server again when it is dropped.
     pub _return: Return,
 }
@@ -195,7 +193,7 @@ impl Line {
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
         fail_point!("call-numbered");
-        let sent_ns = its.sampler.stamp();
+        let sent_ns = its.outgoing.stamp_ahead();
         if sent_ns != 0 {
             table.set_sent(number, sent_ns);
         }
@@ -212,6 +210,7 @@ impl Line {
             let words = call_words(number, its_number, links as u8, term.deadline_us());
             match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
+                    its.outgoing.forget_ahead();
                     let wait = Wait::Until(Some(term.until()));
                     put(&mut its.outgoing, words, chain.0, payload, wait).map_err(NotStarted::of)
                 }
@@ -237,6 +236,7 @@ impl Line {
                 Err(NotStarted::Closed)
             }
             Err(error) => {
+                its.outgoing.forget_ahead();
                 table.free(number);
                 Err(error)
             }
@@ -351,7 +351,8 @@ impl Line {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
                     if let Some(sent_ns) = table.take_sent(mine) {
-                        table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
+                        let taken_ns = lent.0.taken_ns().unwrap_or_else(now_ns);
+                        table.round_trips.record(taken_ns.saturating_sub(sent_ns).max(1));
                     }
                     let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
                     table.free(mine);
@@ -480,12 +481,13 @@ impl NotStarted {
     }
 }
 
-/// A reply that is looked at in place, given back whatever happens.
+/// A reply that is looked at in place, given back whatever happens. How long that takes is nobody's concern.
 struct Lending<'a>(&'a mut Incoming);
 
 impl Drop for Lending<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.0.release();
+        self.0.hand_over();
     }
 }
 

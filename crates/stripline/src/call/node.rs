@@ -105,7 +105,7 @@ impl Node {
     pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
-        let TopicOptions { transport: its, link, sampling, .. } = self.topics().of(&name).clone();
+        let TopicOptions { transport: its, link, .. } = self.topics().of(&name).clone();
         let transport = options.transport.clone().unwrap_or(its);
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
         transport::check(&transport, &open_to)?;
@@ -124,7 +124,7 @@ impl Node {
         let mut incoming =
             Incoming::new(name.clone(), Arc::clone(&mailbox), terms_for, stop.clone(), true, None);
         incoming.set_ends(Ends::Never);
-        let premises = Premises { mailbox, incoming, sampling, stop: stop.clone() };
+        let premises = Premises { mailbox, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
         Server::new(service, &options, premises, |host: Box<dyn Host>| {
             let door = transport::find(&transport)?.open(request, host)?;
@@ -216,6 +216,6 @@ impl Customer for Seeker {
         incoming.set_ends(Ends::WithSender);
         let way_back =
             Return { again: self.node.clone(), customer: self.own.clone(), endpoint: offer.endpoint.clone() };
-        caller.welcome(outgoing, incoming, visit.card, self.topic.sampling, way_back)
+        caller.welcome(outgoing, incoming, visit.card, way_back)
     }
 }

@@ -67,13 +67,15 @@ impl Replies {
         fail_point!("call-answer");
         let mut state = self.state.lock_as_own();
         match &mut *state {
-            State::Free(outgoing) if !outgoing.is_alone() => match put(outgoing, answer) {
+            State::Free(outgoing) => match put(outgoing, answer) {
+                // Asked behind the sending, which somebody waits for.
+                Ok(()) if outgoing.is_alone() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
                 Err(_) => self.dropped(),
             },
             State::Stuck(queue) if queue.len() < self.outstanding_max => queue.push_back(Waiting::of(answer)),
-            State::Free(_) | State::Stuck(_) | State::Closed => self.dropped(),
+            State::Stuck(_) | State::Closed => self.dropped(),
         }
     }
 

@@ -138,6 +138,8 @@ struct Call<'a> {
     operation: u16,
     deadline: Duration,
     age: Option<Duration>,
+    /// When that was its age, monotonic nanoseconds.
+    aged_ns: u64,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_taken_back: bool,
@@ -148,7 +150,6 @@ struct Desk {
     counts: Arc<Counts>,
     card: serde_json::Value,
     clients_max: usize,
-    sampling: Sampling,
     stop: Stop,
 }
 
@@ -178,7 +179,8 @@ impl Host for Desk {
 
     fn enter(&mut self, hello: &Hello, pair: Pair) {
         let name = hello.connection.clone();
-        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], self.sampling, self.stop.clone());
+        // What a call takes is measured by its client, there and back.
+        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], Sampling::Off, self.stop.clone());
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
@@ -198,7 +200,6 @@ impl Lobby {
 pub(crate) struct Premises {
     pub mailbox: Arc<Mailbox>,
     pub incoming: Incoming,
-    pub sampling: Sampling,
     pub stop: Stop,
 }
 
@@ -225,7 +226,6 @@ impl<'h> Server<'h> {
             counts: Arc::clone(&counts),
             card,
             clients_max: options.clients as usize,
-            sampling: premises.sampling,
             stop: premises.stop,
         };
         let (door, offer) = open(Box::new(desk))?;
@@ -429,10 +429,12 @@ impl Core<'_> {
             return false;
         };
         let age = incoming.age_ns().map(Duration::from_nanos);
+        let aged_ns = incoming.taken_ns().unwrap_or(0);
         let outcome = match Request::parse(incoming.payload()) {
             Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
                 let deadline = Duration::from_micros(u64::from(deadline_us));
-                let call = Call { number, operation, deadline, age, chain, payload, is_taken_back: false };
+                let is_taken_back = false;
+                let call = Call { number, operation, deadline, age, aged_ns, chain, payload, is_taken_back };
                 self.answer(&call, 1, &seat.replies, None, scratch);
                 Ok(true)
             }
@@ -472,9 +474,10 @@ impl Core<'_> {
         };
         let deadline = Duration::from_micros(u64::from(deadline_us));
         let is_measured = waiting.sent_ns != 0;
-        let age = is_measured.then(|| Duration::from_nanos(now_ns().saturating_sub(waiting.sent_ns)));
+        let aged_ns = if is_measured { now_ns() } else { 0 };
+        let age = is_measured.then(|| Duration::from_nanos(aged_ns.saturating_sub(waiting.sent_ns)));
         let is_taken_back = waiting.is_taken_back;
-        let call = Call { number, operation, deadline, age, chain, payload, is_taken_back };
+        let call = Call { number, operation, deadline, age, aged_ns, chain, payload, is_taken_back };
         self.answer(&call, threads, replies, taken_back, scratch);
         !is_taken_back
     }
@@ -578,11 +581,12 @@ impl Core<'_> {
         } else {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
-        let until = call.age.and_then(|age| Instant::now().checked_add(deadline.saturating_sub(age)));
+        let left_ns = |age| u64::try_from(deadline.saturating_sub(age).as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = call.age.map(|age| call.aged_ns.saturating_add(left_ns(age)));
         let context = Context { client: &replies.connection, deadline, taken_back };
         scratch.clear();
         fail_point!("call-begun");
-        let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until);
+        let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);
         let mut sink = send;
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(call.payload, &context, scratch, &mut sink)));
         drop(entered);

@@ -34,7 +34,6 @@ pub(crate) use origin::Terms;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
-pub(crate) use sampler::Sampler;
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, Recorded};
 pub(crate) use stats::{ConnectionStats, ReportWithTimes};

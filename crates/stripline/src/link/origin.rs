@@ -391,19 +391,13 @@ impl Origin {
         self.follows = header.sample_index.wrapping_add(samples);
         self.expected_sample = Some(self.follows);
         self.terms.stats.packet(bytes);
-        taken.taken_ns = 0;
-        if header.sent_ns != 0 {
-            self.measure(taken);
-        }
+        taken.taken_ns = if header.sent_ns != 0 { now_ns() } else { 0 };
     }
 
-    /// Notes the times of a packet that is measured.
-    #[cold]
-    fn measure(&mut self, taken: &mut Taken) {
-        taken.taken_ns = now_ns();
+    /// Notes when a packet came that is measured, before it is given back: not when it is taken, which somebody waits for.
+    pub(super) fn arrived(&self, header: &Header, taken_ns: u64) {
         let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
-        let received = received.unwrap_or(taken.taken_ns);
-        self.terms.stats.arrival(taken.header.sent_ns, received, taken.taken_ns);
+        self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
     }
 
     /// Notes that the sender of a packet waits until it is finished with.

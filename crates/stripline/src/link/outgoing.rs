@@ -291,6 +291,17 @@ impl Outgoing {
         sent
     }
 
+    /// When the next packet will have been sent, for who has to know it before; 0: it is not measured.
+    #[inline]
+    pub(crate) fn stamp_ahead(&mut self) -> u64 {
+        self.sampler.stamp_ahead()
+    }
+
+    /// It is not sent yet after all.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.sampler.forget_ahead();
+    }
+
     /// Whether nobody receives what is sent, as far as is known without asking the system.
     pub(crate) fn is_alone(&self) -> bool {
         self.outlets.iter().all(|outlet| outlet.is_alone())

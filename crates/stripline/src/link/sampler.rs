@@ -40,12 +40,22 @@ pub(crate) struct Sampler {
     since_last: u32,
     last_ns: u64,
     random: u64,
+    /// What a clock has said already for the packet that comes next; 0: nothing.
+    ahead_ns: u64,
 }
 
 impl Sampler {
     pub(crate) fn new(sampling: Sampling) -> Self {
         let start = now_ns();
-        Self { sampling, countdown: 1, stride: 1, since_last: 0, last_ns: start, random: start | 1 }
+        Self {
+            sampling,
+            countdown: 1,
+            stride: 1,
+            since_last: 0,
+            last_ns: start,
+            random: start | 1,
+            ahead_ns: 0,
+        }
     }
 
     /// Whether the next stamp may be one.
@@ -58,6 +68,21 @@ impl Sampler {
     #[inline]
     pub(crate) fn skip(&mut self) {
         self.countdown -= 1;
+    }
+
+    /// The stamp that the next packet will have, for who has to know it before that is sent.
+    #[inline]
+    pub(crate) fn stamp_ahead(&mut self) -> u64 {
+        if !self.is_due() || self.sampling == Sampling::Off {
+            return 0;
+        }
+        self.ahead_ns = now_ns();
+        self.ahead_ns
+    }
+
+    /// The next packet is not sent yet: it will have a stamp of its own.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.ahead_ns = 0;
     }
 
     /// The stamp for this packet: monotonic nanoseconds, or 0 when it is not measured.
@@ -77,9 +102,20 @@ impl Sampler {
             }
             Sampling::All => {
                 self.countdown = 1;
-                now_ns()
+                self.now()
             }
-            Sampling::Auto => self.measure(now_ns()),
+            Sampling::Auto => {
+                let now = self.now();
+                self.measure(now)
+            }
+        }
+    }
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        match std::mem::take(&mut self.ahead_ns) {
+            0 => now_ns(),
+            ahead_ns => ahead_ns,
         }
     }
 
@@ -138,7 +174,18 @@ mod tests {
 
     #[test]
     fn off_measures_nothing() {
-        assert_eq!(Sampler::new(Sampling::Off).stamp(), 0);
+        let mut off = Sampler::new(Sampling::Off);
+        assert_eq!((off.stamp_ahead(), off.stamp()), (0, 0));
         assert_ne!(Sampler::new(Sampling::All).stamp(), 0);
+    }
+
+    #[test]
+    fn a_stamp_that_was_told_ahead_is_that_of_the_next_packet_only() {
+        let mut sampler = Sampler::new(Sampling::All);
+        let ahead = sampler.stamp_ahead();
+        assert!(ahead != 0 && sampler.stamp() == ahead && sampler.stamp() != ahead);
+        let ahead = sampler.stamp_ahead();
+        sampler.forget_ahead();
+        assert!(sampler.stamp() > ahead);
     }
 }

@@ -81,11 +81,6 @@ impl Spinner {
         self.strategy = strategy;
     }
 
-    /// Whether there is any looking in vain.
-    pub(crate) fn looks(&self) -> bool {
-        self.strategy != WaitStrategy::Block
-    }
-
     /// Whether there is nothing but looking.
     pub(crate) fn spins(&self) -> bool {
         self.strategy == WaitStrategy::Spin

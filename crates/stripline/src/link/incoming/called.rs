@@ -34,6 +34,12 @@ impl Incoming {
         self.taken.header.sent_ns
     }
 
+    /// When the packet that is lent out was taken, monotonic nanoseconds, if it is measured.
+    #[inline]
+    pub(crate) fn taken_ns(&self) -> Option<u64> {
+        (self.taken.header.sent_ns != 0).then_some(self.taken.taken_ns)
+    }
+
     /// How long ago the packet that is lent out was sent, in nanoseconds, if it is measured.
     pub(crate) fn age_ns(&self) -> Option<u64> {
         let sent_ns = self.taken.header.sent_ns;
