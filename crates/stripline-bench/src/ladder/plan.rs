@@ -72,14 +72,12 @@ pub(super) fn bare(transport: &str) -> Option<What> {
 }
 
 fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let mut add = |what, transport: &str, wait| {
-        cases.push(Case::new(Measure::Latency, what, transport, wait, size));
-    };
+    let case = |what, transport: &str, wait| Case::new(Measure::Latency, what, transport, wait, size);
     // What is compared at 32 B is packets per second.
     if settings.quick && settings.sizes.is_empty() && size == 32 {
         return;
     }
-    add(What::Memcpy, "memory", Wait::None);
+    cases.push(case(What::Memcpy, "memory", Wait::None));
     for wait in [Wait::Spin, Wait::Block] {
         if wait == Wait::Block && settings.quick && size > QUICK_SLEEPING_MAX {
             continue;
@@ -92,60 +90,70 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
             if let Some(what) = bare(&transport)
                 && (wait == Wait::Spin || socket)
             {
-                add(what, &transport, wait);
+                cases.push(case(what, &transport, wait));
             }
-            add(What::Stripline, &transport, wait);
+            cases.push(case(What::Stripline, &transport, wait));
+            if transport == "shm" {
+                // What it is compared with in the next moment: the machine does not stay as it is.
+                cases.extend(beside(settings, size, wait));
+            }
             if size == ends::calls::BYTES && (wait == Wait::Spin) != socket {
-                add(What::Calls, &transport, wait);
+                cases.push(case(What::Calls, &transport, wait));
             }
             match &*transport {
-                "uds" => add(What::UnixDuplex, &transport, wait),
-                "tcp" => add(What::TcpDuplex, &transport, wait),
+                "uds" => cases.push(case(What::UnixDuplex, &transport, wait)),
+                "tcp" => cases.push(case(What::TcpDuplex, &transport, wait)),
                 _ => {}
             }
         }
         if size <= ends::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
-            add(What::PosixQueue, "mqueue", wait);
+            cases.push(case(What::PosixQueue, "mqueue", wait));
         }
     }
     if cfg!(feature = "peers") {
-        add(What::Iceoryx2, "shm", Wait::Spin);
-        add(What::Zeromq, "uds", Wait::Block);
+        cases.push(case(What::Iceoryx2, "shm", Wait::Spin));
+        cases.push(case(What::Zeromq, "uds", Wait::Block));
     }
-    if size == 64 {
-        cases.push(atomics());
-        if settings.has("shm") {
+    if !settings.has("shm") {
+        cases.extend([Wait::Spin, Wait::Block].into_iter().flat_map(|wait| beside(settings, size, wait)));
+    }
+}
+
+/// What stands beside one way over shared memory.
+fn beside(settings: &Settings, size: usize, wait: Wait) -> Vec<Case> {
+    match wait {
+        Wait::Spin if size == 64 && settings.has("shm") => {
             let shm = null(settings);
-            cases.push(Case { statistics: false, ..shm.clone() });
-            cases.push(Case { again: true, ..shm });
+            let off = Case { statistics: false, ..shm.clone() };
+            vec![off, atomics(), Case { again: true, ..shm }]
         }
-        cases.push(futex());
+        Wait::Spin if size == 64 => vec![atomics()],
+        Wait::Block if size == 64 => vec![futex()],
+        _ => Vec::new(),
     }
 }
 
 fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let mut add = |what, transport: &str, wait| {
-        cases.push(Case::new(Measure::Throughput, what, transport, wait, size));
-    };
-    add(What::Memcpy, "memory", Wait::None);
+    let case = |what, transport: &str, wait| Case::new(Measure::Throughput, what, transport, wait, size);
+    cases.push(case(What::Memcpy, "memory", Wait::None));
     for transport in settings.transports() {
         // Sockets are slept on: who asks them again and again takes time from whoever carries the packets.
         let wait = if matches!(&*transport, "uds" | "tcp") { Wait::Block } else { Wait::Spin };
         if let Some(what) = bare(&transport) {
-            add(what, &transport, wait);
+            cases.push(case(what, &transport, wait));
         }
-        add(What::Stripline, &transport, wait);
+        let stripline = case(What::Stripline, &transport, wait);
+        cases.push(stripline.clone());
+        if size == 32 && transport == "shm" {
+            cases.push(Case { statistics: false, ..stripline });
+        }
     }
     if size <= ends::queue::size_max() {
-        add(What::PosixQueue, "mqueue", Wait::Block);
+        cases.push(case(What::PosixQueue, "mqueue", Wait::Block));
     }
     if cfg!(feature = "peers") {
-        add(What::Iceoryx2, "shm", Wait::Spin);
-        add(What::Zeromq, "uds", Wait::Block);
-    }
-    if size == 32 && settings.has("shm") {
-        let case = Case::new(Measure::Throughput, What::Stripline, "shm", Wait::Spin, size);
-        cases.push(Case { statistics: false, ..case });
+        cases.push(case(What::Iceoryx2, "shm", Wait::Spin));
+        cases.push(case(What::Zeromq, "uds", Wait::Block));
     }
 }
 

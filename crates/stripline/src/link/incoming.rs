@@ -22,9 +22,6 @@ use super::{ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, Terms, Wai
 const GLANCES: u32 = 8;
 /// Of so many looks in vain, one is at the clock.
 const LOOKS_PER_CLOCK: u32 = 4;
-/// Pauses before a sleep, about a tenth of a microsecond in all: a processor that is put to sleep just before the answer to
-/// what it sent comes back takes microseconds to wake, and where the system carries messages, answers come that soon.
-const PAUSES: u32 = 4;
 /// Looks of [`Incoming::receive_soon`].
 const LOOKS_SOON: u32 = 128;
 
@@ -250,7 +247,7 @@ impl Incoming {
         let mut looks = 0u32;
         loop {
             // Before looking: a receiver whose senders keep up always finds something. One look comes before every sleep,
-            // also where it is a call of the system: see `PAUSES`.
+            // also where it is a call of the system: a processor that goes to sleep just before an answer takes long to wake.
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
@@ -275,7 +272,6 @@ impl Incoming {
                 continue;
             }
             self.spinner.slept();
-            (0..PAUSES).for_each(|_| self.linger(1));
             if !self.sleep(wait)? {
                 return Ok(Outcome::Nothing);
             }
