@@ -12,7 +12,7 @@ use super::ClientOptions;
 use super::client::ServerReport;
 use super::error::Refusal;
 use super::line::{Ends, Line, NotStarted, Return, Sender};
-use super::server::Card;
+use super::lobby::Card;
 use super::service::Operation;
 use super::term::Term;
 use super::wire::SHORT_MAX;
@@ -161,6 +161,7 @@ impl Caller {
     }
 
     /// The server for the next call, if there is one.
+    #[inline]
     fn pick(&self, key: Option<u64>) -> Option<usize> {
         let used = self.used.load(Ordering::Acquire);
         let lines = &self.lines[..used];

@@ -431,9 +431,22 @@ impl Line {
     }
 
     /// Lets another thread that waits receive.
+    #[inline]
     fn hand_on(&self, table: &Table) {
+        if self.has_followers() {
+            self.promote(table);
+        }
+    }
+
+    #[inline]
+    fn has_followers(&self) -> bool {
         // SeqCst, with the follower's: one of the two sees the other; see `LOOK_AGAIN` for the rest.
-        while self.followers.load(Ordering::SeqCst) > 0 {
+        self.followers.load(Ordering::SeqCst) > 0
+    }
+
+    #[cold]
+    fn promote(&self, table: &Table) {
+        while self.has_followers() {
             let Some(next) = lock(&self.queue).pop_front() else { return };
             if table.promote(next) {
                 return;
@@ -487,7 +500,7 @@ struct Lending<'a>(&'a mut Incoming);
 impl Drop for Lending<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.hand_over();
+        self.0.give_back();
     }
 }
 

@@ -33,6 +33,7 @@ mod error;
 #[cfg(test)]
 mod hostile;
 mod line;
+mod lobby;
 mod node;
 mod options;
 mod payload;

@@ -1,40 +1,29 @@
 //! The side that answers.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::link::{Incoming, Mailbox};
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
 #[cfg(test)]
 use crate::transport::Endpoint;
-use crate::transport::duplex::{Door, Host, Pair};
-use crate::transport::handshake::Hello;
+use crate::transport::duplex::{Door, Host};
 use crate::transport::{Stop, Wait, random};
 
+use super::ServerOptions;
 use super::ahead::{Ahead, Look, Waiting, Work};
 use super::chain;
+use super::lobby::{Card, Desk, Lobby};
 use super::replies::{Answer, Replies};
 use super::service::{Context, Operation, Service};
 use super::wire::{ChainBytes, ChainLink, Request, Status};
-use super::{ClientOptions, ServerOptions};
-
-/// What a server says of itself to whoever comes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Card {
-    pub service: String,
-    pub server: String,
-    pub id: u64,
-    pub operations: Vec<Operation>,
-}
 
 #[derive(Default)]
 pub(super) struct Counts {
@@ -115,6 +104,8 @@ pub(super) struct Source {
     pub(super) incoming: Incoming,
     /// By the places of the incoming link's connections.
     pub(super) seats: Vec<Option<Seat>>,
+    /// How many connections had gone when the lobby was last told.
+    departures: u16,
     lobby: Arc<Lobby>,
     pub(super) counts: Arc<Counts>,
     /// What has been taken off the link before its turn.
@@ -124,12 +115,6 @@ pub(super) struct Source {
 pub(super) struct Seat {
     pub(super) connection: u16,
     pub(super) replies: Arc<Replies>,
-}
-
-/// Where clients come in.
-struct Lobby {
-    clients: Mutex<HashMap<String, Arc<Replies>>>,
-    mailbox: Arc<Mailbox>,
 }
 
 /// A call that was taken.
@@ -143,57 +128,6 @@ struct Call<'a> {
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_taken_back: bool,
-}
-
-struct Desk {
-    lobby: Arc<Lobby>,
-    counts: Arc<Counts>,
-    card: serde_json::Value,
-    clients_max: usize,
-    stop: Stop,
-}
-
-impl Host for Desk {
-    fn card(&self) -> serde_json::Value {
-        self.card.clone()
-    }
-
-    fn admit(&mut self, hello: &Hello) -> Result<(), String> {
-        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
-        if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
-            return Err(format!("{outstanding} calls outstanding are out of range"));
-        }
-        let mut clients = self.lobby.clients();
-        // Not at every newcomer: who looks takes the way back from its thread for a moment, which costs that from then on.
-        if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
-            clients.retain(|_, replies| !replies.is_over());
-        }
-        if clients.contains_key(&hello.connection) {
-            return Err("a client of that name is there already".into());
-        }
-        if clients.len() >= self.clients_max {
-            return Err(format!("{} clients are there already, which is as many as may be", clients.len()));
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, hello: &Hello, pair: Pair) {
-        let name = hello.connection.clone();
-        // What a call takes is measured by its client, there and back.
-        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], Sampling::Off, self.stop.clone());
-        outgoing.admit();
-        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
-        let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
-        self.lobby.clients().insert(name.clone(), Arc::new(replies));
-        self.lobby.mailbox.deliver(Delivery::Connected(name, pair.inlet));
-    }
-}
-
-impl Lobby {
-    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<Replies>>> {
-        // Entries are whole whatever happened to the last holder.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What the node gives a server.
@@ -219,7 +153,7 @@ impl<'h> Server<'h> {
             operations: service.told(),
         };
         let card = serde_json::to_value(card).map_err(Error::failed)?;
-        let lobby = Arc::new(Lobby { clients: Mutex::default(), mailbox: premises.mailbox });
+        let lobby = Arc::new(Lobby::new(premises.mailbox));
         let counts: Arc<Counts> = Arc::default();
         let desk = Desk {
             lobby: Arc::clone(&lobby),
@@ -232,6 +166,7 @@ impl<'h> Server<'h> {
         let source = Source {
             incoming: premises.incoming,
             seats: Vec::new(),
+            departures: 0,
             lobby: Arc::clone(&lobby),
             counts: Arc::clone(&counts),
             ahead: Ahead::new(options.waiting),
@@ -284,7 +219,6 @@ impl<'h> Server<'h> {
         // Relaxed throughout: each counter is exact by itself.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &self.core.counts;
-        let clients = self.core.lobby.clients().values().filter(|replies| !replies.is_over()).count();
         ServerCounts {
             calls: read(&counts.calls),
             refused: read(&counts.refused),
@@ -292,7 +226,7 @@ impl<'h> Server<'h> {
             taken_back: read(&counts.taken_back),
             misbehaved: read(&counts.misbehaved),
             replies_dropped: read(&counts.replies_dropped),
-            clients: clients as u64,
+            clients: self.core.lobby.count() as u64,
         }
     }
 
@@ -314,6 +248,11 @@ impl<'h> Server<'h> {
     /// ```
     pub fn address(&self) -> String {
         self.door.endpoint.to_string()
+    }
+
+    #[cfg(test)]
+    pub(super) fn ways_back(&self) -> usize {
+        self.core.lobby.ways_back()
     }
 
     #[cfg(test)]
@@ -495,10 +434,30 @@ impl Source {
             }
             Err(error) => return Err(error),
         }
+        if self.incoming.departures() != self.departures {
+            self.see_off();
+        }
         Ok(self.is_seated())
     }
 
+    /// Gives back what those have left behind who are gone.
+    #[cold]
+    fn see_off(&mut self) {
+        let departures = self.incoming.departures();
+        if !self.lobby.see_off(&self.incoming) {
+            return;
+        }
+        self.departures = departures;
+        for (place, seat) in self.seats.iter_mut().enumerate() {
+            let is_gone = |seat: &mut Seat| !self.incoming.is_there(place, seat.connection);
+            if let Some(gone) = seat.take_if(is_gone) {
+                self.ahead.succeed(place, &gone.replies);
+            }
+        }
+    }
+
     /// Sees to the seat of the client whose request was taken; false: the client was thrown out.
+    #[inline]
     pub(super) fn is_seated(&mut self) -> bool {
         let (place, connection) = self.incoming.came_over();
         let known = self.seats.get(place).and_then(|seat| seat.as_ref());
@@ -514,7 +473,7 @@ impl Source {
 
     #[cold]
     fn seat(&mut self, place: usize, connection: u16) {
-        let replies = self.lobby.clients().get(self.incoming.connection()).cloned();
+        let replies = self.lobby.way_back(self.incoming.connection());
         if self.seats.len() <= place {
             self.seats.resize_with(place + 1, || None);
         }

@@ -13,6 +13,7 @@ pub(super) struct Term {
 
 impl Term {
     /// From about now on: from when somebody first has to wait.
+    #[inline]
     pub(super) fn soon(deadline: Duration) -> Self {
         match chain::until() {
             None => Self { deadline, until: None },

@@ -6,14 +6,13 @@ mod mail;
 mod sleeping;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU16;
 
 use crate::error::{Error, Result};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{AlignedBuffer, Stop, Wait};
 
-use super::origin::{Origin, TermsFor};
+use super::origin::{Origin, TermsFor, Traffic};
 use super::resequencing::Resequencing;
 use super::sign::Sign;
 use super::{ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
@@ -46,8 +45,7 @@ pub(crate) struct Incoming {
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<u32>,
-    /// How many connections there have been.
-    connections: Arc<AtomicU16>,
+    traffic: Arc<Traffic>,
     /// For those who look from outside.
     sign: Arc<Sign>,
     /// Whether nobody comes in its place when it is dropped.
@@ -128,7 +126,7 @@ impl Incoming {
             port,
             // Most ports have one connection; a vector that grows by itself begins with room for four.
             origins: Vec::with_capacity(1),
-            connections: Arc::default(),
+            traffic: Arc::default(),
             mailbox,
             terms_for,
             stop,
@@ -444,6 +442,7 @@ impl Incoming {
     }
 
     /// Gives a packet back.
+    #[inline]
     pub(crate) fn release(&mut self) {
         self.is_lent = false;
         if self.taken.taken_ns != 0 {
@@ -517,7 +516,7 @@ impl Incoming {
                 Ok(true) => return Ok(true),
                 Err(error) => {
                     // Whoever receives next is told; to wait is not to receive.
-                    origin.inlet = None;
+                    origin.disconnect();
                     origin.failed = Some(error);
                     return Ok(true);
                 }

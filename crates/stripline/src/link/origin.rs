@@ -40,6 +40,20 @@ impl Terms {
 /// The terms of a connection, by its name.
 pub(crate) type TermsFor = Arc<dyn Fn(&str) -> Terms + Send + Sync>;
 
+/// How many connections a port has had, and how many of them are gone.
+#[derive(Default)]
+pub(super) struct Traffic {
+    came: AtomicU16,
+    gone: AtomicU16,
+}
+
+impl Traffic {
+    pub(super) fn gone(&self) -> u16 {
+        // Relaxed: counted by the thread that asks.
+        self.gone.load(Ordering::Relaxed)
+    }
+}
+
 /// One connection.
 pub(super) struct Origin {
     pub name: String,
@@ -50,8 +64,8 @@ pub(super) struct Origin {
     pub successors: VecDeque<(String, Box<dyn Inlet>)>,
     pub terms: Terms,
     pub terms_for: TermsFor,
-    /// How many connections the port has had, and which of them this is.
-    connections: Arc<AtomicU16>,
+    traffic: Arc<Traffic>,
+    /// Which of the port's connections this is.
     connection: u16,
     /// The furthest turn that was taken.
     furthest: Option<Order>,
@@ -71,7 +85,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(name: String, terms: Terms, terms_for: TermsFor, connections: Arc<AtomicU16>) -> Self {
+    pub(super) fn new(name: String, terms: Terms, terms_for: TermsFor, traffic: Arc<Traffic>) -> Self {
         Self {
             name,
             inlet: None,
@@ -79,7 +93,7 @@ impl Origin {
             successors: VecDeque::new(),
             terms,
             terms_for,
-            connections,
+            traffic,
             connection: 0,
             furthest: None,
             streams: BTreeMap::new(),
@@ -125,7 +139,7 @@ impl Origin {
             self.name = name;
         }
         // Relaxed: the numbers need only differ.
-        self.connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        self.connection = self.traffic.came.fetch_add(1, Ordering::Relaxed);
         // A sender that comes anew counts anew.
         self.expected = None;
         self.expected_sample = None;
@@ -144,6 +158,18 @@ impl Origin {
         header.order().unwrap_or(Order::new(0, header.sequence)).over(self.connection)
     }
 
+    /// Nothing comes over this connection any more.
+    pub(super) fn disconnect(&mut self) {
+        if self.inlet.take().is_some() {
+            self.traffic.gone.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a connection of that name, or will be.
+    pub(super) fn is_of(&self, name: &str) -> bool {
+        self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.0 == name)
+    }
+
     /// The sender is gone without an end of stream.
     pub(super) fn die(&mut self) {
         self.terms.stats.peer_died();
@@ -152,7 +178,7 @@ impl Origin {
 
     /// The connection is over without an end of stream; the next one, if there is one, starts anew.
     pub(super) fn lose(&mut self) {
-        self.inlet = None;
+        self.disconnect();
         self.gap = Some(Gap {
             first: self.expected.unwrap_or(0),
             packets: 0,
@@ -179,7 +205,7 @@ impl Origin {
     /// The transport has given the connection up. One that was ejected is not waited for.
     pub(super) fn fail(&mut self, error: &Error) {
         if matches!(error, Error::Ejected { .. }) {
-            self.inlet = None;
+            self.disconnect();
             self.ended = true;
             self.succeed();
         } else {
@@ -255,7 +281,7 @@ impl Origin {
             self.notice(header);
             fail_point!("reader-end");
             self.ended = true;
-            self.inlet = None;
+            self.disconnect();
             self.succeed();
         }
         Ok(())

@@ -10,6 +10,23 @@ impl Incoming {
         self.came
     }
 
+    /// How many connections are gone.
+    #[inline]
+    pub(crate) fn departures(&self) -> u16 {
+        self.traffic.gone()
+    }
+
+    /// Whether there is a connection of that name, or will be, of what has been read of the mail.
+    pub(crate) fn is_connected(&self, name: &str) -> bool {
+        self.origins.iter().any(|origin| origin.is_of(name))
+    }
+
+    /// Whether that connection is still at that place.
+    pub(crate) fn is_there(&self, place: usize, connection: u16) -> bool {
+        let there = self.origins.get(place).filter(|origin| origin.inlet.is_some());
+        there.is_some_and(|origin| origin.connection() == connection)
+    }
+
     /// Whether looking for another packet where the last came from takes no call of the system.
     pub(crate) fn looks_cheaply(&self) -> bool {
         let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
@@ -44,6 +61,16 @@ impl Incoming {
     pub(crate) fn age_ns(&self) -> Option<u64> {
         let sent_ns = self.taken.header.sent_ns;
         (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
+    }
+
+    /// Gives the packet that is lent out back. How long it was lent is nobody's concern.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        if self.taken.taken_ns == 0 {
+            self.release();
+        } else {
+            self.hand_over();
+        }
     }
 
     /// Gives the packet that is lent out back and closes its connection, because of what was in it.

@@ -83,8 +83,8 @@ impl Incoming {
     pub(super) fn origin(&mut self, name: String) -> &mut Origin {
         let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
             let terms = (self.terms_for)(&name);
-            let (terms_for, connections) = (Arc::clone(&self.terms_for), Arc::clone(&self.connections));
-            self.origins.push(Origin::new(name, terms, terms_for, connections));
+            let (terms_for, traffic) = (Arc::clone(&self.terms_for), Arc::clone(&self.traffic));
+            self.origins.push(Origin::new(name, terms, terms_for, traffic));
             self.origins.len() - 1
         });
         &mut self.origins[index]

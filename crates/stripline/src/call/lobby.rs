@@ -1,0 +1,158 @@
+//! Where the clients of a server come in and go out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::transport::Stop;
+use crate::transport::duplex::{Host, Pair};
+use crate::transport::handshake::Hello;
+
+use super::replies::Replies;
+use super::server::Counts;
+use super::{ClientOptions, Operation};
+
+/// What a server says of itself to whoever comes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Card {
+    pub service: String,
+    pub server: String,
+    pub id: u64,
+    pub operations: Vec<Operation>,
+}
+
+/// The ways back to the clients that are there.
+pub(super) struct Lobby {
+    clients: Mutex<HashMap<String, Arc<Replies>>>,
+    mailbox: Arc<Mailbox>,
+}
+
+/// Who takes them in.
+pub(super) struct Desk {
+    pub lobby: Arc<Lobby>,
+    pub counts: Arc<Counts>,
+    pub card: serde_json::Value,
+    pub clients_max: usize,
+    pub stop: Stop,
+}
+
+impl Lobby {
+    pub(super) fn new(mailbox: Arc<Mailbox>) -> Self {
+        Self { clients: Mutex::default(), mailbox }
+    }
+
+    /// The way back to who comes over that connection.
+    pub(super) fn way_back(&self, connection: &str) -> Option<Arc<Replies>> {
+        self.clients().get(connection).cloned()
+    }
+
+    /// How many are there; asks the system.
+    pub(super) fn count(&self) -> usize {
+        self.clients().values().filter(|replies| !replies.is_over()).count()
+    }
+
+    /// Closes the ways back to those who are gone from the port, as it knows; false: somebody is about to come in, who must
+    /// not be taken for one of them.
+    pub(super) fn see_off(&self, port: &Incoming) -> bool {
+        let mut clients = self.clients();
+        // Under the lock: whoever is among the clients has been seen by the port, or is in its mail.
+        if self.mailbox.is_full() {
+            return false;
+        }
+        clients.retain(|connection, replies| {
+            let stays = port.is_connected(connection);
+            if !stays {
+                replies.close();
+            }
+            stays
+        });
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) fn ways_back(&self) -> usize {
+        self.clients().len()
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<Replies>>> {
+        // Entries are whole whatever happened to the last holder.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for Desk {
+    fn card(&self) -> serde_json::Value {
+        self.card.clone()
+    }
+
+    fn admit(&mut self, hello: &Hello) -> Result<(), String> {
+        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
+        if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
+            return Err(format!("{outstanding} calls outstanding are out of range"));
+        }
+        let mut clients = self.lobby.clients();
+        // The thread that serves sees them off with the next request. Not at every newcomer: who looks from here takes the way back
+        // from its thread for a moment, which costs that from then on.
+        if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
+            clients.retain(|_, replies| !replies.is_over());
+        }
+        if clients.contains_key(&hello.connection) {
+            return Err("a client of that name is there already".into());
+        }
+        if clients.len() >= self.clients_max {
+            return Err(format!("{} clients are there already, which is as many as may be", clients.len()));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, hello: &Hello, pair: Pair) {
+        let name = hello.connection.clone();
+        // What a call takes is measured by its client, there and back.
+        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], Sampling::Off, self.stop.clone());
+        outgoing.admit();
+        let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
+        let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
+        let mut clients = self.lobby.clients();
+        clients.insert(name.clone(), Arc::new(replies));
+        self.lobby.mailbox.deliver(Delivery::Connected(name, pair.inlet));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::call::{Client, ServerOptions};
+    use crate::node::Node;
+    use crate::transport;
+
+    use super::*;
+
+    #[test]
+    fn what_clients_leave_behind_goes_with_the_calls_of_others() {
+        for transport in transport::all().map(|transport| transport.name) {
+            let node = Node::isolated().unwrap();
+            let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+            let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+            let mut call = |client: &Client<u32, u32>| {
+                let pending = client.start(&7).unwrap();
+                while !server.serve_one(Duration::from_millis(1)).unwrap() {}
+                assert_eq!(pending.wait().unwrap(), 7, "{transport}");
+                server.ways_back()
+            };
+            let client = || -> Client<u32, u32> { node.client("echo", ClientOptions::default()).unwrap() };
+            let stays = client();
+            let leave = [client(), client()];
+            let ways_back = leave.iter().chain([&stays]).map(&mut call).max();
+            assert_eq!(ways_back, Some(3), "{transport}");
+            drop(leave);
+            let end = Instant::now() + Duration::from_secs(20);
+            while call(&stays) > 1 {
+                assert!(Instant::now() < end, "{transport}: they are still there");
+            }
+        }
+    }
+}
