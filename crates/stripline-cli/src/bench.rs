@@ -13,7 +13,7 @@ use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 use crate::Exit;
 use crate::arguments::LadderArguments;
 use crate::format::{grouped, packets, quantity};
-use crate::run::{check_writable, worse, write_json};
+use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
 
 /// Between two lines of progress where there is no terminal.
@@ -86,27 +86,6 @@ pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
         return Exit::Failure;
     }
     exit
-}
-
-/// Writes a picture or a page, if it could be made.
-fn write_text(path: &std::path::Path, text: Result<String, String>) -> Exit {
-    let text = match text {
-        Ok(text) => text,
-        Err(error) => {
-            complain!("error: {error}");
-            return Exit::Failure;
-        }
-    };
-    if path.as_os_str() == "-" {
-        return print(&text);
-    }
-    match std::fs::write(path, text) {
-        Ok(()) => Exit::Clean,
-        Err(error) => {
-            complain!("error: cannot write {}: {error}", path.display());
-            Exit::Failure
-        }
-    }
 }
 
 /// What is shown meanwhile, on standard error.

@@ -296,10 +296,16 @@ pub(crate) fn summary(report: &RunReport) -> String {
 
 /// Writes a result as JSON; `-` is standard output.
 pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
-    let text = match serde_json::to_string_pretty(report) {
-        Ok(text) => text + "\n",
+    let text = serde_json::to_string_pretty(report).map(|text| text + "\n");
+    write_text(path, text.map_err(|error| format!("the result does not serialise: {error}")))
+}
+
+/// Writes a result, if it could be made; `-` is standard output.
+pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
+    let text = match text {
+        Ok(text) => text,
         Err(error) => {
-            complain!("error: the result does not serialise: {error}");
+            complain!("error: {error}");
             return Exit::Failure;
         }
     };

@@ -8,11 +8,11 @@ use crate::node::Node;
 use crate::node::rendezvous::Offer;
 use crate::transport::duplex::{Host, Pair};
 use crate::transport::handshake::Hello;
-use crate::transport::{self, Bind, Connect, Stop, Wait};
+use crate::transport::{self, Bind, Connect, Inlet, Stop, Wait};
 
 use super::node::bind;
 use super::wire::{Status, call_head, cancel, reply_head};
-use super::{CallError, Client, ClientOptions, ServerOptions, marker};
+use super::{CallError, Client, ClientOptions, Server, ServerOptions, marker};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -22,6 +22,21 @@ fn transports() -> impl Iterator<Item = &'static str> {
 
 fn patient() -> ClientOptions {
     ClientOptions { deadline: LONG, ..ClientOptions::default() }
+}
+
+fn echo(node: &Node, transport: &str) -> Server<'static> {
+    let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+    node.server("echo", Ok::<u32, String>, options).unwrap()
+}
+
+/// Comes to the server's door as a client that will do as it likes.
+fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
+    let (request, bind) = asked(node.stop_of_all());
+    let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
+    let stop = node.stop_of_all().clone();
+    let mut outgoing = Outgoing::new("evil".into(), vec![visit.pair.outlet], Sampling::Off, stop);
+    outgoing.admit();
+    (outgoing, visit.pair.inlet)
 }
 
 fn asked(stop: &Stop) -> (Connect, Bind) {
@@ -50,20 +65,10 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
     ];
     for transport in transports() {
         let node = Node::isolated().unwrap();
-        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
-        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let mut server = echo(&node, transport);
         let honest: Client<u32, u32> = node.client("echo", patient()).unwrap();
         for (index, (deed, bytes)) in deeds.iter().enumerate() {
-            let (request, bind) = asked(node.stop_of_all());
-            let endpoint = server.endpoint();
-            let visit = transport::find(transport).unwrap().visit(endpoint, &request, bind).unwrap();
-            let mut outgoing = Outgoing::new(
-                "evil".into(),
-                vec![visit.pair.outlet],
-                Sampling::Off,
-                node.stop_of_all().clone(),
-            );
-            outgoing.admit();
+            let (mut outgoing, _inlet) = intrude(&node, &server, transport);
             assert!(send(&mut outgoing, bytes), "{transport}: {deed}");
             let end = Instant::now() + LONG;
             while server.counts().misbehaved <= index as u64 {
@@ -82,8 +87,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
 fn a_client_that_was_thrown_out_may_come_back() {
     for transport in transports() {
         let node = Node::isolated().unwrap();
-        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
-        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
+        let mut server = echo(&node, transport);
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
         for round in 1..=3 {
             client.misbehave(&[1, 2, 3]);
@@ -110,13 +114,8 @@ fn a_client_that_was_thrown_out_may_come_back() {
 fn calls_of_operations_that_are_not_there_are_answered() {
     for transport in transports() {
         let node = Node::isolated().unwrap();
-        let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
-        let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();
-        let (request, bind) = asked(node.stop_of_all());
-        let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
-        let mut outgoing =
-            Outgoing::new("odd".into(), vec![visit.pair.outlet], Sampling::Off, node.stop_of_all().clone());
-        outgoing.admit();
+        let mut server = echo(&node, transport);
+        let (mut outgoing, _inlet) = intrude(&node, &server, transport);
         assert!(send(&mut outgoing, &call_head(5, 77, 0, 1_000_000)));
         while !server.serve_one(Duration::from_millis(1)).unwrap() {}
         assert_eq!((server.counts().refused, server.counts().misbehaved), (1, 0), "{transport}");

@@ -3,6 +3,7 @@
 
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde_json::{Value, json};
+use stripline::node::{Node, Subscriber};
 
 use crate::puppet::{Puppet, SAMPLES};
 use crate::support::{
@@ -327,31 +329,14 @@ pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str
         return;
     }
     const PACKETS: u64 = 200;
-    let domain = domain();
-    let node = join(&domain, transport, "depth = 8");
-    let mut sender = Puppet::start(&domain, transport, "");
-    sender.order("publish numbers");
-    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
-    sender.order("receivers 1");
-    let liar = Liar::enter(&domain, "drop-oldest");
-    sender.order("receivers 2");
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                let _ = rustix::io::read(&liar.fds[4], &mut [0u8; 8]);
-            }
-        });
-        sender.begin(&format!("send {PACKETS}"));
-        (0..PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
-        over.store(true, Ordering::Relaxed);
+    let mut company = Company::with_a_liar(transport, "");
+    let bell = company.liar.fds[4].try_clone().unwrap();
+    company.pass(0..PACKETS, || {
+        let _ = rustix::io::read(&bell, &mut [0u8; 8]);
     });
-    assert_eq!(sender.answer(), PACKETS.to_string());
     // Nor does one that breaks it for all of them.
-    rustix::net::shutdown(&liar.fds[4], rustix::net::Shutdown::Both).unwrap();
-    sender.begin(&format!("send {PACKETS}"));
-    (PACKETS..2 * PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
-    assert_eq!(sender.answer(), (2 * PACKETS).to_string());
+    rustix::net::shutdown(&bell, rustix::net::Shutdown::Both).unwrap();
+    company.pass(PACKETS..2 * PACKETS, std::thread::yield_now);
 }
 
 pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) {
@@ -359,15 +344,8 @@ pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) 
         return;
     }
     const PACKETS: u64 = 2000;
-    let domain = domain();
-    let node = join(&domain, transport, "depth = 8\nwait = \"block\"");
-    let mut sender = Puppet::start(&domain, transport, "wait = \"block\"");
-    sender.order("publish numbers");
-    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
-    sender.order("receivers 1");
-    // One that the sender does not wait for by its policy.
-    let liar = Liar::enter(&domain, "drop-oldest");
-    sender.order("receivers 2");
+    let mut company = Company::with_a_liar(transport, "wait = \"block\"");
+    let liar = &company.liar;
     for fd in &liar.fds[3..] {
         while rustix::io::write(fd, &[1; 8]).is_ok() {}
         // From now on, whoever writes by these descriptors waits for room.
@@ -376,20 +354,50 @@ pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) 
         rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK).unwrap();
     }
     let (cursor, sleepers) = (map(&liar.fds[1], PAGE), map(&liar.fds[2], PAGE));
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                // It sleeps at every packet and is never awake: its own bell fills up, too.
-                cursor[128 / 8].store(1, Ordering::Relaxed);
-                sleepers[0].store(1, Ordering::Relaxed);
-            }
-        });
-        sender.begin(&format!("send {PACKETS}"));
-        (0..PACKETS).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
-        over.store(true, Ordering::Relaxed);
+    company.pass(0..PACKETS, || {
+        // It sleeps at every packet and is never awake: its own bell fills up, too.
+        cursor[128 / 8].store(1, Ordering::Relaxed);
+        sleepers[0].store(1, Ordering::Relaxed);
     });
-    assert_eq!(sender.answer(), PACKETS.to_string());
+}
+
+/// A sender of another process, a receiver that blocks, and one that lies, which the sender's policy does not wait for.
+struct Company {
+    sender: Puppet,
+    subscriber: Subscriber<u64>,
+    liar: Liar,
+    _node: Node,
+}
+
+impl Company {
+    fn with_a_liar(transport: &'static str, options: &str) -> Self {
+        let domain = domain();
+        let node = join(&domain, transport, &format!("depth = 8\n{options}"));
+        let mut sender = Puppet::start(&domain, transport, options);
+        sender.order("publish numbers");
+        let subscriber = node.subscriber::<u64>("numbers").unwrap();
+        sender.order("receivers 1");
+        let liar = Liar::enter(&domain, "drop-oldest");
+        sender.order("receivers 2");
+        Self { sender, subscriber, liar, _node: node }
+    }
+
+    /// Sends and receives packets of these numbers while another thread does something again and again.
+    fn pass(&mut self, packets: Range<u64>, deed: impl Fn() + Sync) {
+        let Self { sender, subscriber, .. } = self;
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    deed();
+                }
+            });
+            sender.begin(&format!("send {}", packets.end - packets.start));
+            packets.clone().for_each(|sequence| drop(take_number(subscriber, sequence)));
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(sender.answer(), packets.end.to_string());
+    }
 }
 
 /// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
