@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::error::Result;
 use crate::fail_point::fail_point;
@@ -196,8 +195,7 @@ impl Source {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
                 let words = format!("{} calls wait, which is as many as may", self.ahead.waiting_max);
                 let (status, payload) = (Status::Overloaded, words.as_bytes());
-                let deadline = Duration::from_micros(u64::from(deadline_us));
-                seat.replies.send(&Answer { number, status, payload, deadline });
+                seat.replies.send(&Answer { number, status, payload, deadline_us });
                 None
             }
             (Ok(Request::Call { number, .. }), Some(_)) => {

@@ -170,8 +170,8 @@ impl Caller {
             let living = lines.iter().enumerate().filter(|(_, line)| line.is_alive());
             return living.max_by_key(|(_, line)| mixed(line.hash() ^ mixed(key))).map(|(index, _)| index);
         }
-        if used == 1 {
-            return lines[0].is_alive().then_some(0);
+        if let [only] = lines {
+            return only.is_alive().then_some(0);
         }
         // Not exact if several threads call at the same time, which does no harm.
         let turn = self.turn.load(Ordering::Relaxed);

@@ -45,8 +45,8 @@ pub(super) struct Answer<'a> {
     pub number: u64,
     pub status: Status,
     pub payload: &'a [u8],
-    /// How long the client waits.
-    pub deadline: Duration,
+    /// How long the client waits, in microseconds.
+    pub deadline_us: u32,
 }
 
 impl Replies {
@@ -79,10 +79,16 @@ impl Replies {
         }
     }
 
-    /// Whether the client has more calls outstanding than it said, and takes no replies.
-    pub(super) fn is_flooded(&self) -> bool {
+    /// Whether replies wait for room.
+    #[inline]
+    pub(super) fn is_stuck(&self) -> bool {
         // Relaxed: a late look lets one more request in.
         self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client has more calls outstanding than it said, and takes no replies.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.is_stuck()
             && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
@@ -165,6 +171,7 @@ fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
 impl Waiting {
     fn of(answer: &Answer<'_>) -> Self {
         let bytes = [&reply_head(answer.number, answer.status)[..], answer.payload].concat();
-        Self { bytes, until: Instant::now().checked_add(answer.deadline) }
+        let deadline = Duration::from_micros(u64::from(answer.deadline_us));
+        Self { bytes, until: Instant::now().checked_add(deadline) }
     }
 }

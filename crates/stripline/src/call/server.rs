@@ -121,10 +121,10 @@ pub(super) struct Seat {
 struct Call<'a> {
     number: u64,
     operation: u16,
-    deadline: Duration,
-    age: Option<Duration>,
-    /// When that was its age, monotonic nanoseconds.
-    aged_ns: u64,
+    /// How long the client waits for the reply, in microseconds.
+    deadline_us: u32,
+    /// How long ago it was sent, in nanoseconds, and when that was, if it is measured.
+    age: Option<(u64, u64)>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_taken_back: bool,
@@ -367,13 +367,11 @@ impl Core<'_> {
             incoming.release();
             return false;
         };
-        let age = incoming.age_ns().map(Duration::from_nanos);
-        let aged_ns = incoming.taken_ns().unwrap_or(0);
+        let age = incoming.age_ns().zip(incoming.taken_ns());
         let outcome = match Request::parse(incoming.payload()) {
             Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
-                let deadline = Duration::from_micros(u64::from(deadline_us));
                 let is_taken_back = false;
-                let call = Call { number, operation, deadline, age, aged_ns, chain, payload, is_taken_back };
+                let call = Call { number, operation, deadline_us, age, chain, payload, is_taken_back };
                 self.answer(&call, 1, &seat.replies, None, scratch);
                 Ok(true)
             }
@@ -411,12 +409,12 @@ impl Core<'_> {
         else {
             return false;
         };
-        let deadline = Duration::from_micros(u64::from(deadline_us));
-        let is_measured = waiting.sent_ns != 0;
-        let aged_ns = if is_measured { now_ns() } else { 0 };
-        let age = is_measured.then(|| Duration::from_nanos(aged_ns.saturating_sub(waiting.sent_ns)));
+        let age = (waiting.sent_ns != 0).then(|| {
+            let now_ns = now_ns();
+            (now_ns.saturating_sub(waiting.sent_ns), now_ns)
+        });
         let is_taken_back = waiting.is_taken_back;
-        let call = Call { number, operation, deadline, age, aged_ns, chain, payload, is_taken_back };
+        let call = Call { number, operation, deadline_us, age, chain, payload, is_taken_back };
         self.answer(&call, threads, replies, taken_back, scratch);
         !is_taken_back
     }
@@ -460,9 +458,17 @@ impl Source {
     #[inline]
     pub(super) fn is_seated(&mut self) -> bool {
         let (place, connection) = self.incoming.came_over();
-        let known = self.seats.get(place).and_then(|seat| seat.as_ref());
-        if known.is_none_or(|seat| seat.connection != connection) {
-            self.seat(place, connection);
+        match self.seats.get(place) {
+            Some(Some(seat)) if seat.connection == connection && !seat.replies.is_stuck() => true,
+            _ => self.seat(place, connection),
+        }
+    }
+
+    /// As [`Source::is_seated`], where there is something to be seen to.
+    #[cold]
+    fn seat(&mut self, place: usize, connection: u16) -> bool {
+        if !matches!(self.seats.get(place), Some(Some(seat)) if seat.connection == connection) {
+            self.set_seat(place, connection);
         }
         if self.seats[place].as_ref().is_some_and(|seat| seat.replies.is_flooded()) {
             self.expel("has more calls outstanding than it said, and takes no replies");
@@ -471,8 +477,7 @@ impl Source {
         true
     }
 
-    #[cold]
-    fn seat(&mut self, place: usize, connection: u16) {
+    fn set_seat(&mut self, place: usize, connection: u16) {
         let replies = self.lobby.way_back(self.incoming.connection());
         if self.seats.len() <= place {
             self.seats.resize_with(place + 1, || None);
@@ -512,8 +517,9 @@ impl Core<'_> {
         taken_back: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) {
-        let (number, deadline) = (call.number, call.deadline);
-        let send = |status, payload: &[u8]| replies.send(&Answer { number, status, payload, deadline });
+        let (number, deadline_us) = (call.number, call.deadline_us);
+        let send = |status, payload: &[u8]| replies.send(&Answer { number, status, payload, deadline_us });
+        let deadline_ns = u64::from(deadline_us) * 1000;
         let refuse = |status, words: &str| {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             send(status, words.as_bytes());
@@ -528,7 +534,7 @@ impl Core<'_> {
         if call.is_taken_back {
             return refuse(Status::Cancelled, "it was taken back before it was begun");
         }
-        if call.age.is_some_and(|age| age > deadline) {
+        if call.age.is_some_and(|(age_ns, _)| age_ns > deadline_ns) {
             return refuse(Status::DeadlinePassed, "it came too late");
         }
         if chain::is_exhausted(call.chain, self.id) {
@@ -540,9 +546,8 @@ impl Core<'_> {
         } else {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
-        let left_ns = |age| u64::try_from(deadline.saturating_sub(age).as_nanos()).unwrap_or(u64::MAX);
-        let until_ns = call.age.map(|age| call.aged_ns.saturating_add(left_ns(age)));
-        let context = Context { client: &replies.connection, deadline, taken_back };
+        let until_ns = call.age.map(|(age_ns, then_ns)| then_ns.saturating_add(deadline_ns - age_ns));
+        let context = Context { client: &replies.connection, deadline_us, taken_back };
         scratch.clear();
         fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);

@@ -102,7 +102,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
 /// ```
 pub struct Context<'a> {
     pub(super) client: &'a str,
-    pub(super) deadline: Duration,
+    pub(super) deadline_us: u32,
     pub(super) taken_back: Option<&'a AtomicBool>,
 }
 
@@ -114,7 +114,7 @@ impl Context<'_> {
 
     /// How long the client waits for the reply, from when it made the call.
     pub fn deadline(&self) -> Duration {
-        self.deadline
+        Duration::from_micros(u64::from(self.deadline_us))
     }
 
     /// Whether the client has taken the call back meanwhile. Known of calls that a pool handles; otherwise false, because
