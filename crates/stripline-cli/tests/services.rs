@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::process::{Command, Stdio};
 
 use common::waveform::{File, sockets_of};
-use common::{Run, run, send, wait_until};
+use common::{Run, repository, run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use stripline::call::{NoError, ServerOptions};
@@ -180,6 +180,35 @@ fn the_domain_is_that_of_the_environment_unless_it_is_named() {
     elsewhere.args(["services", &format!("{domain}-2")]).env("STRIPLINE_DOMAIN", &domain);
     let output = elsewhere.output().unwrap();
     assert!(!String::from_utf8(output.stdout).unwrap().contains(&server.address()));
+}
+
+#[test]
+fn the_guide_shows_what_is_printed() {
+    let domain = domain("guide");
+    let mut tuner = Command::new(common::example("tuner"))
+        .arg("serve")
+        .env("STRIPLINE_DOMAIN", &domain)
+        .env_remove("STRIPLINE_TOPICS")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let listed = services_until(&[&domain], |listed| listed.stdout.contains("  tune: "));
+    tuner.kill().unwrap();
+    tuner.wait().unwrap();
+    // Names and addresses are others each time.
+    let lasting = |text: &str| -> String {
+        text.lines()
+            .filter(|line| !line.contains(" at shm:stripline-"))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    let guide = std::fs::read_to_string(repository("docs/guide.md")).unwrap();
+    let shown = lasting(&listed.stdout);
+    assert!(shown.starts_with("tuner\n    tune: "), "{shown}");
+    assert!(
+        lasting(&guide).contains(&format!("$ stripline services\n{shown}```")),
+        "the guide does not show:\n{shown}"
+    );
 }
 
 #[test]
