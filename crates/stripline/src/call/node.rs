@@ -195,6 +195,17 @@ pub struct ServerOffer {
 }
 
 /// What a server says of itself: see [`Node::describe`].
+///
+/// ```
+/// use stripline::call::{ServerDescription, ServerOptions};
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let options = ServerOptions { name: Some("doubler".into()), ..ServerOptions::default() };
+/// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), options)?;
+/// let ServerDescription { server: name, operations } = node.describe(&node.services()?[0])?;
+/// assert_eq!((&*name, &*operations), ("doubler", server.operations()));
+/// # Ok::<(), stripline::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerDescription {
     /// The server's own name.
