@@ -19,6 +19,7 @@ use stripline::waveform::control::Setting;
         stripline bench ladder --quick                        how fast links are on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines beside their ideals and what was published\n  \
         stripline ps                                          what runs now, and who waits for whom\n  \
+        stripline services                                    what servers of calls there are, and what they can be asked\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Transports,
     /// List this user's live ports, who reads them, how far behind, and who waits for whom
     Ps(PsArguments),
+    /// List the servers of calls in a domain, and what each of them can be asked
+    Services(ServicesArguments),
     /// List the running waveforms of this user, or show one with its components
     Ls(LsArguments),
     /// Show the properties of a running waveform as they are now
@@ -249,6 +252,29 @@ pub(crate) struct PsArguments {
     /// List again and again, every second or so many seconds, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     pub watch: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline services                   in the domain of STRIPLINE_DOMAIN, or `default`, as programs are by default\n  \
+    stripline services test              in the domain `test`\n  \
+    stripline services --json | jq -r '.[].service'\n\n\
+    Each service is shown with its servers, `NAME at TRANSPORT:ADDRESS`, and their operations, `name: request -> reply \
+    (error: type)`, with what the server says of them; servers with the same operations share the list. A server that \
+    cannot be asked (it is suspended, or an `inproc` one of another process) is listed with the reason. In a domain of a \
+    group, STRIPLINE_TOPICS names the file that says so, as for all programs there.\n\n\
+    With --json: an array of {service, servers: [{address, server, operations: [{name, request, reply, error, doc}], \
+    problem}]}; where there is a `problem`, `server` and `operations` are null. There is no `doc` where the server says \
+    nothing.\n\n\
+    Exit codes: 0 listed (also when there is none), 1 the domain cannot be joined, 2 wrong usage, domain name or topics \
+    file.")]
+pub(crate) struct ServicesArguments {
+    /// The domain: what STRIPLINE_DOMAIN was when the servers were started
+    pub domain: Option<String>,
+
+    /// Print everything that is known as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which running waveform is meant.

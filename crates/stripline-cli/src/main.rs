@@ -14,6 +14,7 @@ mod experiment;
 mod format;
 mod ps;
 mod run;
+mod services;
 mod show;
 
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
         Command::Transports => show::transports(),
         Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Services(arguments) => services::services(&arguments),
         Command::Ls(arguments) => control::ls(&arguments),
         Command::Get(arguments) => control::get(&arguments),
         Command::Set(arguments) => control::set(&arguments),

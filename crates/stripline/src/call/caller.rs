@@ -81,12 +81,7 @@ impl Caller {
         card: serde_json::Value,
         way_back: Return,
     ) -> Result<()> {
-        let peer = incoming.port().to_string();
-        let card: Card = serde_json::from_value(card)
-            .map_err(|e| Error::misbehaved(&peer, format!("did not say what it serves: {e}")))?;
-        if card.service != self.service {
-            return Err(Error::misbehaved(&peer, format!("serves `{}`", card.service)));
-        }
+        let card = Card::read(card, &self.service, incoming.port())?;
         let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();

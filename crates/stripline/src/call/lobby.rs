@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::transport::Stop;
 use crate::transport::duplex::{Host, Pair};
@@ -22,6 +23,21 @@ pub(super) struct Card {
     pub server: String,
     pub id: u64,
     pub operations: Vec<Operation>,
+}
+
+impl Card {
+    /// Reads what a server of that service is to have said.
+    ///
+    /// # Errors
+    /// Another service's, or none at all.
+    pub(super) fn read(card: serde_json::Value, service: &str, peer: &str) -> Result<Self> {
+        let card: Self = serde_json::from_value(card)
+            .map_err(|e| Error::misbehaved(peer, format!("did not say what it serves: {e}")))?;
+        if card.service != service {
+            return Err(Error::misbehaved(peer, format!("serves `{}`", card.service)));
+        }
+        Ok(card)
+    }
 }
 
 /// The ways back to the clients that are there.

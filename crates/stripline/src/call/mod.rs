@@ -46,7 +46,7 @@ mod wire;
 
 pub use client::{Client, Pending, ServerReport, ServiceClient};
 pub use error::{CallError, NoError, Refusal};
-pub use node::ServerOffer;
+pub use node::{ServerDescription, ServerOffer};
 pub use options::{ClientOptions, ServerOptions};
 pub use payload::{Payload, Plain, Samples};
 pub use server::{Server, ServerCounts};

@@ -2,16 +2,21 @@
 
 use std::sync::{Arc, Weak};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
-use crate::link::{Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope, Terms};
+use crate::link::{
+    Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope, Terms, WaitStrategy,
+};
 use crate::node::rendezvous::Offer;
 use crate::node::{Again, Customer, Node, TopicOptions};
 use crate::payload::TypeName;
 use crate::transport::duplex::Host;
-use crate::transport::{self, Bind, Connect, Stop};
+use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::caller::Caller;
 use super::line::Return;
+use super::lobby::Card;
 use super::server::Premises;
 use super::table::Table;
 use super::{
@@ -57,8 +62,7 @@ impl Node {
         let stop = self.stop_of_all().clone();
         let caller = Arc::new(Caller::new(service, options, stop.clone())?);
         let marker = marker()?;
-        // Processes of different containers may have the same number.
-        let name = format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32);
+        let name = name_of_client(service)?;
         let seeker = Arc::new_cyclic(|own: &Weak<Seeker>| Seeker {
             own: own.clone(),
             node: self.again(),
@@ -83,6 +87,44 @@ impl Node {
             known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
         offers.sort();
         Ok(offers)
+    }
+
+    /// What one of them says of itself. It is asked as any client asks that connects: one that is suspended is given up
+    /// after some seconds.
+    ///
+    /// # Errors
+    /// A server that is gone, does not answer, or cannot be reached from here: `inproc` ones of other processes.
+    ///
+    /// ```
+    /// use stripline::call::ServerOptions;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let _server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let described = node.describe(&node.services()?[0])?;
+    /// assert_eq!(described.operations[0].name, "call");
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn describe(&self, offer: &ServerOffer) -> Result<ServerDescription> {
+        let ServerOffer { service, address } = offer;
+        let known = self.known(&marker()?);
+        let its =
+            known.into_iter().find(|(its, endpoint)| its == service && endpoint.to_string() == *address);
+        let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
+        let (_, endpoint) = its.ok_or_else(gone)?;
+        let topic = self.topics().of(service);
+        // As for a client: nothing is connected to that the kernel cannot say the owner of.
+        let open_to = LinkOptions { group: topic.link.group, ..LinkOptions::default() };
+        transport::check(&endpoint.transport, &open_to)?;
+        let asked = ClientOptions {
+            wait: WaitStrategy::Block,
+            outstanding: 1,
+            buffer: LinkOptions::BUFFER_MIN,
+            ..ClientOptions::default()
+        };
+        let stop = self.stop_of_all().clone();
+        let (_, _, card) = visit(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
+        let Card { server, operations, .. } = Card::read(card, service, address)?;
+        Ok(ServerDescription { server, operations })
     }
 
     /// A server of a service that has one operation, [`Operation::ONLY`].
@@ -144,12 +186,37 @@ impl Node {
 /// assert_eq!(node.services()?[0].service, "double");
 /// # Ok::<(), stripline::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerOffer {
     /// The service's name: what a client asks for.
     pub service: String,
     /// Where it is: `TRANSPORT:ADDRESS`.
     pub address: String,
+}
+
+/// What a server says of itself: see [`Node::describe`].
+///
+/// ```
+/// use stripline::call::{ServerDescription, ServerOptions};
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let options = ServerOptions { name: Some("doubler".into()), ..ServerOptions::default() };
+/// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), options)?;
+/// let ServerDescription { server: name, operations } = node.describe(&node.services()?[0])?;
+/// assert_eq!((&*name, &*operations), ("doubler", server.operations()));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerDescription {
+    /// The server's own name.
+    pub server: String,
+    /// What it can be asked.
+    pub operations: Vec<Operation>,
+}
+
+/// Processes of different containers may have the same number.
+fn name_of_client(service: &str) -> Result<String> {
+    Ok(format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32))
 }
 
 /// What is asked of the transport of one direction.
@@ -192,30 +259,42 @@ impl Customer for Seeker {
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
         let Some(caller) = self.caller.upgrade() else { return Ok(()) };
         let asked = caller.options();
-        let link = LinkOptions {
-            overflow: Overflow::Block,
-            scope: Scope::Transport,
-            wait: asked.wait,
-            buffer: asked.buffer,
-            // As many replies as there may ever be to come.
-            depth: asked.outstanding + Table::owed_max(asked.outstanding),
-            group: self.topic.link.group,
-            ..LinkOptions::default()
-        };
-        let request = Connect { connection: self.name.clone(), payload: self.marker.clone(), options: link };
-        let bind = bind(&self.name, &link, self.stop.clone())?;
-        let visit = transport::find(&offer.endpoint.transport)?.visit(&offer.endpoint, &request, bind)?;
-        let mut outgoing =
-            Outgoing::new(self.name.clone(), vec![visit.pair.outlet], self.topic.sampling, self.stop.clone());
-        outgoing.admit();
-        let mailbox = Arc::new(Mailbox::new()?);
-        mailbox.deliver(Delivery::Connected(self.name.clone(), visit.pair.inlet));
-        let terms_for = Arc::new(move |_: &str| Terms::new(&link));
-        let mut incoming =
-            Incoming::new(self.name.clone(), mailbox, terms_for, self.stop.clone(), false, None);
-        incoming.set_ends(Ends::WithSender);
+        let (outgoing, incoming, card) =
+            visit(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
         let way_back =
             Return { again: self.node.clone(), customer: self.own.clone(), endpoint: offer.endpoint.clone() };
-        caller.welcome(outgoing, incoming, visit.card, way_back)
+        caller.welcome(outgoing, incoming, card, way_back)
     }
+}
+
+/// Connects a client of that name to a server: both ways, and what the server says of itself. Blocks for a few seconds at
+/// most.
+fn visit(
+    endpoint: &Endpoint,
+    name: &str,
+    topic: &TopicOptions,
+    asked: &ClientOptions,
+    stop: Stop,
+) -> Result<(Outgoing, Incoming, serde_json::Value)> {
+    let link = LinkOptions {
+        overflow: Overflow::Block,
+        scope: Scope::Transport,
+        wait: asked.wait,
+        buffer: asked.buffer,
+        // As many replies as there may ever be to come.
+        depth: asked.outstanding + Table::owed_max(asked.outstanding),
+        group: topic.link.group,
+        ..LinkOptions::default()
+    };
+    let request = Connect { connection: name.into(), payload: marker()?, options: link };
+    let bind = bind(name, &link, stop.clone())?;
+    let visit = transport::find(&endpoint.transport)?.visit(endpoint, &request, bind)?;
+    let mut outgoing = Outgoing::new(name.into(), vec![visit.pair.outlet], topic.sampling, stop.clone());
+    outgoing.admit();
+    let mailbox = Arc::new(Mailbox::new()?);
+    mailbox.deliver(Delivery::Connected(name.into(), visit.pair.inlet));
+    let terms_for = Arc::new(move |_: &str| Terms::new(&link));
+    let mut incoming = Incoming::new(name.into(), mailbox, terms_for, stop, false, None);
+    incoming.set_ends(Ends::WithSender);
+    Ok((outgoing, incoming, visit.card))
 }

@@ -66,6 +66,7 @@ rules! {
         a_trait_may_be_served_under_another_name,
         any_client_may_call_what_a_trait_offers,
         clients_are_told_what_operations_do,
+        who_only_asks_is_told_what_a_server_has_and_takes_no_place,
     ]
 }
 

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stripline::call::{CallError, Context, NoError, Samples, ServiceClient};
-use stripline::node::{Dispatch, Node};
+use stripline::call::{CallError, Context, NoError, Samples, ServerOptions, ServiceClient};
+use stripline::node::{Dispatch, Node, Topics};
 
-use crate::support::{LONG, named, over, patient, serving};
+use crate::support::{LONG, await_that, domain, named, over, patient, serving};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TuneError {
@@ -180,4 +180,30 @@ pub fn any_client_may_call_what_a_trait_offers(transport: &str) {
         assert_eq!(note.call(&("by hand".into(), 1, None)).unwrap(), LONG);
         assert_eq!(client.status().unwrap(), Status { hz: 5e6, notes: vec!["by hand".into()] });
     });
+}
+
+pub fn who_only_asks_is_told_what_a_server_has_and_takes_no_place(transport: &str) {
+    let domain = domain();
+    let join = || Node::join(&domain, Topics::default()).unwrap();
+    let (node, asking) = (join(), join());
+    let options = ServerOptions { clients: 1, ..named(transport, "the radio") };
+    let server = node.service(TunerService::of(Radio::default()).unwrap(), options).unwrap();
+    let offered = || asking.services().unwrap();
+    await_that("the server is heard of", || !offered().is_empty());
+    let offer = offered().remove(0);
+    assert_eq!((&*offer.service, offer.address.clone()), (TunerService::NAME, server.address()));
+    for _ in 0..3 {
+        // That the last one has gone, the server may learn a moment later.
+        let mut described = None;
+        await_that("there is a place", || {
+            described = asking.describe(&offer).ok();
+            described.is_some()
+        });
+        let described = described.unwrap();
+        assert_eq!((&*described.server, &*described.operations), ("the radio", server.operations()));
+    }
+    drop(server);
+    await_that("the server is gone", || offered().is_empty());
+    let error = asking.describe(&offer).unwrap_err().to_string();
+    assert_eq!(error, format!("no server of `radio` is at {} any more", offer.address));
 }

@@ -1,0 +1,206 @@
+//! `stripline services`: what the servers of a domain can be asked.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use stripline::Error;
+use stripline::call::{Operation, ServerDescription, ServerOffer};
+use stripline::node::{Node, Topics};
+
+use crate::Exit;
+use crate::arguments::ServicesArguments;
+use crate::format::printable;
+use crate::show::print;
+
+/// How long servers are waited for.
+const HEAR_MAX: Duration = Duration::from_secs(1);
+/// Whoever joins is told of all servers in one go: after this time without news of one, it has been.
+const QUIET: Duration = Duration::from_millis(100);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// Servers that are asked at a time: one that is suspended holds up its own batch only.
+const AT_ONCE: usize = 32;
+/// The longest name in a line, in characters.
+const NAME_MAX: usize = 64;
+/// The longest address or reason.
+const TEXT_MAX: usize = 300;
+
+/// A service, with all its servers.
+#[derive(Debug, Serialize)]
+struct Service {
+    service: String,
+    servers: Vec<Server>,
+}
+
+#[derive(Debug, Serialize)]
+struct Server {
+    address: String,
+    /// Its name.
+    server: Option<String>,
+    operations: Option<Vec<Operation>>,
+    /// Why the other two are not known.
+    problem: Option<String>,
+}
+
+pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
+    // As `Node::new` has it.
+    let from_environment = || std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
+    let domain = arguments.domain.clone().unwrap_or_else(from_environment);
+    let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
+        None => Topics::default(),
+        Some(Ok(topics)) => topics,
+        Some(Err(error)) => return complain_of(&error, Exit::Usage),
+    };
+    let found = Node::join(&domain, topics).and_then(|node| Ok(asked(&node, &heard(&node)?)));
+    let services = match found {
+        Ok(services) => services,
+        Err(error @ Error::System { .. }) => return complain_of(&error, Exit::Failure),
+        Err(error) => return complain_of(&error, Exit::Usage),
+    };
+    if arguments.json {
+        return match serde_json::to_string_pretty(&services) {
+            Ok(text) => print(&(text + "\n")),
+            Err(error) => {
+                complain!("error: the answer does not serialise: {error}");
+                Exit::Failure
+            }
+        };
+    }
+    if services.is_empty() {
+        return print(&format!(
+            "There is no server in domain `{domain}`. Start one, or name its domain: the value of STRIPLINE_DOMAIN \
+             that it was started with (`default` if there was none).\n"
+        ));
+    }
+    let texts: Vec<String> = services.iter().map(render).collect();
+    print(&texts.join("\n"))
+}
+
+fn complain_of(error: &Error, exit: Exit) -> Exit {
+    for line in error.to_string().lines() {
+        complain!("error: {}", printable(line, TEXT_MAX));
+    }
+    exit
+}
+
+/// The servers that there are, once no more of them are heard of.
+fn heard(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
+    let end = Instant::now() + HEAR_MAX;
+    let (mut offers, mut since) = (Vec::new(), Instant::now());
+    loop {
+        let now = node.services()?;
+        if now != offers {
+            (offers, since) = (now, Instant::now());
+        }
+        if Instant::now() >= end || (!offers.is_empty() && since.elapsed() >= QUIET) {
+            return Ok(offers);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Asks each of them what it has.
+fn asked(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
+    let mut services = BTreeMap::<&str, Vec<Server>>::new();
+    for batch in offers.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            let ask = |offer| (offer, scope.spawn(move || node.describe(offer)));
+            for (ServerOffer { service, address }, thread) in batch.iter().map(ask).collect::<Vec<_>>() {
+                let described =
+                    thread.join().unwrap_or_else(|_| Err(Error::Failed("asking it failed".into())));
+                services.entry(service).or_default().push(Server::of(address, described));
+            }
+        });
+    }
+    let named = |(service, servers): (&str, _)| Service { service: service.into(), servers };
+    services.into_iter().map(named).collect()
+}
+
+impl Server {
+    fn of(address: &str, described: stripline::Result<ServerDescription>) -> Self {
+        let address = address.into();
+        match described {
+            Ok(ServerDescription { server, operations }) => {
+                Self { address, server: Some(server), operations: Some(operations), problem: None }
+            }
+            Err(error) => Self { address, server: None, operations: None, problem: Some(error.to_string()) },
+        }
+    }
+}
+
+/// Its servers, those with the same operations together and above them.
+fn render(service: &Service) -> String {
+    let mut text = format!("{}\n", printable(&service.service, NAME_MAX));
+    let mut kinds: Vec<&Vec<Operation>> = Vec::new();
+    for operations in service.servers.iter().filter_map(|server| server.operations.as_ref()) {
+        if !kinds.contains(&operations) {
+            kinds.push(operations);
+        }
+    }
+    for kind in kinds {
+        for server in service.servers.iter().filter(|server| server.operations.as_ref() == Some(kind)) {
+            let name = printable(server.server.as_deref().unwrap_or_default(), NAME_MAX);
+            text += &format!("  {name} at {}\n", printable(&server.address, TEXT_MAX));
+        }
+        if kind.is_empty() {
+            text += "    no operations\n";
+        }
+        kind.iter().for_each(|operation| text += &render_operation(operation));
+    }
+    for server in &service.servers {
+        if let Some(problem) = &server.problem {
+            let address = printable(&server.address, TEXT_MAX);
+            text += &format!("  ? at {address}: it cannot be asked: {}\n", printable(problem, TEXT_MAX));
+        }
+    }
+    text
+}
+
+fn render_operation(operation: &Operation) -> String {
+    let Operation { name, request, reply, error, doc } = operation;
+    let [name, request, reply, error] =
+        [name, request.as_str(), reply.as_str(), error.as_str()].map(|word| printable(word, NAME_MAX));
+    let mut text = format!("    {name}: {request} -> {reply} (error: {error})\n");
+    for line in doc.lines() {
+        text += format!("      {}", printable(line, Operation::DOC_MAX)).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(address: &str, operations: &[&str]) -> Server {
+        let of = |name: &&str| Operation::of::<f64, f64, String>(name).expect("a name");
+        let operations = operations.iter().map(of).collect();
+        Server::of(address, Ok(ServerDescription { server: format!("s-{address}"), operations }))
+    }
+
+    #[test]
+    fn servers_with_the_same_operations_are_shown_together() {
+        let gone = Server::of("uds:4", Err(Error::Failed("it is\n\x1b[31mgone".into())));
+        let servers = vec![server("shm:1", &["a"]), server("shm:2", &["b"]), gone, server("tcp:3", &["a"])];
+        let text = render(&Service { service: "x".into(), servers });
+        let types = "message/cbor -> message/cbor (error: message/cbor)";
+        assert_eq!(
+            text,
+            format!(
+                "x\n  s-shm:1 at shm:1\n  s-tcp:3 at tcp:3\n    a: {types}\n  s-shm:2 at shm:2\n    b: {types}\n  \
+                 ? at uds:4: it cannot be asked: it is\\u{{a}}\\u{{1b}}[31mgone\n"
+            )
+        );
+    }
+
+    #[test]
+    fn documentation_keeps_its_lines_and_moves_no_cursor() {
+        let mut operation = Operation::of::<f64, f64, String>("a").expect("a name");
+        operation.doc = "One.\n\nTwo\x1b[2J.".into();
+        let text = render_operation(&operation);
+        assert_eq!(text.split_once('\n').expect("lines").1, "      One.\n\n      Two\\u{1b}[2J.\n");
+        let none = render(&Service { service: "x".into(), servers: vec![server("shm:1", &[])] });
+        assert_eq!(none, "x\n  s-shm:1 at shm:1\n    no operations\n");
+    }
+}
