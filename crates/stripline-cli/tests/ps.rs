@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -43,8 +44,9 @@ fn problem(found: &Value, pid: u32, words: &str) -> bool {
         .any(|problem| problem["pid"] == pid && problem["what"].as_str().unwrap().contains(words))
 }
 
-/// The sockets that processes can be asked by.
-fn sockets_of(pid: u32) -> Vec<String> {
+/// The names of the sockets that a process can be asked by. Its end of a connection has the name of the one that listens:
+/// whoever is asking it now is not counted.
+fn sockets_of(pid: u32) -> BTreeSet<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
     let part = format!("@stripline-ps-{}-{pid}-", rustix::process::geteuid().as_raw());
     let list = String::from_utf8_lossy(&list);
