@@ -3,7 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use super::outlet::{Receiver, StreamOutlet};
+use super::outlet::StreamOutlet;
+use super::receiver::Receiver;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Sleep;

@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::outlet::{Receiver, StreamOutlet};
+use super::outlet::StreamOutlet;
+use super::receiver::Receiver;
 use crate::error::{Error, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;

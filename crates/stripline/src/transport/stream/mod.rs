@@ -14,7 +14,9 @@ mod confirm;
 mod flusher;
 mod inlet;
 mod leave;
+mod lobby;
 mod outlet;
+mod receiver;
 mod sign;
 
 #[cfg(any(fuzzing, test))]

@@ -1,29 +1,26 @@
 //! The sending side of a byte stream.
 
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::answers::{Ear, has_goodbye};
-use super::flusher::{Flusher, Tail};
-use super::sign::{Sign, Waits};
+use super::flusher::Flusher;
+use super::lobby::{Lobby, StreamGreeter};
+use super::receiver::{Receiver, Terms};
+use super::sign::Sign;
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope, flow};
 use crate::packet::{Header, Kind};
-use crate::payload::TypeName;
 use crate::sys::clock::now_ns;
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::Sleep;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::answer::Awaited;
-use crate::transport::handshake::{self, Answer, Hello, Welcome};
-use crate::transport::reception::{Greeter, Reception};
+use crate::transport::reception::Reception;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
-
-/// Connections above which those whose receivers left are forgotten.
-const SEATS_MAX: usize = 1024;
 
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
@@ -47,64 +44,9 @@ pub(in crate::transport) struct StreamOutlet {
     _sign: Arc<Sign>,
 }
 
-pub(super) struct Receiver {
-    pub(super) socket: Arc<Socket>,
-    pub(super) connection: String,
-    blocks: bool,
-    /// A frame that the socket took only in part.
-    tail: Option<Arc<Tail>>,
-    /// What one that does not block could not be told yet, but must be: the stream and the end.
-    postponed: Vec<u8>,
-    /// Whether one that does not block got the beginning of the packet being sent: then it gets all of it.
-    follows: bool,
-    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
-    next_sequence: Arc<AtomicU64>,
-    pub(super) dead: bool,
-    pub(super) ear: Ear,
-    /// Its answer is waited for.
-    pub(super) awaited: bool,
-    /// Said of its seat when it has left for good.
-    has_left: Arc<AtomicBool>,
-    /// Set while the sender sleeps for its sake.
-    pub(super) waits: Arc<Waits>,
-}
-
-pub(super) const NOTHING_YET: u64 = u64::MAX;
-
-/// What is remembered of a connection, also when its receiver is gone.
-struct Seat {
-    connection: String,
-    socket: Weak<Socket>,
-    next_sequence: Arc<AtomicU64>,
-    has_left: Arc<AtomicBool>,
-}
-
-impl Seat {
-    /// Of one that is free: whether nobody comes in the place of who had it.
-    fn is_given_up(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
-    }
-
-    fn is_free(&self) -> bool {
-        self.socket.upgrade().is_none_or(|socket| socket.has_hung_up())
-    }
-}
-
-pub(super) struct Lobby {
-    changed: AtomicBool,
-    pub(super) bell: Doorbell,
-    arrivals: Mutex<Vec<Receiver>>,
-    seats: Mutex<Vec<Seat>>,
-}
-
 impl StreamOutlet {
     pub(in crate::transport) fn new(request: Bind, endpoint: Endpoint, listener: Listener) -> Result<Self> {
-        let lobby = Arc::new(Lobby {
-            changed: AtomicBool::new(false),
-            bell: Doorbell::new()?,
-            arrivals: Mutex::default(),
-            seats: Mutex::default(),
-        });
+        let lobby = Arc::new(Lobby::new()?);
         let sign = Sign::hang(&request, &endpoint);
         let greeter = StreamGreeter {
             sign: Arc::clone(&sign),
@@ -138,37 +80,17 @@ impl StreamOutlet {
         socket: Arc<Socket>,
         connection: &str,
     ) -> Result<Self> {
-        let lobby = Lobby {
-            changed: AtomicBool::new(false),
-            bell: Doorbell::new()?,
-            arrivals: Mutex::default(),
-            seats: Mutex::default(),
-        };
         let sign = Sign::hang(&request, &endpoint);
-        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        let receiver = Receiver {
-            waits: sign.enter(
-                connection,
-                (Overflow::Block, request.watermarks.high(), request.watermarks.high()),
-                &socket,
-                &next_sequence,
-            ),
-            has_left: Arc::default(),
-            socket,
-            connection: connection.into(),
-            blocks: true,
-            tail: None,
-            postponed: Vec::new(),
-            follows: false,
-            next_sequence,
-            dead: false,
-            ear: Ear::default(),
-            awaited: false,
+        let port = Terms {
+            overflow: Overflow::Block,
+            depth: request.watermarks.high(),
+            high_watermark: request.watermarks.high(),
         };
+        let receiver = Receiver::new(connection, socket, &sign, port, Ear::default());
         Ok(Self {
             endpoint,
             receivers: vec![receiver],
-            lobby: Arc::new(lobby),
+            lobby: Arc::new(Lobby::new()?),
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
             flusher: None,
@@ -335,46 +257,6 @@ impl StreamOutlet {
     }
 }
 
-impl Receiver {
-    /// Whether nothing is on its way to it.
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.tail.is_none() && self.postponed.is_empty()
-    }
-
-    /// Whether the socket is free for another frame.
-    fn settle(&mut self) -> bool {
-        if self.tail.as_ref().is_some_and(|tail| tail.is_done()) {
-            self.tail = None;
-        }
-        self.tail.is_none()
-    }
-
-    /// Whether it got the packet published last, or will.
-    pub(super) fn has_packet(&self) -> bool {
-        self.blocks || self.follows
-    }
-
-    /// Sleeps for its sake, for all to see.
-    pub(super) fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
-        // Relaxed: a hint for people. Beside it is a system call.
-        self.waits.room.store(true, Ordering::Relaxed);
-        let slept = sleep();
-        self.waits.room.store(false, Ordering::Relaxed);
-        slept
-    }
-
-    /// Remembers a frame that had no room, if it is one that must not be lost.
-    fn postpone(&mut self, frame: &[u8]) {
-        match Header::read(frame).and_then(|header| Kind::parse(header.kind)) {
-            // No packet goes before what is postponed: of two descriptions, the older describes nothing.
-            Some(Kind::Stream) => self.postponed = frame.to_vec(),
-            Some(Kind::End) => self.postponed.extend_from_slice(frame),
-            Some(Kind::Data) | None => self.follows = false,
-        }
-    }
-}
-
 impl Outlet for StreamOutlet {
     fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
@@ -397,12 +279,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn admit(&mut self) -> bool {
-        // Relaxed: the lock below orders the rest.
-        if !self.lobby.changed.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.lobby.changed.swap(false, Ordering::Acquire);
-        let arrivals = std::mem::take(&mut *lock(&self.lobby.arrivals));
+        let Some(arrivals) = self.lobby.arrivals() else { return false };
         let arrived = !arrivals.is_empty();
         for receiver in arrivals {
             // Relaxed: a hint for the one who comes after it.
@@ -430,10 +307,8 @@ impl Outlet for StreamOutlet {
         let is_free = |receiver: &Receiver| {
             receiver.is_free() && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
         };
-        // Relaxed: the lock that `admit` takes orders the rest.
-        let is_at_hand = bytes <= self.frame_max
-            && !self.lobby.changed.load(Ordering::Relaxed)
-            && self.receivers.iter().all(is_free);
+        let is_at_hand =
+            bytes <= self.frame_max && !self.lobby.has_arrivals() && self.receivers.iter().all(is_free);
         if !is_at_hand {
             return None;
         }
@@ -535,81 +410,4 @@ impl Drop for StreamOutlet {
             flusher.stop();
         }
     }
-}
-
-struct StreamGreeter {
-    sign: Arc<Sign>,
-    lobby: Arc<Lobby>,
-    payload: TypeName,
-    keys: [u64; 2],
-    buffer: u32,
-    listens: bool,
-}
-
-impl Greeter for StreamGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
-        hello.check(self.keys[0], &self.payload)?;
-        let resume_from = self.take_seat(&hello.connection);
-        let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
-        let answer = Answer::Welcome(Welcome { listens: self.listens, ..welcome });
-        let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
-        let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
-        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        // Flag and lock first: once the receiver has its answer, it gets the very next packet.
-        let mut arrivals = lock(&self.lobby.arrivals);
-        // Release: pairs with the writer's look, which then takes the lock.
-        self.lobby.changed.store(true, Ordering::Release);
-        (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        let throttle = hello.throttle();
-        let (connection, its) = (hello.connection.clone(), Arc::clone(&next_sequence));
-        let has_left = Arc::new(AtomicBool::new(false));
-        lock(&self.lobby.seats).push(Seat {
-            connection,
-            socket: Arc::downgrade(&kept),
-            next_sequence: its,
-            has_left: Arc::clone(&has_left),
-        });
-        let terms = (hello.overflow, hello.depth, hello.marks().high());
-        let waits = self.sign.enter(&hello.connection, terms, &kept, &next_sequence);
-        arrivals.push(Receiver {
-            socket: kept,
-            connection: hello.connection,
-            blocks: hello.overflow == Overflow::Block,
-            tail: None,
-            postponed: Vec::new(),
-            follows: false,
-            next_sequence,
-            dead: false,
-            ear: Ear::with(throttle),
-            awaited: false,
-            has_left,
-            waits,
-        });
-        drop(arrivals);
-        self.lobby.bell.ring();
-        Ok(None)
-    }
-
-    fn gone(&mut self, _: u64) {}
-}
-
-impl StreamGreeter {
-    /// If a receiver of that connection is gone: where the one who comes in its place goes on.
-    fn take_seat(&self, connection: &str) -> Option<u64> {
-        let mut seats = lock(&self.lobby.seats);
-        seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
-        let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
-        let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
-        if seats.len() >= SEATS_MAX
-            && let Some(oldest) = seats.iter().position(Seat::is_free)
-        {
-            seats.remove(oldest);
-        }
-        next.filter(|next| *next != NOTHING_YET)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Entries are whole whatever happened to the last holder.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

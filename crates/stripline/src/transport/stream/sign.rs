@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::outlet::NOTHING_YET;
+use super::receiver::NOTHING_YET;
 use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
 use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};

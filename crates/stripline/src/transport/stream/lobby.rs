@@ -1,0 +1,136 @@
+//! Where receivers come in over sockets, and in whose places.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::answers::{Ear, has_goodbye};
+use super::receiver::{NOTHING_YET, Receiver, Terms};
+use super::sign::Sign;
+use crate::error::Result;
+use crate::payload::TypeName;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::socket::Socket;
+use crate::transport::handshake::{self, Answer, Hello, Welcome};
+use crate::transport::reception::Greeter;
+
+/// Connections above which those whose receivers left are forgotten.
+const SEATS_MAX: usize = 1024;
+
+/// Where receivers come in, and what is remembered of those that left.
+pub(super) struct Lobby {
+    changed: AtomicBool,
+    pub(super) bell: Doorbell,
+    arrivals: Mutex<Vec<Receiver>>,
+    seats: Mutex<Vec<Seat>>,
+}
+
+impl Lobby {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            changed: AtomicBool::new(false),
+            bell: Doorbell::new()?,
+            arrivals: Mutex::default(),
+            seats: Mutex::default(),
+        })
+    }
+
+    /// Whether somebody has come in.
+    #[inline]
+    pub(super) fn has_arrivals(&self) -> bool {
+        // Relaxed: the lock that is taken for them orders the rest.
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Who has come in since this was last asked; `None`: nobody.
+    pub(super) fn arrivals(&self) -> Option<Vec<Receiver>> {
+        if !self.has_arrivals() {
+            return None;
+        }
+        self.changed.swap(false, Ordering::Acquire);
+        Some(std::mem::take(&mut *lock(&self.arrivals)))
+    }
+}
+
+/// What is remembered of a connection, also when its receiver is gone.
+struct Seat {
+    connection: String,
+    socket: Weak<Socket>,
+    next_sequence: Arc<AtomicU64>,
+    has_left: Arc<AtomicBool>,
+}
+
+impl Seat {
+    /// Of one that is free: whether nobody comes in the place of who had it.
+    fn is_given_up(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
+    }
+
+    fn is_free(&self) -> bool {
+        self.socket.upgrade().is_none_or(|socket| socket.has_hung_up())
+    }
+}
+
+/// Takes receivers in at the door, on a thread of its own.
+pub(super) struct StreamGreeter {
+    pub(super) sign: Arc<Sign>,
+    pub(super) lobby: Arc<Lobby>,
+    pub(super) payload: TypeName,
+    pub(super) keys: [u64; 2],
+    pub(super) buffer: u32,
+    pub(super) listens: bool,
+}
+
+impl Greeter for StreamGreeter {
+    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+        hello.check(self.keys[0], &self.payload)?;
+        let resume_from = self.take_seat(&hello.connection);
+        let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
+        let answer = Answer::Welcome(Welcome { listens: self.listens, ..welcome });
+        let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
+        let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
+        // Flag and lock first: once the receiver has its answer, it gets the very next packet.
+        let mut arrivals = lock(&self.lobby.arrivals);
+        // Release: pairs with the writer's look, which then takes the lock.
+        self.lobby.changed.store(true, Ordering::Release);
+        (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
+        let terms =
+            Terms { overflow: hello.overflow, depth: hello.depth, high_watermark: hello.marks().high() };
+        let ear = Ear::with(hello.throttle());
+        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.sign, terms, ear);
+        lock(&self.lobby.seats).push(Seat {
+            connection: hello.connection,
+            socket: Arc::downgrade(&kept),
+            next_sequence: Arc::clone(&receiver.next_sequence),
+            has_left: Arc::clone(&receiver.has_left),
+        });
+        arrivals.push(receiver);
+        drop(arrivals);
+        self.lobby.bell.ring();
+        Ok(None)
+    }
+
+    fn gone(&mut self, _: u64) {}
+}
+
+impl StreamGreeter {
+    /// If a receiver of that connection is gone: where the one who comes in its place goes on.
+    fn take_seat(&self, connection: &str) -> Option<u64> {
+        let mut seats = lock(&self.lobby.seats);
+        seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
+        let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
+        let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
+        if seats.len() >= SEATS_MAX
+            && let Some(oldest) = seats.iter().position(Seat::is_free)
+        {
+            seats.remove(oldest);
+        }
+        next.filter(|next| *next != NOTHING_YET)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Entries are whole whatever happened to the last holder.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,101 @@
+//! One receiver of a sending port over sockets, as its sender has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::answers::Ear;
+use super::flusher::Tail;
+use super::sign::{Sign, Waits};
+use crate::link::Overflow;
+use crate::packet::{Header, Kind};
+use crate::sys::socket::Socket;
+
+/// What its port asked for.
+pub(super) struct Terms {
+    pub overflow: Overflow,
+    pub depth: u32,
+    pub high_watermark: u32,
+}
+
+pub(super) struct Receiver {
+    pub(super) socket: Arc<Socket>,
+    pub(super) connection: String,
+    pub(super) blocks: bool,
+    /// A frame that the socket took only in part.
+    pub(super) tail: Option<Arc<Tail>>,
+    /// What one that does not block could not be told yet, but must be: the stream and the end.
+    pub(super) postponed: Vec<u8>,
+    /// Whether one that does not block got the beginning of the packet being sent: then it gets all of it.
+    pub(super) follows: bool,
+    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
+    pub(super) next_sequence: Arc<AtomicU64>,
+    pub(super) dead: bool,
+    pub(super) ear: Ear,
+    /// Its answer is waited for.
+    pub(super) awaited: bool,
+    /// Said of its seat when it has left for good.
+    pub(super) has_left: Arc<AtomicBool>,
+    /// Set while the sender sleeps for its sake.
+    pub(super) waits: Arc<Waits>,
+}
+
+pub(super) const NOTHING_YET: u64 = u64::MAX;
+
+impl Receiver {
+    pub(super) fn new(connection: &str, socket: Arc<Socket>, sign: &Sign, terms: Terms, ear: Ear) -> Self {
+        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
+        let shown = (terms.overflow, terms.depth, terms.high_watermark);
+        Self {
+            waits: sign.enter(connection, shown, &socket, &next_sequence),
+            has_left: Arc::default(),
+            socket,
+            connection: connection.into(),
+            blocks: terms.overflow == Overflow::Block,
+            tail: None,
+            postponed: Vec::new(),
+            follows: false,
+            next_sequence,
+            dead: false,
+            ear,
+            awaited: false,
+        }
+    }
+
+    /// Whether nothing is on its way to it.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        self.tail.is_none() && self.postponed.is_empty()
+    }
+
+    /// Whether the socket is free for another frame.
+    pub(super) fn settle(&mut self) -> bool {
+        if self.tail.as_ref().is_some_and(|tail| tail.is_done()) {
+            self.tail = None;
+        }
+        self.tail.is_none()
+    }
+
+    /// Whether it got the packet published last, or will.
+    pub(super) fn has_packet(&self) -> bool {
+        self.blocks || self.follows
+    }
+
+    /// Sleeps for its sake, for all to see.
+    pub(super) fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        // Relaxed: a hint for people. Beside it is a system call.
+        self.waits.room.store(true, Ordering::Relaxed);
+        let slept = sleep();
+        self.waits.room.store(false, Ordering::Relaxed);
+        slept
+    }
+
+    /// Remembers a frame that had no room, if it is one that must not be lost.
+    pub(super) fn postpone(&mut self, frame: &[u8]) {
+        match Header::read(frame).and_then(|header| Kind::parse(header.kind)) {
+            // No packet goes before what is postponed: of two descriptions, the older describes nothing.
+            Some(Kind::Stream) => self.postponed = frame.to_vec(),
+            Some(Kind::End) => self.postponed.extend_from_slice(frame),
+            Some(Kind::Data) | None => self.follows = false,
+        }
+    }
+}
