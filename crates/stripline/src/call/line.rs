@@ -351,8 +351,7 @@ impl Line {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
                     if let Some(sent_ns) = table.take_sent(mine) {
-                        let taken_ns = lent.0.taken_ns().unwrap_or_else(now_ns);
-                        table.round_trips.record(taken_ns.saturating_sub(sent_ns).max(1));
+                        table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
                     }
                     let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
                     table.free(mine);
@@ -494,13 +493,13 @@ impl NotStarted {
     }
 }
 
-/// A reply that is looked at in place, given back whatever happens. How long that takes is nobody's concern.
+/// A reply that is looked at in place, given back whatever happens.
 struct Lending<'a>(&'a mut Incoming);
 
 impl Drop for Lending<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.give_back();
+        self.0.release();
     }
 }
 

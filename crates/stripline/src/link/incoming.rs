@@ -400,11 +400,7 @@ impl Incoming {
             return None;
         }
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
-        if taken_ns == 0 {
-            self.release();
-            return None;
-        }
-        let is_measured = self.taken.header.sent_ns != 0;
+        let is_measured = taken_ns != 0 && self.taken.header.sent_ns != 0;
         if is_measured {
             self.origins[self.taken.origin].arrived(&self.taken.header, taken_ns);
         }

@@ -63,16 +63,6 @@ impl Incoming {
         (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
     }
 
-    /// Gives the packet that is lent out back. How long it was lent is nobody's concern.
-    #[inline]
-    pub(crate) fn give_back(&mut self) {
-        if self.taken.taken_ns == 0 {
-            self.release();
-        } else {
-            self.hand_over();
-        }
-    }
-
     /// Gives the packet that is lent out back and closes its connection, because of what was in it.
     pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
         let error = Error::misbehaved(self.connection(), deed);
