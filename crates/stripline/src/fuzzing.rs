@@ -2,7 +2,7 @@
 //! interface. Each takes what a peer may have sent and answers with what the target can check.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,12 @@ use crate::link::{
     ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
     Scope, Terms, WaitStrategy,
 };
-use crate::node::rendezvous::{Guest, Host, Household, Offer};
+use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
 use crate::payload::TypeName;
-use crate::sys::socket::{Listener, Socket};
-use crate::transport::handshake::{self, Answer, Collector, Hello, Welcome};
+use crate::sys::pending::{Admission, PendingPeers};
+use crate::sys::socket::{Listener, Socket, connect_unix};
+use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::stream::{Ear, StreamInlet};
 use crate::transport::{Awaited, Connect, Endpoint, Inlet, Next, Stop, pump, random};
 use crate::{Error, Result, Sample};
@@ -220,31 +221,33 @@ impl Switchboard {
     }
 }
 
-/// Reads one handshake message, each piece after one that was not there yet; with what is left of the piece
-/// in which it ended.
+/// Accepts one connection whose handshake message comes in these pieces. Returns the message's body, with the bytes that
+/// were left unread behind it.
 ///
 /// # Errors
 /// What the other side did wrong.
 pub fn collect<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
-) -> std::result::Result<Option<(Vec<u8>, &'a [u8])>, String> {
-    /// A non-blocking reader whose end is "would block".
-    struct Trickle<'a>(&'a [u8]);
-
-    impl Read for Trickle<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            match self.0.read(buffer)? {
-                0 => Err(io::ErrorKind::WouldBlock.into()),
-                read => Ok(read),
-            }
-        }
-    }
-
-    let mut collector = Collector::default();
+) -> std::result::Result<Option<(Vec<u8>, Vec<u8>)>, String> {
+    let failed = |error: Error| error.to_string();
+    let name = format!("stripline-fuzz-{:016x}", random().map_err(failed)?);
+    let listener = Listener::unix(&name, None).map_err(failed)?;
+    let mut pending = PendingPeers::new(listener, handshake::message_length).map_err(failed)?;
+    let mut peer = connect_unix(&name, None).map_err(failed)?;
     for piece in pieces {
-        let mut from = Trickle(piece);
-        if let Some(body) = collector.read(&mut from)? {
-            return Ok(Some((body, from.0)));
+        // It fails once the peer has been rejected.
+        let _ = peer.write_all(piece);
+        for admission in pending.poll().map_err(failed)? {
+            match admission {
+                Admission::Message { socket, mut message, .. } => {
+                    let mut rest = Vec::new();
+                    // It ends with "would block".
+                    let _ = (&socket).read_to_end(&mut rest);
+                    return Ok(Some((message.split_off(handshake::PREFIX_BYTES), rest)));
+                }
+                Admission::Rejected(_, reason) => return Err(reason),
+                Admission::Late(_) => return Ok(None),
+            }
         }
     }
     Ok(None)
@@ -353,20 +356,21 @@ fn json(word: &impl Serialize) -> String {
     serde_json::to_string(word).unwrap_or_default()
 }
 
-/// A host of a domain, without its thread, and what it has heard of.
+/// A host of a domain, without its thread, and the offers that it received.
+#[derive(Default)]
 pub struct Domain {
-    host: Host,
+    host: RendezvousHost,
     news: News,
 }
 
-/// What a [`Domain`] has heard.
+/// The offers that a [`Domain`] received.
 #[derive(Default)]
 struct News {
     learned: Vec<String>,
     forgotten: usize,
 }
 
-impl Household for News {
+impl OfferSink for News {
     fn offers(&mut self) -> (Vec<Offer>, bool) {
         (Vec::new(), false)
     }
@@ -381,27 +385,20 @@ impl Household for News {
 }
 
 impl Domain {
-    /// One without guests.
-    ///
-    /// # Errors
-    /// When descriptors are lacking.
-    pub fn new() -> Result<Self> {
-        let listener = Listener::unix(&format!("stripline-fuzz-{:016x}", random()?), None)?;
-        Ok(Self { host: Host { listener, guests: Vec::new(), own: Vec::new() }, news: News::default() })
+    /// Adds a node that has joined.
+    pub fn add(&mut self, peer: UnixStream) {
+        self.host.add(RendezvousPeer::new(peer, None), &mut self.news);
     }
 
-    /// Lets a guest in.
-    pub fn welcome(&mut self, guest: UnixStream) {
-        self.host.welcome(Guest::new(guest));
+    /// Receives what the nodes have sent.
+    pub fn receive(&mut self) {
+        for token in self.host.peers().collect::<Vec<_>>() {
+            self.host.receive(token, &mut self.news);
+        }
     }
 
-    /// Hears what the guests have said.
-    pub fn hear(&mut self) {
-        self.host.hear_all(&mut self.news);
-    }
-
-    /// Guests that are there, offers heard of (as JSON), and how many were taken back.
+    /// Returns the number of nodes, the offers received (as JSON), and how many were withdrawn.
     pub fn state(&self) -> (usize, &[String], usize) {
-        (self.host.guests.len(), &self.news.learned, self.news.forgotten)
+        (self.host.peers().count(), &self.news.learned, self.news.forgotten)
     }
 }

@@ -1,6 +1,9 @@
-//! The thread that answers whoever asks what this process does.
+//! The thread that sends to every process that connects what this process does.
 
+use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::client::{ANSWER_MAX, LINES_MAX, lines, prefix};
@@ -8,14 +11,18 @@ use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::socket::{self, Listener, Socket, Visitor};
+use crate::sys::pending::oldest_of_most;
+use crate::sys::socket::{self, Accepted, Listener, Socket};
 use crate::sys::{names, process};
 
-/// Whoever has not taken the answer by then is hung up on. Askers are served one after the other, so this also bounds
-/// what one that hangs costs the next.
-const ANSWER_TIME: Duration = Duration::from_millis(200);
+/// A client that has not read the whole view by then is closed.
+const SEND_TIME: Duration = Duration::from_millis(200);
+/// Clients that read slowly, at a time.
+const CLIENTS_MAX: usize = 16;
+/// Connections accepted between two views.
+const BATCH: usize = 64;
 
-/// The thread and its socket; asked to end when dropped. It is not waited for: it may be the one that drops the last
+/// The thread and its socket; ended when dropped. It is not joined: it may be the one that drops the last
 /// port.
 pub(super) struct Service {
     shutdown: Doorbell,
@@ -43,50 +50,78 @@ impl Drop for Service {
     }
 }
 
+/// A client that has not read all of its view yet.
+struct Client {
+    socket: Socket,
+    process: Option<u32>,
+    view: Arc<str>,
+    sent: usize,
+    deadline: Instant,
+}
+
 fn serve(listener: &Listener, shutdown: &Doorbell) {
-    // The thread that opened the first port may have a priority of its own; to be looked at deserves none.
+    // The thread that opened the first port may have a priority of its own; inspection needs none.
     process::clear_priority();
+    let mut clients: VecDeque<Client> = VecDeque::new();
     loop {
         let mut sleep = Sleep::default();
         sleep.readable(shutdown.as_fd());
         sleep.readable(listener.as_fd());
-        if sleep.until(None).is_err() || sleep.fired(0) {
+        clients.iter().for_each(|client| sleep.writable(client.socket.as_fd()));
+        let deadline = clients.front().map(|client| client.deadline);
+        if sleep.until(deadline).is_err() || sleep.fired(0) {
             return;
         }
-        match listener.accept() {
-            Some(Visitor::Welcome(socket)) => answer(&socket),
-            // Another user.
-            Some(Visitor::Stranger(..)) => {}
-            // Out of descriptors, perhaps: the door may go on ringing, but need not be answered at once.
-            None => std::thread::sleep(Duration::from_millis(5)),
+        let accept = sleep.fired(1);
+        let now = Instant::now();
+        clients.retain_mut(|client| now < client.deadline && client.send_more());
+        if accept {
+            accept_all(listener, now, &mut clients);
         }
     }
 }
 
-fn answer(socket: &Socket) {
-    let text = text(registry::look());
-    let deadline = Instant::now() + ANSWER_TIME;
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        match socket::send(socket, rest) {
-            Ok(sent) => rest = &rest[sent..],
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                let mut sleep = Sleep::default();
-                sleep.writable(socket.as_fd());
-                if !sleep.until(Some(deadline)).unwrap_or(false) {
-                    return;
+/// Sends the same view to all that have connected.
+fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Client>) {
+    let mut view = None;
+    for _ in 0..BATCH {
+        match listener.accept() {
+            Ok(Some(Accepted::Peer(socket, process))) => {
+                let view = Arc::clone(view.get_or_insert_with(|| text(registry::look()).into()));
+                let mut client = Client { socket, process, view, sent: 0, deadline: now + SEND_TIME };
+                if client.send_more() {
+                    clients.push_back(client);
+                }
+                if clients.len() > CLIENTS_MAX
+                    && let Some(index) = oldest_of_most(clients.iter().map(|client| client.process))
+                {
+                    clients.remove(index);
                 }
             }
-            Err(_) => return,
-        }
-        if Instant::now() >= deadline {
-            return;
+            // Another user's.
+            Ok(Some(Accepted::Rejected(..))) => {}
+            Ok(None) => return,
+            // No descriptors are left: the connection goes on waiting, as it may.
+            Err(_) => return std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }
 
-/// The document, with as many ports as the limit allows.
+impl Client {
+    /// Sends what the socket takes; false: all of it is sent, or the client has hung up.
+    fn send_more(&mut self) -> bool {
+        while self.sent < self.view.len() {
+            match socket::send(&self.socket, &self.view.as_bytes()[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+}
+
+/// Returns the document, with as many ports as the limit allows.
 fn text(mut process: Process) -> String {
     loop {
         // Plain text and numbers always serialise.
@@ -107,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_very_many_ports_says_how_many_it_left_out() {
+    fn a_view_of_very_many_ports_counts_those_left_out() {
         let port = SendingPort { name: "x".repeat(1000), ..SendingPort::default() };
         let process = Process { sending: vec![port; 10_000], ..Process::default() };
         let text = text(process);

@@ -15,7 +15,7 @@ use crate::sys::doorbell::Doorbell;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::books::Books;
-use super::rendezvous::{self, Household, Offer};
+use super::rendezvous::{self, Offer, OfferSink};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
 /// Between two attempts to connect to a publisher that does not answer.
@@ -169,7 +169,7 @@ impl Node {
     pub(crate) fn look_into(domain: &str) -> Result<Self> {
         Self::enter(domain, Topics::default(), |name, group, bell, keeper: Keeper| {
             let stop = keeper.0.stop.clone();
-            rendezvous::look_in(name, group, bell, keeper);
+            rendezvous::observe(name, group, bell, keeper);
             stop.stop();
         })
     }
@@ -506,7 +506,7 @@ impl Drop for Withdrawal {
 /// The node's thread's view of the node.
 struct Keeper(Arc<Shared>);
 
-impl Household for Keeper {
+impl OfferSink for Keeper {
     fn offers(&mut self) -> (Vec<Offer>, bool) {
         let state = self.0.state();
         (state.own.clone(), state.over)

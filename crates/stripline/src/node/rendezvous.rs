@@ -1,11 +1,12 @@
 //! How nodes find each other without a daemon, a broker or a file.
 //!
-//! All nodes of a domain know one abstract Unix name. Whoever binds it first is the host: the others connect,
-//! tell it their publishers and hear of everybody else's. The domain is one user's, or one group's where it names
-//! one: each side asks the kernel who the other is. When the host dies, the kernel tells all of them at
-//! once; one binds the name anew, the rest connect to it and repeat what they have to offer. Links between
-//! publishers and subscribers are not touched by this.
+//! All nodes of a domain use one abstract Unix name. The node that binds it first is the host. The others connect to it,
+//! join, send their publishers, and receive those of all others. The domain is one user's, or one group's where it names
+//! one: each side checks the kernel's credentials of the other. When the host dies, the kernel reports it to all of them at
+//! once. One of them binds the name anew; the others connect to it and send again what they offer. Links between
+//! publishers and subscribers are not affected.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,17 +18,23 @@ use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::credentials::Group;
 use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::socket::{self, Listener, Socket, Visitor};
+use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
+use crate::sys::poller::Interest;
+use crate::sys::socket::{self, Listener, Socket};
 use crate::transport::Endpoint;
 
 /// The longest message, in bytes.
 const MESSAGE_MAX: usize = 8192;
 /// Nodes of a domain that the host serves.
-const GUESTS_MAX: usize = 1024;
+const PEERS_MAX: usize = 1024;
 /// Publishers that one node may announce.
 const OFFERS_MAX: usize = 4096;
 /// Between two attempts to become or to find a host.
 const RETRY: Duration = Duration::from_millis(5);
+/// The version of these messages.
+const VERSION: u32 = 1;
+/// The poller's token of the doorbell; those of peers are below it.
+const DOORBELL: u64 = 1 << 62;
 
 /// One publisher that subscribers may connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,41 +45,45 @@ pub(crate) struct Offer {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Word {
+enum DiscoveryMessage {
+    /// The first one, from a node to the host.
+    Join {
+        version: u32,
+    },
     Offer(Offer),
     Withdraw(String),
 }
 
-/// What the node's thread does with the news.
-pub(crate) trait Household: Send {
-    /// This node's own publishers, all of them, and whether the node is over.
+/// What the node's thread does with the offers of other nodes.
+pub(crate) trait OfferSink: Send {
+    /// Returns this node's own publishers, all of them, and whether the node has ended.
     fn offers(&mut self) -> (Vec<Offer>, bool);
-    /// Somebody's publisher, perhaps told before.
+    /// Adds a publisher, which may be there already.
     fn learn(&mut self, offer: Offer);
-    /// A publisher that is gone.
+    /// Removes a publisher.
     fn forget(&mut self, address: &str);
 }
 
-/// Runs until the household is over; `bell` rings when its offers changed.
-pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut household: impl Household) {
-    let mut last_words = Instant::now();
+/// Runs until the node has ended; `bell` rings when its offers have changed.
+pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: impl OfferSink) {
+    let mut last_report = Instant::now();
     loop {
+        let started = Instant::now();
         let outcome = match Listener::unix(name, group) {
-            Ok(listener) => {
-                Host { listener, guests: Vec::new(), own: Vec::new() }.serve(bell, &mut household)
-            }
+            Ok(listener) => serve(listener, bell, &mut sink),
             Err(_) => match socket::connect_unix(name, group) {
-                Ok(stream) => visit(Guest::new(stream), bell, &mut household),
-                // The name is taken, but not by us or nobody listens yet: say so now and then, and try again.
+                Ok(stream) => match join(RendezvousPeer::new(stream, None), bell, &mut sink) {
+                    // The host has no place for this node, or has just died.
+                    Ok(false) if started.elapsed() < RETRY => pause(bell, &mut sink),
+                    outcome => outcome,
+                },
+                // Another user has the name, or its owner does not listen yet: reported now and then.
                 Err(error) => {
-                    if last_words.elapsed() > Duration::from_secs(5) {
+                    if last_report.elapsed() > Duration::from_secs(5) {
                         crate::sys::complain!("stripline: cannot reach the other nodes: {error}");
-                        last_words = Instant::now();
+                        last_report = Instant::now();
                     }
-                    let mut sleep = Sleep::default();
-                    sleep.readable(bell.as_fd());
-                    // The bell may keep ringing while we wait: its news is kept for whoever we find.
-                    sleep.until(Some(Instant::now() + RETRY)).map(|_| household.offers().1)
+                    pause(bell, &mut sink)
                 }
             },
         };
@@ -87,188 +98,268 @@ pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut househo
     }
 }
 
-/// As [`run`], but never as the host: until that one is gone.
-pub(super) fn look_in(name: &str, group: Option<Group>, bell: &Doorbell, mut household: impl Household) {
+/// Does as [`run`], but never as the host: until that one has ended.
+pub(super) fn observe(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: impl OfferSink) {
     if let Ok(stream) = socket::connect_unix(name, group) {
-        let _ = visit(Guest::new(stream), bell, &mut household);
+        let _ = join(RendezvousPeer::new(stream, None), bell, &mut sink);
     }
 }
 
-/// Tells a host what there is and hears the news; true: the node is over; false: the host is.
-fn visit(mut host: Guest, bell: &Doorbell, household: &mut impl Household) -> Result<bool> {
-    let mut told: Vec<Offer> = Vec::new();
+/// Waits before another attempt; true: the node has ended.
+fn pause(bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+    let mut sleep = Sleep::default();
+    sleep.readable(bell.as_fd());
+    // The bell may go on ringing: changed offers are sent to the next host as a whole.
+    sleep.until(Some(Instant::now() + RETRY)).map(|_| sink.offers().1)
+}
+
+/// Exchanges offers with a host; true: the node has ended; false: the host has.
+fn join(mut host: RendezvousPeer, bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+    if !host.send(&DiscoveryMessage::Join { version: VERSION }) {
+        return Ok(false);
+    }
+    let mut sent: Vec<Offer> = Vec::new();
     loop {
-        let (offers, over) = household.offers();
-        if over {
+        let (offers, ended) = sink.offers();
+        if ended {
             return Ok(true);
         }
-        if !host.tell_changes(&mut told, &offers) {
+        if !host.send_changes(&sent, &offers) {
             return Ok(false);
         }
+        sent = offers;
         let mut sleep = Sleep::default();
         sleep.readable(bell.as_fd());
         sleep.readable(host.stream.as_fd());
         sleep.until(None)?;
         bell.quiet();
-        let Some(words) = host.hear() else { return Ok(false) };
-        for word in words {
-            match word {
-                Word::Offer(offer) => household.learn(offer),
-                Word::Withdraw(address) => household.forget(&address),
-            }
-        }
+        let Some(messages) = host.receive() else { return Ok(false) };
+        messages.into_iter().for_each(|message| apply(message, sink));
     }
 }
 
-pub(crate) struct Host {
-    pub(crate) listener: Listener,
-    pub(crate) guests: Vec<Guest>,
-    pub(crate) own: Vec<Offer>,
-}
-
-impl Host {
-    /// Serves until the household is over.
-    fn serve(mut self, bell: &Doorbell, household: &mut impl Household) -> Result<bool> {
-        loop {
-            let (offers, over) = household.offers();
-            if over {
-                return Ok(true);
+/// Serves as the host until the node has ended.
+fn serve(listener: Listener, bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+    let mut pending = PendingPeers::new(listener, message_length)?;
+    pending.poller().add(bell.as_fd(), DOORBELL, Interest::Readable)?;
+    let mut host = RendezvousHost::default();
+    loop {
+        let (offers, ended) = sink.offers();
+        if ended {
+            return Ok(true);
+        }
+        host.set_own(offers, sink);
+        let woken = pending.wait()?;
+        for token in woken.tokens {
+            match token {
+                DOORBELL => drop(bell.quiet()),
+                token => host.receive(token, sink),
             }
-            let mut told = std::mem::take(&mut self.own);
-            // A guest that does not listen is sent away; it comes back when it does.
-            self.guests.retain_mut(|guest| guest.tell_changes(&mut told.clone(), &offers));
-            told.clone_from(&offers);
-            self.own = told;
-            self.own.iter().for_each(|offer| household.learn(offer.clone()));
-
-            let mut sleep = Sleep::default();
-            sleep.readable(bell.as_fd());
-            sleep.readable(self.listener.as_fd());
-            self.guests.iter().for_each(|guest| sleep.readable(guest.stream.as_fd()));
-            sleep.until(None)?;
-            bell.quiet();
-            self.hear_all(household);
-            if let Some(Visitor::Welcome(Socket::Unix(stream))) = self.listener.accept()
-                && self.guests.len() < GUESTS_MAX
+        }
+        for admission in woken.admissions {
+            // All others are closed: what they sent was no first message of a node.
+            if let Admission::Message { socket: Socket::Unix(stream), process, message, .. } = admission
+                && is_join(&message)
             {
-                self.welcome(Guest::new(stream));
-            }
-        }
-    }
-
-    pub(crate) fn welcome(&mut self, mut guest: Guest) {
-        let known: Vec<Offer> =
-            self.own.iter().chain(self.guests.iter().flat_map(|guest| &guest.offers)).cloned().collect();
-        if guest.tell_changes(&mut Vec::new(), &known) {
-            self.guests.push(guest);
-        }
-    }
-
-    pub(crate) fn hear_all(&mut self, household: &mut impl Household) {
-        let mut index = 0;
-        while index < self.guests.len() {
-            let heard = self.guests[index].hear();
-            let gone = heard.is_none();
-            let mut words = heard.unwrap_or_default();
-            if gone {
-                let guest = self.guests.swap_remove(index);
-                words = guest.offers.into_iter().map(|o| Word::Withdraw(o.endpoint.address)).collect();
-            } else {
-                index += 1;
-            }
-            for word in words {
-                let speaker = (!gone).then(|| index - 1);
-                if !self.pass_on(speaker, &word) {
-                    continue;
-                }
-                match word {
-                    Word::Offer(offer) => household.learn(offer),
-                    Word::Withdraw(address) => household.forget(&address),
+                let peer = RendezvousPeer::new(stream, process);
+                if let Some(token) = host.add(peer, sink) {
+                    let added = host.peers[&token].stream.as_fd();
+                    pending.poller().add(added, token, Interest::Readable)?;
                 }
             }
         }
-    }
-
-    /// Tells the others; false when the word is nothing new, or one offer too many.
-    fn pass_on(&mut self, speaker: Option<usize>, word: &Word) -> bool {
-        if let Some(speaker) = speaker {
-            let offers = &mut self.guests[speaker].offers;
-            match word {
-                // What is not remembered could not be withdrawn when its owner dies.
-                Word::Offer(offer) if offers.len() >= OFFERS_MAX || offers.contains(offer) => return false,
-                Word::Offer(offer) => offers.push(offer.clone()),
-                Word::Withdraw(address) => offers.retain(|offer| offer.endpoint.address != *address),
-            }
-        }
-        for (index, guest) in self.guests.iter_mut().enumerate() {
-            if Some(index) != speaker {
-                // One that does not listen is found out at its next turn to be heard.
-                let _ = guest.tell(word);
-            }
-        }
-        true
     }
 }
 
-/// The other end of a conversation.
-pub(crate) struct Guest {
+fn apply(message: DiscoveryMessage, sink: &mut impl OfferSink) {
+    match message {
+        DiscoveryMessage::Join { .. } => {}
+        DiscoveryMessage::Offer(offer) => sink.learn(offer),
+        DiscoveryMessage::Withdraw(address) => sink.forget(&address),
+    }
+}
+
+/// The host's state: what it sends to each of the other nodes.
+#[derive(Default)]
+pub(crate) struct RendezvousHost {
+    /// In the order in which they joined.
+    peers: BTreeMap<u64, RendezvousPeer>,
+    own: Vec<Offer>,
+    next_token: u64,
+}
+
+impl RendezvousHost {
+    /// Returns the tokens of the nodes that have joined.
+    #[cfg(fuzzing)]
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u64> {
+        self.peers.keys().copied()
+    }
+
+    /// Sends what has changed of this node's own offers to all others.
+    fn set_own(&mut self, offers: Vec<Offer>, sink: &mut impl OfferSink) {
+        if offers == self.own {
+            return;
+        }
+        let before = std::mem::replace(&mut self.own, offers);
+        self.own.iter().for_each(|offer| sink.learn(offer.clone()));
+        let own = &self.own;
+        let broken = self
+            .peers
+            .iter()
+            .filter_map(|(token, peer)| (!peer.send_changes(&before, own)).then_some(*token));
+        let broken = broken.collect();
+        self.remove(broken, sink);
+    }
+
+    /// Adds a node that has joined, and sends it all offers. Returns its token, unless it was closed at once.
+    pub(crate) fn add(&mut self, peer: RendezvousPeer, sink: &mut impl OfferSink) -> Option<u64> {
+        if self.peers.len() >= PEERS_MAX {
+            let processes = self.peers.values().map(|peer| peer.process);
+            let token = *self.peers.keys().nth(oldest_of_most(processes)?)?;
+            // One process cannot take the places of all others, but it keeps what it had.
+            if self.peers[&token].process == peer.process {
+                return None;
+            }
+            self.remove(vec![token], sink);
+        }
+        let offers: Vec<Offer> =
+            self.own.iter().chain(self.peers.values().flat_map(|peer| &peer.offers)).cloned().collect();
+        if !peer.send_changes(&[], &offers) {
+            return None;
+        }
+        let token = self.next_token;
+        self.next_token += 1;
+        self.peers.insert(token, peer);
+        Some(token)
+    }
+
+    /// Receives what a node has sent and forwards it to the others.
+    pub(crate) fn receive(&mut self, token: u64, sink: &mut impl OfferSink) {
+        let Some(peer) = self.peers.get_mut(&token) else { return };
+        let Some(messages) = peer.receive() else { return self.remove(vec![token], sink) };
+        for message in messages {
+            let Some(peer) = self.peers.get_mut(&token) else { return };
+            if peer.note(&message) {
+                self.forward(token, &message, sink);
+                apply(message, sink);
+            }
+        }
+    }
+
+    /// Sends a message of one node to all others.
+    fn forward(&mut self, from: u64, message: &DiscoveryMessage, sink: &mut impl OfferSink) {
+        let others = self.peers.iter().filter(|(token, _)| **token != from);
+        let broken = others.filter_map(|(token, peer)| (!peer.send(message)).then_some(*token)).collect();
+        self.remove(broken, sink);
+    }
+
+    /// Removes nodes with what they offered, and those to which this cannot be sent.
+    fn remove(&mut self, mut tokens: Vec<u64>, sink: &mut impl OfferSink) {
+        while let Some(token) = tokens.pop() {
+            let Some(peer) = self.peers.remove(&token) else { continue };
+            for offer in peer.offers {
+                let message = DiscoveryMessage::Withdraw(offer.endpoint.address);
+                let broken =
+                    self.peers.iter().filter_map(|(token, peer)| (!peer.send(&message)).then_some(*token));
+                tokens.extend(broken);
+                apply(message, sink);
+            }
+        }
+    }
+}
+
+/// The other end of a connection between a node and the host.
+pub(crate) struct RendezvousPeer {
     stream: UnixStream,
-    heard: Vec<u8>,
+    process: Option<u32>,
+    received: Vec<u8>,
     offers: Vec<Offer>,
 }
 
-impl Guest {
-    pub(crate) fn new(stream: UnixStream) -> Self {
+impl RendezvousPeer {
+    pub(crate) fn new(stream: UnixStream, process: Option<u32>) -> Self {
         // A stream that cannot be made non-blocking fails at its first use.
         let _ = stream.set_nonblocking(true);
-        Self { stream, heard: Vec::new(), offers: Vec::new() }
+        Self { stream, process, received: Vec::new(), offers: Vec::new() }
     }
 
-    /// Tells what is new in `now` and what is gone from `told`; false: the other end does not listen.
-    fn tell_changes(&mut self, told: &mut Vec<Offer>, now: &[Offer]) -> bool {
-        let gone = told.iter().filter(|offer| !now.contains(offer));
-        let withdrawn: Vec<Word> = gone.map(|offer| Word::Withdraw(offer.endpoint.address.clone())).collect();
-        let new = now.iter().filter(|offer| !told.contains(offer)).cloned().map(Word::Offer);
-        let all: Vec<Word> = withdrawn.into_iter().chain(new).collect();
-        *told = now.to_vec();
-        all.iter().all(|word| self.tell(word))
+    /// Sends the difference between two lists of offers; false: the other end has to be closed.
+    fn send_changes(&self, before: &[Offer], now: &[Offer]) -> bool {
+        let gone = before.iter().filter(|offer| !now.contains(offer));
+        let withdrawn = gone.map(|offer| DiscoveryMessage::Withdraw(offer.endpoint.address.clone()));
+        let new = now.iter().filter(|offer| !before.contains(offer)).cloned().map(DiscoveryMessage::Offer);
+        withdrawn.chain(new).all(|message| self.send(&message))
     }
 
-    fn tell(&mut self, word: &Word) -> bool {
-        let Ok(text) = serde_json::to_vec(word) else { return true };
+    /// Sends a message; false: the other end has to be closed. It does not read, or part of a message has been sent to it.
+    fn send(&self, message: &DiscoveryMessage) -> bool {
+        let Ok(text) = serde_json::to_vec(message) else { return true };
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend_from_slice(&text);
-        // Messages are few and small: an end whose buffer is full has stopped listening.
+        // Messages are few and small: an end whose buffer is full does not read.
         matches!((&self.stream).write(&bytes), Ok(written) if written == bytes.len())
     }
 
-    /// What has been said since; `None`: the other end hung up or talks nonsense.
-    fn hear(&mut self) -> Option<Vec<Word>> {
+    /// Keeps account of what the node offers; false: the message changes nothing, or is one offer too many.
+    fn note(&mut self, message: &DiscoveryMessage) -> bool {
+        match message {
+            DiscoveryMessage::Join { .. } => false,
+            // An offer that is not kept could not be withdrawn when its owner dies.
+            DiscoveryMessage::Offer(offer) => {
+                let is_new = self.offers.len() < OFFERS_MAX && !self.offers.contains(offer);
+                if is_new {
+                    self.offers.push(offer.clone());
+                }
+                is_new
+            }
+            DiscoveryMessage::Withdraw(address) => {
+                self.offers.retain(|offer| offer.endpoint.address != *address);
+                true
+            }
+        }
+    }
+
+    /// Returns the messages that have arrived; `None`: the other end hung up or broke the protocol.
+    fn receive(&mut self) -> Option<Vec<DiscoveryMessage>> {
         let mut piece = [0; 4096];
         loop {
             match (&self.stream).read(&mut piece) {
                 Ok(0) => return None,
-                Ok(read) => self.heard.extend_from_slice(&piece[..read]),
+                Ok(read) => self.received.extend_from_slice(&piece[..read]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return None,
             }
-            if self.heard.len() > 64 * MESSAGE_MAX {
+            if self.received.len() > 64 * MESSAGE_MAX {
                 break;
             }
         }
-        let mut words = Vec::new();
-        let mut rest = &self.heard[..];
-        while let Some((length, after)) = rest.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length) as usize;
-            if length > MESSAGE_MAX {
-                return None;
-            }
-            let Some(text) = after.get(..length) else { break };
-            words.push(serde_json::from_slice(text).ok()?);
-            rest = &after[length..];
+        let mut messages = Vec::new();
+        let mut start = 0;
+        while let Some(length) = message_length(&self.received[start..]).ok()? {
+            let Some(message) = self.received.get(start..start + length) else { break };
+            messages.push(parse(message)?);
+            start += length;
         }
-        self.heard = rest.to_vec();
-        Some(words)
+        self.received.drain(..start);
+        Some(messages)
     }
+}
+
+/// Returns the length of the message that begins with these bytes, with its prefix: four bytes, the length of the text.
+fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
+    let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > MESSAGE_MAX {
+        return Err(format!("announced a message of {length} bytes (at most {MESSAGE_MAX} are allowed)"));
+    }
+    Ok(Some(4 + length))
+}
+
+fn parse(message: &[u8]) -> Option<DiscoveryMessage> {
+    serde_json::from_slice(message.get(4..)?).ok()
+}
+
+fn is_join(message: &[u8]) -> bool {
+    matches!(parse(message), Some(DiscoveryMessage::Join { version: VERSION }))
 }

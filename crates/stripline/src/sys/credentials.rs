@@ -90,14 +90,24 @@ pub(crate) struct Peer {
     user: u32,
     group: u32,
     supplementary: Vec<u32>,
+    process: Option<u32>,
 }
 
 impl Peer {
     pub(crate) fn of(stream: &UnixStream) -> Result<Self> {
         let failed = |e: std::io::Error| Error::system("cannot read a peer's credentials", e);
         let first = rustix::net::sockopt::socket_peercred(stream).map_err(|e| failed(e.into()))?;
-        let supplementary = supplementary_groups(stream).map_err(failed)?;
-        Ok(Self { user: first.uid.as_raw(), group: first.gid.as_raw(), supplementary })
+        let user = first.uid.as_raw();
+        // The same user passes without them.
+        let supplementary =
+            if user == own_user() { Vec::new() } else { supplementary_groups(stream).map_err(failed)? };
+        let process = u32::try_from(first.pid.as_raw_nonzero().get()).ok();
+        Ok(Self { user, group: first.gid.as_raw(), supplementary, process })
+    }
+
+    /// Returns its process, as it was when it connected or began to listen.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process
     }
 
     /// Whether it belongs to another user: what it shares must be copied before it is looked at.
@@ -167,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_same_user_and_the_members_of_a_named_group_pass() {
-        let peer = Peer { user: 1000, group: 100, supplementary: vec![7, 42] };
+        let peer = Peer { user: 1000, group: 100, supplementary: vec![7, 42], process: None };
         for (user, group, passes) in [
             (1000, None, true),
             (1000, Some(1), true),
@@ -190,7 +200,7 @@ mod tests {
         assert!(!peer.is_foreign());
         peer.check(None).unwrap();
         let mut own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
-        let mut its = peer.supplementary.clone();
+        let mut its = supplementary_groups(&ours).unwrap();
         own.sort_unstable();
         its.sort_unstable();
         assert_eq!((peer.group, its), (rustix::process::getegid().as_raw(), own));

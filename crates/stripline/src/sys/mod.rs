@@ -10,6 +10,8 @@ pub(crate) mod futex;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod pages;
+pub(crate) mod pending;
+pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod socket;
 

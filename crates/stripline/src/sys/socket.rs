@@ -116,13 +116,13 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
 }
 
-/// Who came to a listener.
+/// A connection that a listener has accepted, non-blocking.
 #[derive(Debug)]
-pub(crate) enum Visitor {
-    /// One who may come in, non-blocking.
-    Welcome(Socket),
-    /// One who may not, non-blocking, and why, in words for it.
-    Stranger(Socket, String),
+pub(crate) enum Accepted {
+    /// Of a peer that the link is open to, with its process if the kernel names it.
+    Peer(Socket, Option<u32>),
+    /// Of one that it is not open to, with the reason, which is for the peer.
+    Rejected(Socket, String),
 }
 
 impl Listener {
@@ -131,6 +131,7 @@ impl Listener {
         let listener = SocketAddr::from_abstract_name(name)
             .and_then(|address| UnixListener::bind_addr(&address))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(|listener| lengthen_queue(&listener).map(|()| listener))
             .map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))?;
         Ok(Self::Unix(listener, group))
     }
@@ -140,31 +141,49 @@ impl Listener {
         let listening = || -> io::Result<_> {
             let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
             listener.set_nonblocking(true)?;
+            lengthen_queue(&listener)?;
             let address = listener.local_addr()?;
             Ok((Self::Tcp(listener), address))
         };
         listening().map_err(|e| Error::system("cannot listen on TCP 127.0.0.1", e))
     }
 
-    /// Takes one connection; `None` when nobody is waiting, or it cannot be had.
-    pub(crate) fn accept(&self) -> Option<Visitor> {
-        let (socket, refusal) = match self {
-            Self::Unix(l, group) => {
-                let (stream, _) = l.accept().ok()?;
-                let refusal = Peer::of(&stream).ok()?.check(*group).err();
-                (Socket::Unix(stream), refusal)
+    /// Accepts one connection, if one is waiting. Does not block.
+    ///
+    /// # Errors
+    /// When the process or the system has no descriptor or memory for it: the connection goes on waiting.
+    pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
+        loop {
+            let accepted = match self {
+                Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
+                Self::Tcp(listener) => listener.accept().map(|(stream, _)| Socket::Tcp(stream)),
+            };
+            let socket = match accepted.and_then(|socket| socket.set_nonblocking(true).map(|()| socket)) {
+                Ok(socket) => socket,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => return Err(e),
+                    // That connection ended before it was accepted; another may be waiting.
+                    _ => continue,
+                },
+            };
+            return Ok(Some(match self.check(&socket) {
+                Ok(process) => Accepted::Peer(socket, process),
+                Err(reason) => Accepted::Rejected(socket, reason),
+            }));
+        }
+    }
+
+    /// Returns the peer's process, if the kernel names it.
+    fn check(&self, socket: &Socket) -> Result<Option<u32>, String> {
+        match (self, socket) {
+            (Self::Unix(_, group), Socket::Unix(stream)) => {
+                let peer = Peer::of(stream).map_err(|e| e.to_string())?;
+                peer.check(*group).map(|()| peer.process())
             }
-            Self::Tcp(l) => {
-                let (stream, _) = l.accept().ok()?;
-                stream.set_nodelay(true).ok()?;
-                (Socket::Tcp(stream), None)
-            }
-        };
-        socket.set_nonblocking(true).ok()?;
-        Some(match refusal {
-            None => Visitor::Welcome(socket),
-            Some(reason) => Visitor::Stranger(socket, reason),
-        })
+            (_, Socket::Tcp(stream)) => stream.set_nodelay(true).map(|()| None).map_err(|e| e.to_string()),
+            (Self::Tcp(_), Socket::Unix(_)) => Err("a Unix socket at a TCP listener".into()),
+        }
     }
 }
 
@@ -175,6 +194,12 @@ impl AsFd for Listener {
             Self::Tcp(l) => l.as_fd(),
         }
     }
+}
+
+/// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`): beyond that, a TCP peer would try again
+/// only after a second.
+fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
 /// Connects to an abstract Unix name and checks that the same user listens there, or a member of the group. Blocks for
@@ -224,8 +249,7 @@ pub(crate) fn connect_unix_at_once(name: &str) -> Result<(UnixStream, u32)> {
 
 /// The process at the other end of a Unix socket, as it was when they were connected.
 pub(crate) fn peer_process(stream: &UnixStream) -> Option<u32> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    Peer::of(stream).ok()?.process()
 }
 
 /// Sends some bytes; a peer that has hung up is an error and no signal.

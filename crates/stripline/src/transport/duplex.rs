@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::accept::{AcceptThread, Acceptor};
 use super::handshake::{self, Answer, Hello, Welcome};
-use super::reception::{Greeter, Reception};
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{Bind, Connect, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
@@ -112,8 +112,9 @@ pub(super) fn open_stream(
     listener: Listener,
     host: Box<dyn Host>,
 ) -> Result<Door> {
-    let reception = Reception::open(listener, StreamDoorman { endpoint: endpoint.clone(), request, host })?;
-    Ok(Door::new(endpoint, reception))
+    let accept_thread =
+        AcceptThread::start(listener, StreamDoorman { endpoint: endpoint.clone(), request, host })?;
+    Ok(Door::new(endpoint, accept_thread))
 }
 
 /// The client's part over a socket.
@@ -155,8 +156,8 @@ struct StreamDoorman {
     host: Box<dyn Host>,
 }
 
-impl Greeter for StreamDoorman {
-    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl Acceptor for StreamDoorman {
+    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.endpoint.keys[0], &self.request.payload)?;
         way_back(&hello)?;
         self.host.admit(&hello)?;
@@ -175,5 +176,5 @@ impl Greeter for StreamDoorman {
         Ok(None)
     }
 
-    fn gone(&mut self, _: u64) {}
+    fn closed(&mut self, _: u64) {}
 }

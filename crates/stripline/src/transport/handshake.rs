@@ -21,7 +21,7 @@ use crate::link::{Flow, Overflow, Watermarks, flow};
 use crate::payload::TypeName;
 use crate::sys::barrier;
 use crate::sys::memory::PAGE;
-use crate::sys::socket::{FDS_MAX, Socket, receive_with_fds, send_with_fds};
+use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 
 use super::duplex::{CallHello, CallWelcome};
 use super::{Connect, Endpoint};
@@ -216,6 +216,23 @@ fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, 
     Ok(length)
 }
 
+/// Returns the length of the message that begins with these bytes, once its prefix is there.
+///
+/// # Errors
+/// What the other side did wrong.
+pub(crate) fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
+    let Some(prefix) = bytes.first_chunk() else { return Ok(None) };
+    Ok(Some(PREFIX_BYTES + body_length(prefix)?))
+}
+
+/// Decodes a whole message.
+///
+/// # Errors
+/// What the other side did wrong.
+pub(crate) fn message<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    decode(bytes.get(PREFIX_BYTES..).unwrap_or_default())
+}
+
 /// A body as a message.
 ///
 /// # Errors
@@ -292,60 +309,6 @@ pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<W
     }
 }
 
-/// Collects one message from a non-blocking stream.
-#[derive(Default)]
-pub(crate) struct Collector {
-    bytes: Vec<u8>,
-}
-
-impl Collector {
-    /// Reads what is there; the body once it is complete.
-    ///
-    /// # Errors
-    /// What the other side did wrong, including hanging up.
-    pub(crate) fn read(&mut self, mut from: impl Read) -> Result<Option<Vec<u8>>, String> {
-        loop {
-            let wanted = match self.bytes.first_chunk::<PREFIX_BYTES>() {
-                None => PREFIX_BYTES,
-                Some(prefix) => PREFIX_BYTES + body_length(prefix)?,
-            };
-            let have = self.bytes.len();
-            if have == wanted && have >= PREFIX_BYTES {
-                return Ok(Some(self.bytes.split_off(PREFIX_BYTES)));
-            }
-            // Never a byte more than the message: what follows belongs to the frames.
-            self.bytes.resize(wanted, 0);
-            let read = from.read(&mut self.bytes[have..]);
-            self.bytes.truncate(have + *read.as_ref().unwrap_or(&0));
-            match read {
-                Ok(0) => return Err("hung up during the handshake".into()),
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(format!("broke the connection during the handshake: {e}")),
-            }
-        }
-    }
-}
-
-/// Reads a stranger's words, and keeps the descriptors that come with them.
-pub(crate) struct Listening<'a> {
-    pub socket: &'a Socket,
-    pub fds: &'a mut Vec<OwnedFd>,
-}
-
-impl Read for Listening<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Socket::Unix(stream) = self.socket else { return (&mut &*self.socket).read(buffer) };
-        let (read, fds) = receive_with_fds(stream, buffer)?;
-        self.fds.extend(fds);
-        if self.fds.len() > FDS_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than are of any use"));
-        }
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,15 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_survives_any_cut() {
+    fn the_length_of_a_message_is_known_from_its_prefix() {
         let bytes = encode(&Answer::Refused("no".into())).unwrap();
-        for cut in 0..bytes.len() {
-            let mut collector = Collector::default();
-            let mut first = Trickle(&bytes[..cut]);
-            assert!(collector.read(&mut first).unwrap().is_none());
-            let body = collector.read(&mut Trickle(&bytes[cut..])).unwrap().unwrap();
-            assert!(matches!(decode(&body), Ok(Answer::Refused(_))));
+        for cut in 0..=bytes.len() {
+            let expected = (cut >= PREFIX_BYTES).then_some(bytes.len());
+            assert_eq!(message_length(&bytes[..cut]).unwrap(), expected, "{cut}");
         }
+        assert!(matches!(message(&bytes), Ok(Answer::Refused(_))));
     }
 
     #[test]
@@ -389,21 +350,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(Some(body)) = Collector::default().read(&bytes[..]) {
-                let _ = decode::<Hello>(&body);
-            }
-        }
-    }
-
-    /// A non-blocking reader that ends with "would block".
-    struct Trickle<'a>(&'a [u8]);
-
-    impl Read for Trickle<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            match self.0.read(buffer)? {
-                0 => Err(io::ErrorKind::WouldBlock.into()),
-                n => Ok(n),
-            }
+            let _ = (message_length(&bytes), message::<Hello>(&bytes));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A sending port owns one outlet for each transport its connections use; a receiving port owns one
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
+mod accept;
 mod answer;
 #[cfg(test)]
 mod answer_model;
@@ -11,7 +12,6 @@ pub(crate) mod handshake;
 mod inproc;
 pub(crate) mod pump;
 mod queued;
-mod reception;
 mod ring;
 mod shm;
 pub(crate) mod stream;

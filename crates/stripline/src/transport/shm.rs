@@ -4,9 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use super::accept::{AcceptThread, Acceptor};
 use super::duplex::{self, CallHello, CallWelcome, Door, Pair, Visit};
 use super::handshake::{self, Answer, Hello, Welcome};
-use super::reception::{Greeter, Reception};
 use super::ring::{
     Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Ticket, Tie,
 };
@@ -46,7 +46,7 @@ impl Transport for Shm {
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |lobby| {
-            Reception::open(listener, ShmGreeter { lobby, payload, keys })
+            AcceptThread::start(listener, ShmGreeter { lobby, payload, keys })
         })?;
         Ok(Box::new(outlet))
     }
@@ -67,7 +67,7 @@ impl Transport for Shm {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let doorman = ShmDoorman { endpoint: endpoint.clone(), request, host };
-        Ok(Door::new(endpoint, Reception::open(listener, doorman)?))
+        Ok(Door::new(endpoint, AcceptThread::start(listener, doorman)?))
     }
 
     fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
@@ -159,8 +159,8 @@ struct ShmDoorman {
     host: Box<dyn duplex::Host>,
 }
 
-impl Greeter for ShmDoorman {
-    fn greet(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl Acceptor for ShmDoorman {
+    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.endpoint.keys[0], &self.request.payload)?;
         duplex::way_back(&hello)?;
@@ -202,7 +202,7 @@ impl Greeter for ShmDoorman {
         Ok(None)
     }
 
-    fn gone(&mut self, _: u64) {}
+    fn closed(&mut self, _: u64) {}
 }
 
 struct ShmGreeter {
@@ -211,8 +211,8 @@ struct ShmGreeter {
     keys: [u64; 2],
 }
 
-impl Greeter for ShmGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl Acceptor for ShmGreeter {
+    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
@@ -236,7 +236,7 @@ impl Greeter for ShmGreeter {
         Ok(Some(ticket.token))
     }
 
-    fn gone(&mut self, token: u64) {
+    fn closed(&mut self, token: u64) {
         self.lobby.leave(token);
     }
 }

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
+use serde_json::Value;
+
 use crate::puppet::Puppet;
 use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, join, meeting_point, take_number,
@@ -31,6 +33,30 @@ pub fn connect(name: &str) -> UnixStream {
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream
+}
+
+/// Joins a domain by hand: the host treats the connection as that of a node.
+pub fn join_by_hand(domain: &str) -> UnixStream {
+    let mut host = connect(&meeting_point(domain));
+    send_message(&mut host, r#"{"Join":{"version":1}}"#);
+    host
+}
+
+/// Sends a message to the host of a domain.
+pub fn send_message(host: &mut UnixStream, text: &str) {
+    host.write_all(&(text.len() as u32).to_le_bytes()).unwrap();
+    host.write_all(text.as_bytes()).unwrap();
+}
+
+/// Returns the endpoint of the first offer that the host of a domain sends.
+pub fn offered_endpoint(domain: &str) -> Value {
+    let mut host = join_by_hand(domain);
+    let mut length = [0; 4];
+    host.read_exact(&mut length).unwrap();
+    let mut text = vec![0; u32::from_le_bytes(length) as usize];
+    host.read_exact(&mut text).unwrap();
+    let message: Value = serde_json::from_slice(&text).unwrap();
+    message["Offer"]["endpoint"].clone()
 }
 
 pub fn garbage_at_the_rendezvous_disturbs_nobody(transport: &'static str) {

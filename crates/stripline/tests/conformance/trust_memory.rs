@@ -14,7 +14,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use stripline::node::{Node, Subscriber};
 
 use crate::puppet::{Puppet, SAMPLES};
@@ -22,7 +22,7 @@ use crate::support::{
     Dice, abstract_names, await_receivers, await_senders, await_that, domain, endpoint_of, join,
     meeting_point, refused, take, take_number,
 };
-use crate::trust::connect;
+use crate::trust::{connect, offered_endpoint};
 use crate::trust_network::{Fake, Scene, last_words, message, welcome};
 
 const PAGE: usize = 4096;
@@ -129,13 +129,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
 
 /// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
 pub fn offered(domain: &str) -> (String, u64) {
-    let mut guest = connect(&meeting_point(domain));
-    let mut length = [0; 4];
-    guest.read_exact(&mut length).unwrap();
-    let mut text = vec![0; u32::from_le_bytes(length) as usize];
-    guest.read_exact(&mut text).unwrap();
-    let word: Value = serde_json::from_slice(&text).unwrap();
-    let endpoint = &word["Offer"]["endpoint"];
+    let endpoint = offered_endpoint(domain);
     (endpoint["address"].as_str().unwrap().into(), endpoint["keys"][0].as_u64().unwrap())
 }
 
@@ -316,7 +310,7 @@ pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
         }
     }
     let words = last_words(patient);
-    assert!(words.contains("said nothing for a second"), "{words}");
+    assert!(words.contains("sent no hello in time"), "{words}");
     let mut late = scene.node.subscriber::<u64>("numbers").unwrap();
     await_receivers(&mut scene.publisher, 2);
     scene.publisher.send(&[0]).unwrap();

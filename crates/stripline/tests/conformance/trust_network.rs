@@ -15,7 +15,7 @@ use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, endpoint_of, join, meeting_point,
     refused, take, take_number,
 };
-use crate::trust::connect;
+use crate::trust::{connect, join_by_hand, offered_endpoint, send_message};
 
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
@@ -64,13 +64,8 @@ impl Scene {
 
     /// What the rendezvous tells of the publisher.
     pub fn keys(&self) -> Vec<u64> {
-        let mut guest = connect(&meeting_point(&self.domain));
-        let mut length = [0; 4];
-        guest.read_exact(&mut length).unwrap();
-        let mut text = vec![0; u32::from_le_bytes(length) as usize];
-        guest.read_exact(&mut text).unwrap();
-        let word: Value = serde_json::from_slice(&text).unwrap();
-        let keys = word["Offer"]["endpoint"]["keys"].as_array().unwrap();
+        let endpoint = offered_endpoint(&self.domain);
+        let keys = endpoint["keys"].as_array().unwrap();
         keys.iter().map(|key| key.as_u64().unwrap()).collect()
     }
 }
@@ -192,10 +187,9 @@ impl Fake {
     pub fn offer(&self, domain: &str, transport: &str) -> UnixStream {
         let endpoint = json!({"transport": transport, "address": self.address(), "keys": [11, 22]});
         let word = json!({"Offer": {"topic": "numbers", "payload": "u64", "endpoint": endpoint}}).to_string();
-        let mut guest = connect(&meeting_point(domain));
-        guest.write_all(&(word.len() as u32).to_le_bytes()).unwrap();
-        guest.write_all(word.as_bytes()).unwrap();
-        guest
+        let mut host = join_by_hand(domain);
+        send_message(&mut host, &word);
+        host
     }
 
     /// The receiver that comes, once it has said hello.
@@ -255,7 +249,7 @@ pub fn who_was_too_slow_to_say_hello_comes_again(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let fake = Fake::open(transport);
     let _offer = fake.offer(&scene.domain, transport);
-    let late = message(&json!({"late": "said nothing for a second"}));
+    let late = message(&json!({"late": "sent no hello in time"}));
     fake.accept().write_all(&late).unwrap();
     fake.accept().write_all(&late).unwrap();
     drop(fake.accept());

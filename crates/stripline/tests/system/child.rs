@@ -142,6 +142,8 @@ pub fn play_if_asked() {
         "lock" => crate::memory::lock(),
         "publish" => crate::users::publish(&words),
         "subscribe" => crate::users::subscribe(&words),
+        "serve" => crate::flood::serve(&words),
+        "flood" => crate::flood::flood(&words),
         "stranger" => crate::users::stranger(&words),
         _ => panic!("unknown role `{role}`"),
     }

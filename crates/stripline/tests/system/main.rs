@@ -5,6 +5,7 @@
 
 mod child;
 mod cost;
+mod flood;
 mod memory;
 mod users;
 

@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
+use crate::transport::accept::Acceptor;
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
-use crate::transport::reception::Greeter;
 
 /// Connections above which those whose receivers left are forgotten.
 const SEATS_MAX: usize = 1024;
@@ -82,8 +82,8 @@ pub(super) struct StreamGreeter {
     pub(super) listens: bool,
 }
 
-impl Greeter for StreamGreeter {
-    fn greet(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl Acceptor for StreamGreeter {
+    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.take_seat(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
@@ -111,7 +111,7 @@ impl Greeter for StreamGreeter {
         Ok(None)
     }
 
-    fn gone(&mut self, _: u64) {}
+    fn closed(&mut self, _: u64) {}
 }
 
 impl StreamGreeter {

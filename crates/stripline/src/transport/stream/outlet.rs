@@ -18,8 +18,8 @@ use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::{Listener, Socket};
+use crate::transport::accept::AcceptThread;
 use crate::transport::answer::Awaited;
-use crate::transport::reception::Reception;
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
 /// One port's receivers over sockets.
@@ -39,7 +39,7 @@ pub(in crate::transport) struct StreamOutlet {
     /// Its scope, which says whether receivers answer.
     scope: Scope,
     pub(super) stop: Stop,
-    reception: Option<Reception>,
+    accept_thread: Option<AcceptThread>,
     /// Held for those who look from outside.
     _sign: Arc<Sign>,
 }
@@ -68,7 +68,7 @@ impl StreamOutlet {
             timeout: request.send_timeout,
             scope: request.scope,
             stop: request.stop,
-            reception: Some(Reception::open(listener, greeter)?),
+            accept_thread: Some(AcceptThread::start(listener, greeter)?),
             _sign: sign,
         })
     }
@@ -99,7 +99,7 @@ impl StreamOutlet {
             timeout: None,
             scope: Scope::Transport,
             stop: request.stop,
-            reception: None,
+            accept_thread: None,
             _sign: sign,
         })
     }
@@ -395,7 +395,7 @@ impl Outlet for StreamOutlet {
 
 impl Drop for StreamOutlet {
     fn drop(&mut self) {
-        self.reception = None;
+        self.accept_thread = None;
         let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
         let before = self.receivers.len();
         if self.admit()

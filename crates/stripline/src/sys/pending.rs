@@ -1,0 +1,381 @@
+//! Connections that a listener has accepted and that have not sent their first message yet.
+//!
+//! A first message is small and is sent whole, right after the connection is made. So a peer that follows the protocol is
+//! admitted the moment it is accepted, whatever number of silent connections came before it. Those are kept for a second,
+//! in case their process was descheduled, but only a few: one more closes the oldest of the process that has most.
+//!
+//! Until it is complete, a first message stays in the kernel, with the descriptors that come with it. A pending
+//! peer therefore costs one descriptor and no memory for what it sends.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::net::RecvFlags;
+
+use super::poller::{Interest, Poller};
+use super::socket::{Accepted, Listener, Socket, receive_with_fds};
+use crate::error::Result;
+
+/// A peer sends its first message within this time.
+pub(crate) const FIRST_MESSAGE_TIME: Duration = Duration::from_secs(1);
+/// The longest first message, in bytes.
+pub(crate) const FIRST_MESSAGE_MAX: usize = 8 * 1024;
+/// Pending peers of all listeners of the process.
+const PROCESS_MAX: usize = 256;
+/// Pending peers of one listener.
+const LISTENER_MAX: usize = 64;
+/// Connections accepted between two looks at everything else.
+const BATCH: usize = 64;
+/// How long a listener pauses when the process has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Tokens of the poller from here on are this module's.
+const FIRST_TOKEN: u64 = 1 << 63;
+const LISTENER: u64 = FIRST_TOKEN;
+
+/// The listeners of this process, which share its pending peers.
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the length of the message that begins with these bytes, or `None` if more of them are needed for that.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) type MessageLength = fn(&[u8]) -> Result<Option<usize>, String>;
+
+/// A listener, and the peers that it has accepted and not admitted yet.
+pub(crate) struct PendingPeers {
+    listener: Listener,
+    poller: Poller,
+    message_length: MessageLength,
+    /// The oldest first, so that the first deadline is that of the first.
+    peers: VecDeque<PendingPeer>,
+    next_token: u64,
+    /// Until when nothing is accepted, for want of descriptors.
+    paused: Option<Instant>,
+}
+
+struct PendingPeer {
+    token: u64,
+    socket: Socket,
+    process: Option<u32>,
+    deadline: Instant,
+}
+
+/// What became of a connection.
+pub(crate) enum Admission {
+    /// It sent its first message.
+    Message { socket: Socket, process: Option<u32>, message: Vec<u8>, fds: Vec<OwnedFd> },
+    /// It is another user's or broke the protocol; the text is for the peer.
+    Rejected(Socket, String),
+    /// It sent nothing, or not all, for too long, or until there were too many others.
+    Late(Socket),
+}
+
+/// What a wait has found.
+pub(crate) struct Woken {
+    /// Tokens of the caller's descriptors that have something.
+    pub(crate) tokens: Vec<u64>,
+    pub(crate) admissions: Vec<Admission>,
+}
+
+impl PendingPeers {
+    /// Takes over a listener.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn new(listener: Listener, message_length: MessageLength) -> Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(listener.as_fd(), LISTENER, Interest::Readable)?;
+        // Relaxed: a count that bounds, and orders nothing.
+        LISTENERS.fetch_add(1, Ordering::Relaxed);
+        let peers = VecDeque::new();
+        Ok(Self { listener, poller, message_length, peers, next_token: LISTENER + 1, paused: None })
+    }
+
+    /// Returns the poller, for descriptors of the caller's with tokens below 2^63.
+    pub(crate) fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    /// Waits until a connection has to be dealt with or one of the caller's descriptors has something.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    pub(crate) fn wait(&mut self) -> Result<Woken> {
+        let deadline = self.peers.front().map(|peer| peer.deadline).into_iter().chain(self.paused).min();
+        self.wait_until(deadline)
+    }
+
+    /// As [`PendingPeers::wait`], for what is there now.
+    #[cfg(fuzzing)]
+    pub(crate) fn poll(&mut self) -> Result<Vec<Admission>> {
+        self.wait_until(Some(Instant::now())).map(|woken| woken.admissions)
+    }
+
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Result<Woken> {
+        let mut woken = Woken { tokens: Vec::new(), admissions: Vec::new() };
+        let mut accept = false;
+        for token in self.poller.wait(deadline)? {
+            match token {
+                LISTENER => accept = true,
+                token if token > LISTENER => woken.admissions.extend(self.read(token)),
+                token => woken.tokens.push(token),
+            }
+        }
+        let now = Instant::now();
+        while self.peers.front().is_some_and(|peer| peer.deadline <= now) {
+            woken.admissions.extend(self.give_up(0));
+        }
+        if self.paused.is_some_and(|until| until <= now) {
+            self.paused = None;
+            self.poller.change(self.listener.as_fd(), LISTENER, Interest::Readable)?;
+        }
+        if accept {
+            self.accept(now, &mut woken.admissions)?;
+        }
+        Ok(woken)
+    }
+
+    fn accept(&mut self, now: Instant, admissions: &mut Vec<Admission>) -> Result<()> {
+        for _ in 0..BATCH {
+            match self.listener.accept() {
+                Ok(None) => break,
+                Ok(Some(Accepted::Rejected(socket, reason))) => {
+                    admissions.push(Admission::Rejected(socket, reason));
+                }
+                Ok(Some(Accepted::Peer(socket, process))) => match self.receive(&socket) {
+                    Ok(None) => self.add(socket, process, now, admissions)?,
+                    Ok(Some((message, fds))) => {
+                        admissions.push(Admission::Message { socket, process, message, fds });
+                    }
+                    Err(reason) => admissions.push(Admission::Rejected(socket, reason)),
+                },
+                // The descriptors of a pending peer are enough for the next.
+                Err(_) if !self.peers.is_empty() => {
+                    admissions.extend(self.give_up(self.dispensable()));
+                    break;
+                }
+                Err(_) => {
+                    self.poller.change(self.listener.as_fd(), LISTENER, Interest::Paused)?;
+                    self.paused = Some(now + PAUSE);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        socket: Socket,
+        process: Option<u32>,
+        now: Instant,
+        admissions: &mut Vec<Admission>,
+    ) -> Result<()> {
+        if self.peers.len() >= share() {
+            admissions.extend(self.give_up(self.dispensable()));
+        }
+        let token = self.next_token;
+        self.next_token += 1;
+        // What has arrived since it was read is reported at once.
+        self.poller.add(socket.as_fd(), token, Interest::Arrival)?;
+        self.peers.push_back(PendingPeer { token, socket, process, deadline: now + FIRST_MESSAGE_TIME });
+        Ok(())
+    }
+
+    /// Returns the index of the oldest peer of the process that has most.
+    fn dispensable(&self) -> usize {
+        oldest_of_most(self.peers.iter().map(|peer| peer.process)).unwrap_or(0)
+    }
+
+    /// Removes a peer, which is admitted if its message has arrived by now.
+    fn give_up(&mut self, index: usize) -> Option<Admission> {
+        let token = self.peers.get(index)?.token;
+        self.read(token).or_else(|| self.remove(index).map(|peer| Admission::Late(peer.socket)))
+    }
+
+    /// Reads what a peer has sent; `None`: not all of it is there.
+    fn read(&mut self, token: u64) -> Option<Admission> {
+        // It may have been removed since it was reported.
+        let index = self.peers.binary_search_by_key(&token, |peer| peer.token).ok()?;
+        let received = self.receive(&self.peers[index].socket).transpose()?;
+        let PendingPeer { socket, process, .. } = self.remove(index)?;
+        Some(match received {
+            Ok((message, fds)) => Admission::Message { socket, process, message, fds },
+            Err(reason) => Admission::Rejected(socket, reason),
+        })
+    }
+
+    fn remove(&mut self, index: usize) -> Option<PendingPeer> {
+        let peer = self.peers.remove(index)?;
+        self.poller.remove(peer.socket.as_fd());
+        Some(peer)
+    }
+
+    /// Receives the first message and its descriptors once all of it is there, and not a byte more.
+    fn receive(&self, socket: &Socket) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, String> {
+        let broke = |e: io::Error| format!("broke the connection during the handshake: {e}");
+        let mut bytes = [0; FIRST_MESSAGE_MAX];
+        let there = match rustix::net::recv(socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err("hung up during the handshake".into()),
+            Ok((there, _)) => there,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
+            Err(e) => return Err(broke(e.into())),
+        };
+        let Some(length) = (self.message_length)(&bytes[..there])? else { return Ok(None) };
+        if length > FIRST_MESSAGE_MAX {
+            return Err(format!(
+                "announced a first message of {length} bytes (at most {FIRST_MESSAGE_MAX} are allowed)"
+            ));
+        }
+        if there < length {
+            return Ok(None);
+        }
+        let (mut message, mut fds, mut have) = (vec![0; length], Vec::new(), 0);
+        while have < length {
+            let read = match socket {
+                Socket::Unix(stream) => {
+                    let (read, more) = receive_with_fds(stream, &mut message[have..]).map_err(broke)?;
+                    fds.extend(more);
+                    read
+                }
+                Socket::Tcp(_) => io::Read::read(&mut &*socket, &mut message[have..]).map_err(broke)?,
+            };
+            if read == 0 {
+                return Err("hung up during the handshake".into());
+            }
+            have += read;
+        }
+        Ok(Some((message, fds)))
+    }
+}
+
+impl Drop for PendingPeers {
+    fn drop(&mut self) {
+        // Relaxed: as where it is counted.
+        LISTENERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns how many peers a listener of this process may have pending.
+fn share() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Most descriptors are kept for links.
+    let process_max =
+        limit.map_or(PROCESS_MAX, |limit| PROCESS_MAX.min(usize::try_from(limit / 8).unwrap_or(PROCESS_MAX)));
+    // Relaxed: as where it is counted.
+    (process_max / LISTENERS.load(Ordering::Relaxed).max(1)).clamp(1, LISTENER_MAX)
+}
+
+/// Returns the index of the first entry of the process that has most entries, so that one process cannot displace the
+/// others. Without a process (TCP), all are taken for those of one.
+pub(crate) fn oldest_of_most(processes: impl Iterator<Item = Option<u32>> + Clone) -> Option<usize> {
+    let mut counts: HashMap<Option<u32>, usize> = HashMap::new();
+    processes.clone().for_each(|process| *counts.entry(process).or_default() += 1);
+    let most = counts.values().copied().max()?;
+    processes.enumerate().find(|(_, process)| counts[process] == most).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::sys::socket::{connect_unix, send_with_fds};
+
+    /// Messages of a length, in one byte, and that many bytes more; none is longer than 9.
+    fn length(bytes: &[u8]) -> Result<Option<usize>, String> {
+        match bytes.first() {
+            Some(length @ 0..=9) => Ok(Some(1 + usize::from(*length))),
+            Some(length) => Err(format!("length {length}")),
+            None => Ok(None),
+        }
+    }
+
+    fn listen() -> (String, PendingPeers) {
+        let name = format!("stripline-test-{:016x}", getrandom::u64().unwrap());
+        let pending = PendingPeers::new(Listener::unix(&name, None).unwrap(), length).unwrap();
+        (name, pending)
+    }
+
+    fn admitted(pending: &mut PendingPeers) -> Admission {
+        loop {
+            if let Some(admission) = pending.wait().unwrap().admissions.pop() {
+                return admission;
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_is_admitted_when_all_of_it_is_there_and_nothing_behind_it_is_read() {
+        let (name, mut pending) = listen();
+        let mut peer = connect_unix(&name, None).unwrap();
+        for byte in [3, 7, 8] {
+            peer.write_all(&[byte]).unwrap();
+            assert!(pending.wait().unwrap().admissions.is_empty());
+        }
+        peer.write_all(&[9, 10]).unwrap();
+        let Admission::Message { socket, process, message, fds } = admitted(&mut pending) else {
+            panic!("not admitted")
+        };
+        assert_eq!((message, fds.len(), process), (vec![3, 7, 8, 9], 0, Some(std::process::id())));
+        let mut rest = [0; 2];
+        assert_eq!(std::io::Read::read(&mut &socket, &mut rest).unwrap(), 1);
+        assert_eq!(rest, [10, 0]);
+    }
+
+    #[test]
+    fn descriptors_come_with_the_message() {
+        let (name, mut pending) = listen();
+        let peer = connect_unix(&name, None).unwrap();
+        let (one, other) = UnixStream::pair().unwrap();
+        send_with_fds(&peer, &[1, 5], &[one.as_fd(), other.as_fd()]).unwrap();
+        let Admission::Message { message, fds, .. } = admitted(&mut pending) else { panic!("not admitted") };
+        assert_eq!((message, fds.len()), (vec![1, 5], 2));
+    }
+
+    #[test]
+    fn violations_and_hang_ups_are_rejected() {
+        let (name, mut pending) = listen();
+        connect_unix(&name, None).unwrap().write_all(&[200]).unwrap();
+        let rejected = |admission| match admission {
+            Admission::Rejected(_, reason) => reason,
+            _ => panic!("not rejected"),
+        };
+        assert_eq!(rejected(admitted(&mut pending)), "length 200");
+        drop(connect_unix(&name, None).unwrap());
+        assert!(rejected(admitted(&mut pending)).contains("hung up"));
+        // The part of a message hides the end behind it.
+        connect_unix(&name, None).unwrap().write_all(&[2, 0]).unwrap();
+        assert!(matches!(admitted(&mut pending), Admission::Late(_)));
+    }
+
+    #[test]
+    fn silent_peers_are_few_and_the_oldest_goes_first() {
+        let (name, mut pending) = listen();
+        let silent: Vec<UnixStream> =
+            (0..=LISTENER_MAX).map(|_| connect_unix(&name, None).unwrap()).collect();
+        let Admission::Late(first) = admitted(&mut pending) else { panic!("a silent peer was admitted") };
+        assert!(pending.peers.len() <= LISTENER_MAX);
+        // It is the other end of the first connection.
+        first.close();
+        assert_eq!(std::io::Read::read(&mut &silent[0], &mut [0]).unwrap(), 0);
+        // A peer that follows the protocol is admitted however many are silent.
+        let mut honest = connect_unix(&name, None).unwrap();
+        honest.write_all(&[0]).unwrap();
+        while !matches!(admitted(&mut pending), Admission::Message { .. }) {}
+    }
+
+    #[test]
+    fn the_process_with_most_connections_loses_one() {
+        let oldest = |processes: &[u32]| oldest_of_most(processes.iter().map(|process| Some(*process)));
+        assert_eq!(oldest(&[]), None);
+        assert_eq!(oldest(&[1, 2, 3]), Some(0));
+        assert_eq!(oldest(&[1, 2, 3, 2]), Some(1));
+        assert_eq!(oldest_of_most([Some(1), None, None].into_iter()), Some(1));
+    }
+}

@@ -1,0 +1,90 @@
+//! Waiting for many descriptors at once, at a cost that does not grow with their number: epoll.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+
+use super::doorbell::timespec;
+use crate::error::{Error, Result};
+
+/// Descriptors reported by one wait; the others are reported by the next.
+const EVENTS_MAX: usize = 64;
+
+/// A set of descriptors to wait for, each with a token of the caller's.
+pub(crate) struct Poller(OwnedFd);
+
+/// What is reported of a descriptor.
+#[derive(Clone, Copy)]
+pub(crate) enum Interest {
+    /// That it is readable or closed, for as long as it is.
+    Readable,
+    /// That something has arrived since the last report (edge-triggered): bytes may stay unread.
+    Arrival,
+    /// Nothing but an error, for the time being.
+    Paused,
+}
+
+impl Poller {
+    /// Makes an empty set.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn new() -> Result<Self> {
+        epoll::create(CreateFlags::CLOEXEC)
+            .map(Self)
+            .map_err(|e| Error::system("cannot create an epoll instance", e))
+    }
+
+    /// Adds a descriptor. It has to be removed before it is closed if it has been duplicated.
+    ///
+    /// # Errors
+    /// When the system has no memory left for it.
+    pub(crate) fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
+        epoll::add(&self.0, fd, EventData::new_u64(token), interest.flags())
+            .map_err(|e| Error::system("cannot wait for a descriptor", e))
+    }
+
+    /// Changes what is reported of a descriptor.
+    ///
+    /// # Errors
+    /// When it is not in the set.
+    pub(crate) fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
+        epoll::modify(&self.0, fd, EventData::new_u64(token), interest.flags())
+            .map_err(|e| Error::system("cannot wait for a descriptor", e))
+    }
+
+    /// Removes a descriptor, if it is there.
+    pub(crate) fn remove(&self, fd: impl AsFd) {
+        // It fails only for one that was not added.
+        let _ = epoll::delete(&self.0, fd);
+    }
+
+    /// Waits until something is reported or the deadline has passed; returns the tokens.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Vec<u64>> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // Without a nanosecond timeout, the kernel rounds down to milliseconds, which would poll without a pause.
+            let timeout = left.map(|left| timespec(left.max(Duration::from_nanos(1))));
+            match epoll::wait(&self.0, &mut events[..], timeout.as_ref()) {
+                Ok(count) => return Ok(events[..count].iter().map(|event| event.data.u64()).collect()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::system("cannot wait for descriptors", e)),
+            }
+        }
+    }
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Readable => EventFlags::IN | EventFlags::RDHUP,
+            Self::Arrival => EventFlags::IN | EventFlags::RDHUP | EventFlags::ET,
+            Self::Paused => EventFlags::empty(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The thread of a sending port that accepts receivers and notices when they close, so that the port's own thread never
+//! has to.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
+
+use super::handshake::{self, Answer, Hello};
+use crate::error::{Error, Result};
+use crate::sys::doorbell::Doorbell;
+use crate::sys::pending::{Admission, PendingPeers, Woken};
+use crate::sys::poller::Interest;
+use crate::sys::socket::{Listener, Socket};
+
+/// The poller's token of the request to end. Those of peers are below it.
+const SHUTDOWN: u64 = 1 << 62;
+
+/// What a port does with receivers that introduced themselves.
+pub(super) trait Acceptor: Send + 'static {
+    /// Accepts a receiver with the descriptors that came with its hello. Returns `Some(token)` if [`Acceptor::closed`]
+    /// is to be called when it closes its socket, or `None` if the acceptor has kept the socket for itself.
+    ///
+    /// # Errors
+    /// Why it is refused, in words for the receiver.
+    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
+
+    /// Removes a receiver that has closed its socket.
+    fn closed(&mut self, token: u64);
+}
+
+/// The running thread; ended and joined when dropped.
+pub(super) struct AcceptThread {
+    shutdown: Doorbell,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AcceptThread {
+    pub(super) fn start(listener: Listener, acceptor: impl Acceptor) -> Result<Self> {
+        let shutdown = Doorbell::new()?;
+        let pending = PendingPeers::new(listener, handshake::message_length)?;
+        pending.poller().add(shutdown.as_fd(), SHUTDOWN, Interest::Readable)?;
+        let thread = std::thread::Builder::new()
+            .name("stripline-accept".into())
+            .spawn(move || AcceptLoop { pending, acceptor, peers: HashMap::new() }.run())
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { shutdown, thread: Some(thread) })
+    }
+}
+
+impl Drop for AcceptThread {
+    fn drop(&mut self) {
+        self.shutdown.ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been printed; nothing more can be done about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct AcceptLoop<A> {
+    pending: PendingPeers,
+    acceptor: A,
+    /// Receivers with a token. They send nothing after the handshake: what arrives is their end, or a violation.
+    peers: HashMap<u64, Socket>,
+}
+
+impl<A: Acceptor> AcceptLoop<A> {
+    fn run(mut self) {
+        loop {
+            let Woken { tokens, admissions } = match self.pending.wait() {
+                Ok(woken) => woken,
+                Err(error) => {
+                    crate::sys::complain!("stripline: no more receivers are accepted: {error}");
+                    return;
+                }
+            };
+            if tokens.contains(&SHUTDOWN) {
+                return;
+            }
+            tokens.into_iter().for_each(|token| self.drop_closed(token));
+            admissions.into_iter().for_each(|admission| self.handle(admission));
+        }
+    }
+
+    fn drop_closed(&mut self, token: u64) {
+        if let Some(socket) = self.peers.remove(&token) {
+            self.pending.poller().remove(socket.as_fd());
+            socket.close();
+            self.acceptor.closed(token);
+        }
+    }
+
+    fn handle(&mut self, admission: Admission) {
+        match admission {
+            Admission::Message { socket, message, fds, .. } => {
+                match handshake::message(&message).and_then(|hello| self.acceptor.accept(hello, &socket, fds))
+                {
+                    Ok(None) => {}
+                    Ok(Some(token)) => self.keep(token, socket),
+                    Err(reason) => refuse(&socket, &reason),
+                }
+            }
+            Admission::Rejected(socket, reason) => refuse(&socket, &reason),
+            Admission::Late(socket) => reply(&socket, &Answer::Late("sent no hello in time".into())),
+        }
+    }
+
+    /// Waits for the end of a receiver from now on.
+    fn keep(&mut self, token: u64, socket: Socket) {
+        match self.pending.poller().add(socket.as_fd(), token, Interest::Readable) {
+            Ok(()) => drop(self.peers.insert(token, socket)),
+            Err(error) => {
+                crate::sys::complain!("stripline: {error}");
+                socket.close();
+                self.acceptor.closed(token);
+            }
+        }
+    }
+}
+
+fn refuse(socket: &Socket, reason: &str) {
+    reply(socket, &Answer::Refused(reason.chars().take(1000).collect()));
+}
+
+/// Sends the reason, as far as the socket takes it without blocking, and closes.
+fn reply(mut socket: &Socket, reason: &Answer) {
+    if let Ok(bytes) = handshake::encode(reason) {
+        let _ = std::io::Write::write(&mut socket, &bytes);
+    }
+    socket.close();
+}
