@@ -6,6 +6,7 @@ mod call_child;
 mod calls;
 mod campaign;
 mod child;
+mod flood;
 mod lane;
 mod ledger;
 mod leftovers;
@@ -30,7 +31,8 @@ use clap::{Parser, Subcommand};
     after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
         stripline-torture torture --kills 100000 --json torture.json\n  \
-        stripline-torture stop --seconds 60\n\n\
+        stripline-torture stop --seconds 60\n  \
+        stripline-torture flood\n\n\
         Exit codes: 0 all is as it must be, 1 something is not."
 )]
 struct Arguments {
@@ -85,10 +87,40 @@ enum Order {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+
+    /// Open connections that send nothing to everything that a publisher's process listens on
+    #[command(after_help = "Examples:\n  \
+        stripline-torture flood\n  \
+        stripline-torture flood --connections 1000 --seconds 4 --newcomers 5\n\n\
+        The report is JSON: for each transport, the time to a newcomer's first packet, and rate and 99th percentile of an\n\
+        established link, each without and with the connections in turn, with the null comparison.")]
+    Flood {
+        /// Connections held open
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        connections: u64,
+
+        /// Connections opened in a second
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        rate: u64,
+
+        /// How long they are opened
+        #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+
+        /// New subscribers in each round, at least
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        newcomers: u64,
+
+        /// Write the report to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = child::play_if_asked().or_else(call_child::play_if_asked) {
+    if let Some(code) =
+        child::play_if_asked().or_else(call_child::play_if_asked).or_else(flood::play_if_asked)
+    {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
@@ -99,6 +131,11 @@ fn main() -> ExitCode {
         }
         Order::Stop { seconds, json } => {
             stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))
+        }
+        Order::Flood { connections, rate, seconds, newcomers, json } => {
+            flood::Flood { connections, rate, seconds, newcomers: newcomers as usize }
+                .run()
+                .and_then(|report| campaign::write(&report, json.as_deref()))
         }
     };
     match outcome {

@@ -1,0 +1,369 @@
+//! Connections that send nothing, by the thousand and by the second: how long a newcomer waits for its first packet beside
+//! them, and what an established link notices.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use stripline::Received;
+
+use crate::child::{TOPIC, join};
+use crate::lane::{PATIENCE, await_host};
+use crate::notes::now_ns;
+
+/// What a child is to do, in its environment.
+const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
+/// Between two packets of the publisher.
+const INTERVAL: Duration = Duration::from_micros(200);
+/// Rounds without and with connections, in turn; the first and the last without.
+const ROUNDS: usize = 9;
+
+/// Measures a publisher in a process of its own.
+pub struct Flood {
+    /// Connections held open.
+    pub connections: u64,
+    /// Connections opened in a second.
+    pub rate: u64,
+    /// How long they are opened, in seconds.
+    pub seconds: u64,
+    /// New subscribers in each round.
+    pub newcomers: usize,
+}
+
+impl Flood {
+    /// Runs on each transport between processes.
+    ///
+    /// # Errors
+    /// When a newcomer is not served, a link is disturbed, or a process cannot be started.
+    pub fn run(&self) -> Result<Value, String> {
+        let mut report = serde_json::Map::new();
+        for transport in ["shm", "uds", "tcp"] {
+            eprintln!("torture: flood over {transport}");
+            report.insert(transport.into(), self.run_on(transport)?);
+        }
+        Ok(Value::Object(report))
+    }
+
+    fn run_on(&self, transport: &str) -> Result<Value, String> {
+        let domain = format!("flood-{}-{}", std::process::id(), now_ns());
+        let mut publisher = Helper::start(&format!("publish {domain} {transport}"))?;
+        publisher.reply()?;
+        await_host(&domain)?;
+        let established = Established::start(&domain, transport)?;
+        let addresses = addresses(&domain, publisher.child.id())?;
+        let mut flood = Helper::start(&format!("flood {}", addresses.join(" ")))?;
+        let before = descriptors(publisher.child.id())?;
+        let mut held = Vec::new();
+        let mut most = 0;
+        for round in 0..ROUNDS {
+            let is_flooded = round % 2 == 1;
+            if is_flooded {
+                flood.order(&format!("open {}", self.connections))?;
+                flood.reply()?;
+            }
+            held.push(self.round(&domain, transport, &established, Duration::ZERO)?);
+            most = most.max(descriptors(publisher.child.id())?.saturating_sub(before));
+            if is_flooded {
+                flood.order("close")?;
+                flood.reply()?;
+            }
+        }
+        let mut opened = Vec::new();
+        let time = Duration::from_secs(self.seconds) / (ROUNDS as u32 / 2);
+        for round in 0..ROUNDS {
+            if round % 2 == 1 {
+                flood.order(&format!("rate {}", self.rate))?;
+                flood.reply()?;
+            }
+            opened.push(self.round(&domain, transport, &established, time)?);
+            if round % 2 == 1 {
+                flood.order("close")?;
+                flood.reply()?;
+            }
+        }
+        established.check()?;
+        Ok(json!({
+            "addresses": addresses.len(),
+            "held": compare(&held),
+            "opened": compare(&opened),
+            "descriptors": most,
+        }))
+    }
+
+    /// New subscribers one after the other, for so long at least.
+    fn round(
+        &self,
+        domain: &str,
+        transport: &str,
+        link: &Established,
+        time: Duration,
+    ) -> Result<Round, String> {
+        let started = Instant::now();
+        link.take();
+        let mut first_packet_ns = Vec::new();
+        while first_packet_ns.len() < self.newcomers || started.elapsed() < time {
+            first_packet_ns.push(newcomer(domain, transport)?);
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let mut latencies = link.take();
+        latencies.sort_unstable();
+        Ok(Round {
+            first_packet_ms: median(first_packet_ns.iter().map(|ns| *ns as f64 / 1e6)),
+            first_packet_worst_ms: first_packet_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e6),
+            p99_us: latencies.get(latencies.len() * 99 / 100).map_or(0.0, |ns| *ns as f64 / 1e3),
+            rate: latencies.len() as f64 / seconds,
+        })
+    }
+}
+
+struct Round {
+    first_packet_ms: f64,
+    first_packet_worst_ms: f64,
+    p99_us: f64,
+    rate: f64,
+}
+
+/// The medians of the rounds with connections over those of the rounds without; and, as the null comparison, those of every
+/// other round without over the rest.
+fn compare(rounds: &[Round]) -> Value {
+    let with = |index: usize| index % 2 == 1;
+    let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&Round) -> f64| {
+        median(rounds.iter().enumerate().filter(|(index, _)| wanted(*index)).map(|(_, round)| figure(round)))
+    };
+    let figure = |figure: fn(&Round) -> f64| {
+        let (flooded, quiet) = (of(&with, figure), of(&|index| !with(index), figure));
+        let null_ratio = of(&|index| index % 4 == 0, figure) / of(&|index| index % 4 == 2, figure);
+        json!({"without": quiet, "with": flooded, "ratio": flooded / quiet, "null": null_ratio})
+    };
+    json!({
+        "first_packet_ms": figure(|round| round.first_packet_ms),
+        "first_packet_worst_ms": figure(|round| round.first_packet_worst_ms),
+        "established_p99_us": figure(|round| round.p99_us),
+        "established_packets_per_s": figure(|round| round.rate),
+    })
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Joins as a new node and returns the time to the first packet.
+fn newcomer(domain: &str, transport: &str) -> Result<u64, String> {
+    let started = Instant::now();
+    let node = join(domain, &topics(transport))?;
+    let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
+    match subscriber.receive_timeout(PATIENCE).map_err(|e| e.to_string())? {
+        Received::Packet(_) => Ok(started.elapsed().as_nanos() as u64),
+        _ => Err(format!("a newcomer has no packet after {PATIENCE:?}")),
+    }
+}
+
+/// A subscriber that was there before, on a thread of its own.
+struct Established {
+    latencies_ns: Arc<Mutex<Vec<u64>>>,
+    next: Arc<AtomicU64>,
+}
+
+impl Established {
+    fn start(domain: &str, transport: &str) -> Result<Self, String> {
+        let node = join(domain, &topics(transport))?;
+        let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
+        let (latencies_ns, next) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+        let (taken, reached) = (Arc::clone(&latencies_ns), Arc::clone(&next));
+        std::thread::spawn(move || {
+            let _node = node;
+            let mut expected = None;
+            while let Ok(Some(packet)) = subscriber.receive() {
+                let received_ns = now_ns();
+                // A gap would be a number that is not the next; 0 marks that.
+                let is_next = expected.is_none_or(|expected| expected == packet.sequence());
+                expected = Some(packet.sequence() + 1);
+                // Relaxed: a number that is read on its own.
+                reached.store(if is_next { packet.sequence() } else { 0 }, Ordering::Relaxed);
+                if !is_next {
+                    return;
+                }
+                let mut latencies = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                latencies.push(received_ns.saturating_sub(packet[0]));
+            }
+        });
+        Ok(Self { latencies_ns, next })
+    }
+
+    fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.latencies_ns.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        // Relaxed: as where it is stored.
+        match self.next.load(Ordering::Relaxed) {
+            0 => Err("the established link has lost a packet".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn topics(transport: &str) -> String {
+    format!("[default]\ntransport = '{transport}'\nwait = 'block'")
+}
+
+/// Returns the abstract names and addresses that the publisher's process listens on.
+fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
+    let prefixes = [
+        format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw()),
+        format!("stripline-ps-{}-{process}-", rustix::process::geteuid().as_raw()),
+    ];
+    let list = std::fs::read_to_string("/proc/net/unix").map_err(|e| format!("/proc/net/unix: {e}"))?;
+    let names = list.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix('@'));
+    let mut addresses: Vec<String> = names
+        .filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .map(str::to_string)
+        .collect();
+    addresses.sort();
+    addresses.dedup();
+    let overview = stripline::introspect::processes().map_err(|e| e.to_string())?;
+    let ports = overview.processes.iter().filter(|one| one.pid == process).flat_map(|one| &one.sending);
+    addresses.extend(ports.map(|port| port.address.clone()));
+    if addresses.len() == 3 {
+        Ok(addresses)
+    } else {
+        Err(format!("three addresses were expected: {addresses:?}"))
+    }
+}
+
+fn descriptors(process: u32) -> Result<usize, String> {
+    let path = format!("/proc/{process}/fd");
+    Ok(std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?.count())
+}
+
+/// A child that takes orders, a line each. Killed when dropped.
+struct Helper {
+    child: Child,
+    orders: ChildStdin,
+    replies: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    fn start(role: &str) -> Result<Self, String> {
+        let mut command = Command::new("/proc/self/exe");
+        command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| format!("cannot start a process: {e}"))?;
+        let (orders, replies) = (child.stdin.take(), child.stdout.take());
+        let (Some(orders), Some(replies)) = (orders, replies) else {
+            return Err("a child without pipes".into());
+        };
+        Ok(Self { child, orders, replies: BufReader::new(replies) })
+    }
+
+    fn order(&mut self, order: &str) -> Result<(), String> {
+        writeln!(self.orders, "{order}").map_err(|e| format!("a child has ended: {e}"))
+    }
+
+    fn reply(&mut self) -> Result<(), String> {
+        let mut line = String::new();
+        self.replies.read_line(&mut line).map_err(|e| e.to_string())?;
+        if line.trim() == "done" { Ok(()) } else { Err(format!("a child answered `{}`", line.trim())) }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Plays the role that the environment names, if it does: the exit code.
+pub fn play_if_asked() -> Option<u8> {
+    let role = std::env::var(ROLE).ok()?;
+    // Whatever becomes of the parent, no child outlives it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let words: Vec<&str> = role.split_whitespace().collect();
+    let played = match words[..] {
+        ["publish", domain, transport] => publish(domain, transport),
+        ["flood", ref addresses @ ..] => flood(addresses),
+        _ => Err(format!("`{role}` is no role")),
+    };
+    match played {
+        Ok(()) => Some(0),
+        Err(problem) => {
+            eprintln!("torture: a child: {problem}");
+            Some(1)
+        }
+    }
+}
+
+fn publish(domain: &str, transport: &str) -> Result<(), String> {
+    let node = join(domain, &topics(transport))?;
+    let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
+    println!("done");
+    let mut next = Instant::now();
+    loop {
+        publisher.send(&[now_ns()]).map_err(|e| e.to_string())?;
+        next += INTERVAL;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn flood(addresses: &[&str]) -> Result<(), String> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .map_err(|e| format!("more open files are not allowed: {e}"))?;
+    let connections: Arc<Mutex<Vec<OwnedFd>>> = Arc::default();
+    // Connections a second; they are counted from where it was last set.
+    let rate = Arc::new(AtomicU64::new(0));
+    let (its_rate, kept) = (Arc::clone(&rate), Arc::clone(&connections));
+    let own: Vec<String> = addresses.iter().map(|address| (*address).to_string()).collect();
+    std::thread::spawn(move || {
+        for address in own.iter().cycle() {
+            // Relaxed: a number that is read on its own.
+            let rate = its_rate.load(Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(if rate == 0 { 10 } else { 1000 / rate.min(1000) }));
+            if rate > 0
+                && let Ok(connection) = connect(address)
+            {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            }
+        }
+    });
+    for order in std::io::stdin().lines() {
+        let order = order.map_err(|e| e.to_string())?;
+        match order.split_once(' ').unwrap_or((&order, "0")) {
+            ("open", count) => {
+                for address in addresses.iter().cycle().take(count.parse().unwrap_or(0)) {
+                    let connection = connect(address)?;
+                    connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+                }
+            }
+            // Relaxed: a number that is read on its own.
+            ("rate", wanted) => rate.store(wanted.parse().unwrap_or(0), Ordering::Relaxed),
+            ("close", _) => {
+                rate.store(0, Ordering::Relaxed);
+                connections.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            _ => return Err(format!("`{order}` is no order")),
+        }
+        println!("done");
+    }
+    Ok(())
+}
+
+fn connect(address: &str) -> Result<OwnedFd, String> {
+    let connected = match address.parse::<SocketAddr>() {
+        Ok(address) => TcpStream::connect(address).map(OwnedFd::from),
+        Err(_) => std::os::unix::net::SocketAddr::from_abstract_name(address)
+            .and_then(|address| UnixStream::connect_addr(&address))
+            .map(OwnedFd::from),
+    };
+    connected.map_err(|e| format!("cannot connect to {address}: {e}"))
+}
