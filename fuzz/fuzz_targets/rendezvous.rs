@@ -1,6 +1,6 @@
-//! What the nodes of a domain tell its host.
+//! Messages of the nodes of a domain to its host.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -52,8 +52,8 @@ fuzz_target!(|data: &[u8]| {
     }
     domain.hear();
     let (heard, learned, _) = domain.state();
-    assert!(heard <= guests.len(), "whoever hung up is gone");
-    assert!(learned.len() <= said + data.len() / 4, "{} heard, {said} said", learned.len());
+    assert!(heard <= guests.len(), "a closed connection remains");
+    assert!(learned.len() <= said + data.len() / 4, "{} received, {said} sent", learned.len());
     drop(guests);
     domain.hear();
     assert_eq!(domain.state().0, 0);
