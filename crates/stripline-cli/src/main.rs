@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
             experiment::experiment(&arguments)
         }
-        // Not reached by a job: its command line is not parsed.
+        // Not reached: the parser refuses `bench` without either.
         Command::Bench(_) => Exit::Usage,
         Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
         Command::Transports => show::transports(),

@@ -7,7 +7,7 @@
 mod expand;
 mod interface;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
 mod tests;
 
 use proc_macro::TokenStream;

@@ -168,7 +168,7 @@ mod bench {
             }
         }
         writer.publish(len);
-        writer.for_each_sleeper(|_| unreachable!("nobody sleeps here"));
+        writer.for_each_sleeper(|_| unreachable!("no side sleeps here"));
     }
 
     fn receive(reader: &mut Reader) -> u64 {

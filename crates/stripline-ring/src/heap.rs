@@ -32,7 +32,7 @@ impl HeapRing {
     /// above 2^62.
     pub fn with_start(capacity: usize, start_position: u64, start_count: u64) -> (Self, Writer) {
         assert!(crate::is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
-        #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom's types are not `Send`
+        #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom has no real threads
         let memory =
             RingHold(Arc::new(Memory { control: Control::default(), data: Bytes::new(capacity), capacity }));
         let control = NonNull::from(&memory.0.control);

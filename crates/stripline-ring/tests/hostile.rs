@@ -170,7 +170,7 @@ fn impossible_terms_are_refused() {
         word(cursor, offset).store(lie, Ordering::Relaxed);
         assert!(!reader.is_attached());
         assert_eq!(reader.try_next(), Err(ReadError::Corrupt { what: Corruption::Progress { found: lie } }));
-        assert!(!reader.prepare_sleep(), "an error is something to look at");
+        assert!(!reader.prepare_sleep(), "a reader with an error must not sleep");
     }
     let (mut ring, mut writer, _, _, _) = with_cursor(BLOCKING);
     let (mut reader, cursor) = ring.reader(BLOCKING);

@@ -108,8 +108,8 @@ impl Meeting for Board<'_> {
         Ok(assemble(self.here, self.places)?)
     }
 
-    /// Waits for all places to finish. A sender that closed earlier would wait for its receivers,
-    /// for ten seconds at most.
+    /// Waits for all places to finish, because a sender that closes waits for its receivers for ten
+    /// seconds only.
     fn end(&self) -> Result<(), Trouble> {
         self.done.fetch_add(1, Ordering::AcqRel);
         while self.done.load(Ordering::Acquire) < u64::from(self.places) {

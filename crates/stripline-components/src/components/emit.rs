@@ -76,7 +76,7 @@ impl Emitter {
 }
 
 /// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
-/// a late packet is followed by earlier ones until the schedule is met.
+/// a late source catches up with the schedule.
 pub(super) struct Pace {
     stop: StopSignal,
     /// Samples per second; 0: unlimited.

@@ -471,7 +471,7 @@ mod tests {
         refused(r#"{"captures": []}"#, &["global"]);
         refused(&"[".repeat(1_000_000), &["line 1"]);
         let deep = format!(r#", "x": {}{}"#, "[".repeat(100_000), "]".repeat(100_000));
-        assert!(parse(&with_global(&deep)).is_ok(), "what is ignored may be nested to any depth");
+        assert!(parse(&with_global(&deep)).is_ok(), "ignored keys may be nested to any depth");
         refused(&with_global(&deep.replace('x', "core:author")), &["line 1"]);
         let long = "x".repeat(100_000);
         let message = parse(&with_global("").replace("cu8", &long)).unwrap_err().to_string();
