@@ -1,6 +1,6 @@
 //! Arbitrary candidates through the ADS-B decoder and tracker.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline_components::adsb::message::Message;
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
             bytes[..given.len()].copy_from_slice(given);
             bytemuck::pod_read_unaligned(&bytes)
         } else {
-            // With right parity, so that messages are reached, but for a flipped bit.
+            // With correct parity but for a flipped bit, so that the decoder parses messages.
             let mut bytes = [0; 14];
             let given = choices.bytes(14);
             bytes[..given.len()].copy_from_slice(given);

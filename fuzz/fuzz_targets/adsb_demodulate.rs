@@ -1,6 +1,6 @@
-//! Arbitrary samples through the ADS-B demodulator; how they are cut must not matter.
+//! Arbitrary samples through the ADS-B demodulator. The result must not depend on the block size.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use bytemuck::{Pod, Zeroable};
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +29,7 @@ where
         ..DemodulatorConfig::default()
     };
     let cut = usize::from(choices.byte()) + 1;
-    // Each byte pair of the input is a run of equal samples, so that few bytes make many of them.
+    // Each byte pair of the input is a run of equal samples, so that few bytes make many samples.
     let mut samples: Vec<Complex<T>> = Vec::new();
     while !choices.is_empty() && samples.len() < 20_000 {
         let run = usize::from(choices.byte() & 15) + 1;

@@ -1,6 +1,6 @@
-//! What a receiver on a socket answers for packets that its sender waits for.
+//! Acknowledgements of a receiver on a socket, as its sender parses them.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::answer;
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let sequence = u64::from(sequence);
     let whole = answer(sequence, &[bytes]);
     let parts: Vec<&[u8]> = bytes.chunks(7).collect();
-    assert_eq!(answer(sequence, &parts), whole, "cuts change what is said");
+    assert_eq!(answer(sequence, &parts), whole, "cuts change the result");
     if let Ok(Some(Err(reason))) = whole {
         assert!(!reason.chars().any(char::is_control) && reason.chars().count() <= 256);
     }

@@ -1,11 +1,11 @@
-//! AVR lines, and the frame and message that one holds.
+//! AVR lines, with the frame and message in each.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline_components::adsb::message::Message;
 use stripline_components::adsb::{Accepted, Frame, Tracker, TrackerConfig};
-use stripline_fuzz as _; // its allocator
+use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

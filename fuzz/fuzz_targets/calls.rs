@@ -1,6 +1,6 @@
-//! What a client of two-way calls asks, and what a server answers.
+//! Requests of a client and replies of a server of two-way calls.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::{reply, request};

@@ -1,6 +1,6 @@
-//! The words between the launcher and its component processes.
+//! Messages between the launcher and its component processes.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::{orders, reports};
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     let bytes = if way & 0x80 != 0 {
         rest
     } else {
-        // Texts between zeros, so that lengths need not be guessed.
+        // Texts are separated by zeros, so that the fuzzer need not guess lengths.
         framed = rest.split(|byte| *byte == 0).flat_map(message).collect::<Vec<u8>>();
         &framed
     };

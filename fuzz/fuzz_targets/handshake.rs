@@ -1,6 +1,6 @@
-//! The first words of a connection, on both sides of it.
+//! The first messages of a connection, on both sides of it.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -25,9 +25,9 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The sending side collects what the receiving side says first.
+/// Runs the sending side, which collects the receiving side's first message.
 fn listening(bytes: &[u8], pattern: &[u8]) {
-    // All at once.
+    // The whole message at once.
     let announced = bytes.first_chunk::<PREFIX>().map(body_length);
     match (collect(pieces(bytes, pattern)), announced) {
         (Ok(None), None) => assert!(bytes.len() < PREFIX),
@@ -39,13 +39,13 @@ fn listening(bytes: &[u8], pattern: &[u8]) {
         (Err(_), Some(Err(_))) => {}
         other => panic!("cut and whole differ: {other:?}"),
     }
-    // Not a byte of what follows is taken.
+    // No byte of the following data is taken.
     if let Ok(Some((body, rest))) = collect(std::iter::once(bytes)) {
         assert_eq!(rest, &bytes[PREFIX + body.len()..]);
     }
 }
 
-/// The receiving side reads the answer.
+/// Runs the receiving side, which reads the reply.
 fn connecting(bytes: &[u8]) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(bytes).unwrap();

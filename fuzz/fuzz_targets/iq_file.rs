@@ -1,6 +1,6 @@
 //! I/Q files, raw and SigMF, with all the ways to read them.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     let wanted = per_pass.checked_mul(options.repeat).filter(|wanted| *wanted > 0 && *wanted < 5000);
     let mut samples = vec![Complex::default(); piece];
     let mut read = 0;
-    // What is played for ever is played for a while.
+    // A file that repeats for ever is read for a limited number of blocks.
     for _ in 0..10_000 {
         let now = reader.read_samples(&mut samples).unwrap();
         assert!(now <= piece);

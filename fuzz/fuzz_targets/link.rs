@@ -1,7 +1,7 @@
-//! From the bytes that senders put on their sockets to the packets that a port gives: stream descriptions, gaps,
-//! ends, packets in pieces, senders that vanish and come again, under each overflow policy.
+//! From the bytes on senders' sockets to the packets of a port, under each overflow policy. Covers
+//! stream descriptions, gaps, ends, fragmented packets, and senders that close and return.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = ["a -> in", "b -> in", "c -> in"];
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let way = choices.byte();
-    // Three of the four need a thread for each connection.
+    // Three of the four policies need a thread for each connection.
     let overflow = Overflow::ALL[if way < 0xc0 { 0 } else { usize::from(way >> 4 & 3) }];
     match way & 3 {
         0 => play::<u8>(choices, overflow),
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What the port is known to have given.
+/// The packets and events that the port has returned.
 #[derive(Default)]
 struct Seen {
     packets: u64,
@@ -63,7 +63,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 let _ = socket.write_all(choices.bytes(length));
             }
             3 | 4 => {
-                // Sound but for its contents.
+                // Valid but for its contents.
                 let text = format!(r#"{{"id":"{}","sample_rate_hz":{}}}"#, choices.byte(), choices.byte());
                 let stream = choices.byte().into();
                 let _ = socket.write_all(&frame(&header(*sequence, Kind::Stream, stream), text.as_bytes()));
@@ -83,7 +83,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
             }
             8 | 9 => receive(&mut subscriber, &mut seen),
             10 | 11 => {
-                // A gap, a step back, or a jump to the end of the numbers.
+                // A gap, a step back, or a jump to the end of the sequence numbers.
                 *sequence = sequence.wrapping_add(choices.number());
                 let mut header = header(*sequence, Kind::Data, choices.byte().into());
                 header.sample_index = choices.number();
@@ -95,7 +95,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 *sequence = sequence.wrapping_add(1);
             }
             12 | 13 => {
-                // A packet in pieces, sound unless it is spoilt, or not finished.
+                // A fragmented packet: valid unless it is corrupted or not finished.
                 let (pieces, spoilt) = (choices.byte() % 6 + 2, choices.byte());
                 let mut offset = 0;
                 for piece in 0..pieces {
@@ -131,7 +131,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
     for (sender, _) in &senders {
         let _ = sender.shutdown(Shutdown::Write);
     }
-    // Whatever is still to come comes, and then nobody is left.
+    // Receives everything still in transit, until no connection is left.
     loop {
         receive(&mut subscriber, &mut seen);
         if subscriber.senders() == 0 {
@@ -203,7 +203,7 @@ fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
     }
 }
 
-/// The bytes in "sent N bytes as samples of M bytes".
+/// Returns the bytes in the message "sent N bytes as samples of M bytes".
 fn bytes_of(deed: &str) -> u64 {
     deed.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap()
 }

@@ -1,6 +1,6 @@
 //! CBOR messages as a subscriber decodes them: hostile nesting and announced lengths.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,7 +15,7 @@ use stripline::node::Received;
 use stripline::packet::{Header, Kind};
 use stripline_fuzz::Choices;
 
-/// Every kind of thing that serde knows.
+/// A message with every kind of value that serde supports.
 #[derive(Debug, Serialize, Deserialize)]
 struct Everything {
     number: Option<i64>,

@@ -1,6 +1,6 @@
-//! What a launcher is asked while it runs, what it answers, and what people write after `stripline set`.
+//! Requests to a running launcher, its replies, and the arguments of `stripline set`.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline::component::Value;
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((kind, bytes)) = data.split_first() else { return };
     if let Some((again, shown)) = control_words(*kind, bytes) {
         let same = control_words(*kind, &again);
-        assert_eq!(same.map(|(_, shown)| shown), Some(shown), "it is said again alike");
+        assert_eq!(same.map(|(_, shown)| shown), Some(shown), "it does not round-trip");
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((again, taken)) = setting(text) else { return };

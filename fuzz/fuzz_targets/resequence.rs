@@ -1,6 +1,6 @@
-//! Packets that say whose turn they had, as their senders like, put back in sequence.
+//! Packets with arbitrary order numbers, put back in sequence.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ use stripline_fuzz::Choices;
 
 const NAMES: [&str; 2] = ["a -> in", "b -> in"];
 
-/// The number handed on last, by sender and origin.
+/// The number of the last packet returned, by sender and origin.
 type Last = BTreeMap<(u32, u16), u64>;
 
 fuzz_target!(|data: &[u8]| {
@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
             2 if action & 16 != 0 => drop(senders.swap_remove(index)),
             2 => senders[index].write(Kind::End, 0, 0),
             way => {
-                // Near the ones before, far from them, of another origin.
+                // Near the numbers before, far from them, or of another origin.
                 let sender = &mut senders[index];
                 let jump = match way {
                     3 => choices.number(),
@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
                     _ => u64::from(choices.byte() % 8),
                 };
                 sender.number = sender.number.wrapping_add(jump);
-                // Of few origins: of many, some would be given up and begin anew.
+                // A few origins only. Of many, the oldest would be dropped and begin anew.
                 let number = sender.number.wrapping_sub(u64::from(action >> 3 & 3)) & ((1 << 50) - 1);
                 sender.write(Kind::Data, number, if action & 16 == 0 { Header::ORDERED } else { 0 });
                 sent += 1;
@@ -88,7 +88,7 @@ impl Sender {
         };
         let mut frame = [bytemuck::bytes_of(&header), payload].concat();
         frame.resize((HEADER_BYTES + payload.len()).next_multiple_of(16), 0);
-        // One that has ended, or was closed, does not listen any more.
+        // A connection that has ended or was closed reads no more.
         let _ = self.socket.write_all(&frame);
         self.sequence += u64::from(kind == Kind::Data);
     }

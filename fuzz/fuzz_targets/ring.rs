@@ -1,6 +1,6 @@
-//! A ring's reader over memory that its writer fills with anything, and its writer with a cursor likewise.
+//! A ring's reader over memory with arbitrary content, and its writer with an arbitrary cursor.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use stripline_ring::{
 
 const CAPACITY: usize = CAPACITY_MIN;
 
-/// Twice the ring, as its memory is when mapped twice; aligned as a page.
+/// Memory of twice the ring, as if mapped twice, aligned as a page.
 #[repr(C, align(4096))]
 struct Data([AtomicU64; 2 * CAPACITY / 8]);
 
-/// A ring's memory, plain words that anybody may write.
+/// A ring's memory as plain words that any side may write.
 struct Memory {
     control: Box<Control>,
     data: Box<Data>,
@@ -37,7 +37,8 @@ impl Memory {
     /// Overwrites a word at the start of `place`.
     fn poke<T>(place: &T, word: usize, value: u64) {
         let word = word % (size_of::<T>() / 8);
-        // SAFETY: inside the place, whose words are all atomics (two of 32 bits in one are written at once).
+        // SAFETY: inside the place, and all its words are atomics (two of 32 bits may be written at
+        // once).
         unsafe { NonNull::from(place).cast::<AtomicU64>().add(word).as_ref() }
             .store(value, Ordering::Relaxed);
     }
@@ -54,17 +55,18 @@ fuzz_target!(|data: &[u8]| {
     let start = if way & 2 == 0 { 128 } else { choices.word() % (1 << 62) / 64 * 64 };
     let memory = Memory::new();
     let (control, bytes) = (NonNull::from(&*memory.control), memory.data());
-    // SAFETY: fresh memory, twice the capacity, that outlives the writer.
+    // SAFETY: fresh memory of twice the capacity, which outlives the writer.
     let mut writer = unsafe { Writer::with_start(control, bytes, CAPACITY, start, 1) };
     if way & 4 != 0 {
-        // Before the reader looks at it for the first time.
+        // Before the reader loads it for the first time.
         Memory::poke(&*memory.control, usize::from(choices.byte()), choices.number());
     }
     let cursors = memory.cursors.each_ref().map(|cursor| NonNull::from(&**cursor));
-    // SAFETY: as above; each has its own cursor. What a blocking one borrows is not touched meanwhile.
+    // SAFETY: as above, and each has its own cursor. Bytes borrowed by a blocking reader are not
+    // changed meanwhile.
     let reader = unsafe { Reader::new(control, bytes, CAPACITY, cursors[0], reader_mode) };
     let Ok(mut reader) = reader else { return };
-    // SAFETY: they outlive the writer.
+    // SAFETY: the cursors outlive the writer.
     let ids = cursors.map(|cursor| unsafe { writer.attach(cursor, mode) });
     let mut copy = Vec::new();
     let mut steps = 0;
@@ -81,7 +83,7 @@ fuzz_target!(|data: &[u8]| {
             }
             6 => Memory::poke(&*memory.data, choices.word() as usize, choices.number()),
             7 => {
-                // A made-up frame where the reader looks next.
+                // A forged frame at the reader's position.
                 let at = reader.position() as usize % CAPACITY / 8;
                 Memory::poke(&*memory.data, at + 1, u64::from(choices.byte()) << 4 | reader.count() << 32);
                 Memory::poke(&*memory.data, at, reader.position() | 1);

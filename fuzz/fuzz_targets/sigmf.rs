@@ -1,13 +1,13 @@
 //! SigMF metadata.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
 use stripline_components::formats::{SigMfMeta, utc_datetime};
-use stripline_fuzz as _; // its allocator
+use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     let path = Path::new("recording.sigmf-meta");
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     if let Some((seconds, rest)) = data.split_first_chunk::<8>()
         && let Some((nanos, _)) = rest.split_first_chunk::<4>()
     {
-        // Where the system's clock has an end, so has the calendar.
+        // Times beyond the end of the system's clock are skipped.
         let since = Duration::new(u64::from_le_bytes(*seconds) >> 24, u32::from_le_bytes(*nanos) >> 2);
         if let Some(time) = UNIX_EPOCH.checked_add(since) {
             assert!(utc_datetime(time).ends_with('Z'));

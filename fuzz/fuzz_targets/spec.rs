@@ -1,6 +1,6 @@
-//! What an executable says of itself: JSON, its check, and what is made of it.
+//! The self-description of an executable: its JSON, the check of it, and its use in a waveform.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use stripline::component::{ComponentSpec, Properties};
 use stripline::waveform::{
     Catalog, DescribeError, Overrides, check_spec, parse_bytes, render_component, render_component_list,
 };
-use stripline_fuzz as _; // its allocator
+use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
-    // Behind a zero byte stands the value of a property.
+    // A property's value follows a zero byte.
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (json, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let Ok(spec) = serde_json::from_slice::<ComponentSpec>(json) else { return };
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(serde_json::from_slice::<ComponentSpec>(&text).unwrap(), spec);
     let is_text = |c: char| c == '\n' || !c.is_control();
     let _ = render_component_list([&spec]);
-    // Values that a property allows may have control characters; its ports and summary may not.
+    // Allowed values of a property may have control characters. Its ports and summary may not.
     let rendered = render_component(&spec);
     assert!(!rendered.is_empty());
     assert!(spec.summary.chars().all(is_text));
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     if values.len() == spec.properties.len() {
         Properties::new(&spec, values).unwrap();
     }
-    // As the one component of a waveform.
+    // As the only component of a waveform.
     let file = format!("[component.c]\ntype = \"{}\"\n", spec.name);
     let set = spec.properties.iter().map(|property| format!("c.{}={value}", property.name)).collect();
     let components = BTreeMap::from([(spec.name.clone(), spec)]);

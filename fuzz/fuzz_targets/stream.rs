@@ -1,6 +1,6 @@
-//! Frames out of a byte stream cut anywhere, against a parser that sees all of it at once.
+//! Frames from a byte stream cut at any byte, compared with a parser of the whole stream.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use stripline_fuzz::{Choices, pieces};
 
 const BUFFER: u32 = 4096;
 
-/// The frames, and whether the rest breaks the rules.
+/// Returns the frames, and whether the remaining bytes are invalid.
 fn model(mut bytes: &[u8]) -> (Vec<&[u8]>, bool) {
     let mut frames = Vec::new();
     while let Some(header) = Header::read(bytes) {

@@ -1,10 +1,10 @@
 //! Topics files.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
 use stripline::node::Topics;
-use stripline_fuzz as _; // its allocator
+use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,6 +1,6 @@
-//! Waveform files and `--set` options; executables describe themselves as a stub says.
+//! Waveform files and `--set` options. A stub provides the descriptions of executables.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use num_complex::Complex;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline::waveform::{Catalog, DescribeError, Overrides, Placement, parse_bytes};
-use stripline_fuzz as _; // its allocator
+use stripline_fuzz as _; // for its allocator
 
 fn cf32_or_f32() -> PortTypes {
     PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
@@ -51,7 +51,7 @@ fn describe(path: &Path) -> Result<ComponentSpec, DescribeError> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    // Behind a zero byte stand options, one a line.
+    // Options follow a zero byte, one per line.
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (file, options) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let options = String::from_utf8_lossy(options);

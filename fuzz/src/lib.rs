@@ -1,11 +1,12 @@
-//! What the fuzz targets share: the reading of structured input, and a limit on single allocations.
+//! Code shared by the fuzz targets: reading structured input, and a limit on single allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// No parser may ask for more memory than this at once: what is announced is not what has arrived.
+/// The largest allocation of a parser. It must not allocate for announced data that has not
+/// arrived.
 const ALLOCATION_MAX: usize = 64 << 20;
 
-/// The system's allocator, which ends the process at a single allocation that is out of all proportion.
+/// The system's allocator, with an abort at a single allocation above the limit.
 struct Bounded;
 
 #[global_allocator]
@@ -18,11 +19,11 @@ fn check(bytes: usize) {
     }
 }
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check(layout.size());
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { System.alloc(layout) }
     }
 
@@ -44,21 +45,21 @@ unsafe impl GlobalAlloc for Bounded {
     }
 }
 
-/// Reads choices from the front of the fuzzer's input; at its end all choices are zero.
+/// A reader of choices from the front of the fuzzer's input. At its end all choices are zero.
 pub struct Choices<'a>(pub &'a [u8]);
 
 impl<'a> Choices<'a> {
-    /// Whether there is nothing left to choose by.
+    /// Returns whether no input is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One byte.
+    /// Returns one byte.
     pub fn byte(&mut self) -> u8 {
         self.bytes(1).first().copied().unwrap_or(0)
     }
 
-    /// Eight bytes.
+    /// Returns eight bytes.
     pub fn word(&mut self) -> u64 {
         let mut word = [0; 8];
         let bytes = self.bytes(8);
@@ -66,7 +67,8 @@ impl<'a> Choices<'a> {
         u64::from_le_bytes(word)
     }
 
-    /// A number of any size, small ones and those near the end of the range more often than others.
+    /// Returns a number of any size. Small ones and those near the end of the range are more
+    /// frequent.
     pub fn number(&mut self) -> u64 {
         let byte = self.byte();
         match byte {
@@ -76,20 +78,20 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// Up to `count` bytes.
+    /// Returns up to `count` bytes.
     pub fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (now, later) = self.0.split_at(count.min(self.0.len()));
         self.0 = later;
         now
     }
 
-    /// All that is left.
+    /// Returns all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 }
 
-/// Cuts bytes into pieces whose lengths, 1 to 256, repeat those of `pattern`.
+/// Cuts bytes into pieces with lengths, 1 to 256, that repeat those of `pattern`.
 pub fn pieces<'a>(bytes: &'a [u8], pattern: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = Choices(bytes);
     let mut lengths = pattern.iter().cycle();

@@ -1,8 +1,9 @@
-//! Stripline measured: against the limits of the machine, against bare sockets, and against its peers.
+//! Measurements of Stripline, compared with the limits of the machine, bare sockets, and peers.
 //!
-//! A [ladder] is one interleaved run from the limit up; an [experiment] is what a file asks for: pipelines of
-//! components, each beside its ideal. Everything is measured in fresh processes, which the program that measures
-//! starts from its own executable: its `main` begins with [`child_if_launched`].
+//! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
+//! of components from a file, each compared with its ideal. Everything is measured in new
+//! processes. The measuring program starts them from its own executable: its `main` begins with
+//! [`child_if_launched`].
 //!
 //! ```no_run
 //! use stripline_bench::ladder::{Settings, run};
@@ -19,8 +20,9 @@
 //! }
 //! ```
 //!
-//! With the feature `peers`, iceoryx2 and ZeroMQ are measured beside it, from their published crates. That needs Rust
-//! 1.89 and a C++ compiler: libzmq is built from its sources, no system package is needed.
+//! With the feature `peers`, iceoryx2 and ZeroMQ are measured as well, from their published crates.
+//! That needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
+//! is needed.
 
 pub mod experiment;
 pub mod ladder;
@@ -29,10 +31,11 @@ mod processes;
 
 use std::process::ExitCode;
 
-/// In a process that a benchmark started: does its part and returns the exit code. In any other process: `None`.
+/// Runs the job of a process that a benchmark started, and returns the exit code. In any other
+/// process it returns `None`.
 ///
 /// ```
-/// // This one was started by nobody of that kind.
+/// // This process was not started by a benchmark.
 /// assert!(stripline_bench::child_if_launched().is_none());
 /// ```
 pub fn child_if_launched() -> Option<ExitCode> {

@@ -1,4 +1,4 @@
-//! Memory that two processes share, by a descriptor that both inherit.
+//! Memory that two processes share, through a descriptor that both inherit.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
@@ -10,7 +10,7 @@ use crate::ladder::Problem;
 
 pub(crate) const PAGE: usize = 4096;
 
-/// A memory file of `len` zeroed bytes.
+/// Creates a memory file of `len` zeroed bytes.
 pub(crate) fn file(len: usize) -> Result<OwnedFd, Problem> {
     let file =
         memfd_create("stripline-bench", MemfdFlags::CLOEXEC).map_err(|e| format!("no memory file: {e}"))?;
@@ -25,19 +25,19 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps the first `head` bytes and what follows, `tail` bytes, twice in a row (`tail` may be 0); both are
-    /// multiples of the page size.
+    /// Maps the first `head` bytes, and then the following `tail` bytes twice in a row. `tail` may
+    /// be 0. Both are multiples of the page size.
     pub(crate) fn new(file: impl AsFd, head: usize, tail: usize) -> Result<Self, Problem> {
         let len = head + 2 * tail;
         let failed = |e: rustix::io::Errno| format!("cannot map {len} bytes: {e}");
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the kernel chooses.
+        // SAFETY: a new mapping, at an address chosen by the kernel.
         let base = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE) };
         let base = NonNull::new(base.map_err(failed)?.cast::<u8>()).ok_or("a mapping at 0")?;
         let mapping = Self { base, len };
         let map = |at: usize, len: usize, offset: usize| {
             let flags = MapFlags::SHARED | MapFlags::FIXED;
-            // SAFETY: over a part of the mapping just made, which nobody uses yet.
+            // SAFETY: over a part of the mapping just made, which is not used yet.
             unsafe { mmap(mapping.at(at).as_ptr().cast(), len, access, flags, &file, offset as u64) }
         };
         map(0, head + tail, 0).map_err(failed)?;
@@ -47,24 +47,25 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The address `offset` bytes into the mapping.
+    /// Returns the address `offset` bytes into the mapping.
     pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset < self.len);
         // SAFETY: inside the mapping.
         unsafe { self.base.add(offset) }
     }
 
-    /// A word that both processes use.
+    /// Returns a word that both processes use.
     pub(crate) fn atomic<A: Atomic>(&self, offset: usize) -> &A {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
-        // SAFETY: inside the mapping, aligned, and an atomic: any bytes are valid and sharing is what it is for.
+        // SAFETY: inside the mapping, aligned, and an atomic: any bytes are valid, and sharing is
+        // allowed.
         unsafe { self.base.add(offset).cast::<A>().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; whoever has pointers into it holds the mapping, too.
+        // SAFETY: mapped by `new`; every pointer into it is used only while the mapping is held.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

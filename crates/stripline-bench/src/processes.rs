@@ -1,4 +1,4 @@
-//! The processes that take part in a measurement: started, heard, and gone at its end.
+//! The child processes of a measurement: their start, their results and their end.
 
 use std::io::{Read, Write};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -18,10 +18,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::ladder::Problem;
 
-/// How often the flag of Ctrl-C is looked at; a signal to this process is noticed at once.
+/// Interval between checks of the Ctrl-C flag. A signal to this process interrupts the wait at
+/// once.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
-/// The program to start the processes from.
+/// Returns the program to start the processes from.
 pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
     match given {
         Some(program) => Ok(program.clone()),
@@ -29,7 +30,7 @@ pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
     }
 }
 
-/// In a process that was given a job by this variable: does it, says what came of it, and returns the exit code.
+/// Runs the job in this variable, if there is one. Prints the result and returns the exit code.
 pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
     variable: &str,
     perform: impl FnOnce(Result<J, Problem>) -> (O, bool),
@@ -42,7 +43,7 @@ pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
     Some(if is_well && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Processes that do not outlive this.
+/// Child processes that end with this one.
 #[derive(Default)]
 pub(crate) struct Family(Vec<Member>);
 
@@ -53,7 +54,7 @@ struct Member {
 }
 
 impl Family {
-    /// Starts a process with a job; it inherits the descriptors.
+    /// Starts a process with a job; the child inherits the descriptors.
     pub(crate) fn spawn(
         &mut self,
         program: &Path,
@@ -67,7 +68,7 @@ impl Family {
         let parent = Pid::from_raw(std::process::id().cast_signed());
         let prepare = move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // It may have died just before.
+            // The parent may have died just before.
             if getppid() != parent {
                 return Err(std::io::ErrorKind::NotFound.into());
             }
@@ -77,7 +78,7 @@ impl Family {
             }
             Ok(())
         };
-        // SAFETY: it makes system calls and allocates nothing.
+        // SAFETY: `prepare` makes system calls only and allocates nothing.
         unsafe { command.pre_exec(prepare) };
         let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
         let output = child.stdout.take();
@@ -85,7 +86,7 @@ impl Family {
         Ok(())
     }
 
-    /// Hands on what each process has found, until all have ended or one is not taken.
+    /// Passes on the result of each process, until all have ended or one result is refused.
     pub(crate) fn listen<O: DeserializeOwned, E: From<Problem>>(
         &mut self,
         end: Instant,
@@ -99,7 +100,7 @@ impl Family {
             }
             let outputs = open.iter().filter_map(|member| member.output.as_ref());
             let mut polled: Vec<_> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
-            // A signal ends it early; the flag says which.
+            // A signal ends the wait early; the interruption flag shows which.
             let _ = poll(&mut polled, Some(&GLANCE));
             let ready: Vec<bool> = polled.iter().map(|p| !p.revents().is_empty()).collect();
             if interrupted.load(Ordering::Relaxed) {
@@ -119,7 +120,7 @@ impl Family {
 }
 
 impl Member {
-    /// Reads what is there; the outcome at its end.
+    /// Reads the available output. Returns the result at its end.
     fn read<O: DeserializeOwned>(&mut self) -> Result<Option<O>, Problem> {
         let Some(output) = &mut self.output else { return Ok(None) };
         let mut part = [0; 1 << 16];
@@ -138,14 +139,14 @@ impl Member {
 impl Drop for Family {
     fn drop(&mut self) {
         for member in &mut self.0 {
-            // Both do nothing to one that has ended and was waited for.
+            // Neither call has an effect on a child that has ended and was waited for.
             let _ = member.child.kill();
             let _ = member.child.wait();
         }
     }
 }
 
-/// What the processes of a run took of the machine.
+/// The machine's resources used by the processes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub cpu_s: f64,
@@ -155,7 +156,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Of this process until now.
+    /// Returns the usage of this process until now.
     pub(crate) fn now() -> Self {
         // SAFETY: all zeros are a valid `rusage`, and the call only writes to it.
         let usage = unsafe {
@@ -180,14 +181,15 @@ impl Usage {
     }
 }
 
-/// Seconds that all processors together have worked for anybody, since the machine was started; `None` where the system
-/// does not say.
+/// Returns the seconds of work of all processors together, since the machine was started. `None` if
+/// the system does not provide it.
 pub(crate) fn machine_cpu_s() -> Option<f64> {
     busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
         .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// What the first line says of user, nice, system, irq, softirq and steal; not of idle and iowait.
+/// Returns the sum of user, nice, system, irq, softirq and steal on the first line, without idle
+/// and iowait.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let mut words = stat.lines().next()?.split_whitespace();
     (words.next()? == "cpu").then_some(())?;
@@ -195,7 +197,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     (ticks.len() == 8).then(|| [0, 1, 2, 5, 6, 7].iter().fold(0u64, |sum, i| sum.saturating_add(ticks[*i])))
 }
 
-/// Notices Ctrl-C until dropped.
+/// A guard that records Ctrl-C until it is dropped.
 pub(crate) struct Interruption {
     pub flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,

@@ -1,4 +1,4 @@
-//! Experiment files: what is wrong with one is said where it is, before anything starts.
+//! Experiment files: each problem is reported with its place, before anything starts.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -8,7 +8,7 @@ use stripline_bench::experiment::{Dispatch, Experiment, Order, Placement, Work};
 
 const HEAD: &str = "[experiment]\nname = 'x'\n";
 
-/// Asserts that the text is refused and that the refusal has all these words.
+/// Asserts that the text is refused and that the message has all these words.
 #[track_caller]
 fn says(text: &str, words: &[&str]) {
     let problems = Experiment::parse(text, "x.toml").expect_err(text).to_string();
@@ -18,7 +18,7 @@ fn says(text: &str, words: &[&str]) {
     assert!(problems.contains("nothing was started"), "{problems}");
 }
 
-/// One line in a case.
+/// Asserts the same for one line in a case.
 #[track_caller]
 fn line(line: &str, words: &[&str]) {
     says(&format!("{HEAD}[[case]]\nname = 'a'\n{line}\n"), &[&["x.toml:5:"], words].concat());
@@ -78,7 +78,7 @@ fn numbers_out_of_range() {
     line("target = { reordered = -1 }", &["reordered"]);
     line("target = { reordered-share-min = 1.5 }", &["reordered-share-min"]);
     says("[experiment]\nname = 'x'\nrepeats = 0\n[[case]]\nname = 'a'\n", &["`repeats` is 0", "1 to 1000"]);
-    // All of them at once.
+    // All problems are reported at once.
     let text = format!("{HEAD}[[case]]\nname = 'a'\nstages = 0\npackets = [5, 0]\nwork = 'x'\n");
     says(&text, &["x.toml:5", "x.toml:6:15", "x.toml:7", "3 errors"]);
 }
@@ -104,7 +104,7 @@ fn files_that_are_cut_off_or_no_files_of_this_kind() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/e1-messaging.toml");
     let whole = std::fs::read_to_string(path).unwrap();
     assert_eq!(Experiment::parse(&whole, "e1.toml").unwrap().cases.len(), 32);
-    // Wherever it is cut, it is refused or makes sense; nothing panics.
+    // A file cut at any byte is either refused or valid, and nothing panics.
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
         if let Err(problems) = Experiment::parse(&whole[..end], "e1.toml") {
             assert!(!problems.is_empty() && problems.to_string().contains("e1.toml"), "{problems}");

@@ -12,14 +12,14 @@ use stripline::waveform::control::Setting;
     version,
     about,
     after_help = "Examples:\n  \
-        stripline run waveforms/adsb.toml                     hear simulated aircraft\n  \
+        stripline run waveforms/adsb.toml                     receive simulated aircraft\n  \
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
-        stripline bench ladder --quick                        how fast links are on this machine\n  \
-        stripline bench experiments/e1-messaging.toml         pipelines beside their ideals and what was published\n  \
-        stripline ps                                          what runs now, and who waits for whom\n  \
-        stripline services                                    what servers of calls there are, and what they can be asked\n  \
+        stripline bench ladder --quick                        the speed of links on this machine\n  \
+        stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
+        stripline ps                                          live ports, and which waits for which\n  \
+        stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
@@ -39,16 +39,17 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// List the stock components, or show one with its ports and properties
     Components(ComponentsArguments),
-    /// List the transports and what each of them gives
+    /// List the transports and their properties
     #[command(after_help = TRANSPORTS_HELP)]
     Transports,
-    /// List this user's live ports, who reads them, how far behind, and who waits for whom
+    /// List this user's live ports with their readers, how far these are behind, and the chains of
+    /// waiting ports
     Ps(PsArguments),
-    /// List the servers of calls in a domain, and what each of them can be asked
+    /// List the servers of calls in a domain, with their operations
     Services(ServicesArguments),
     /// List the running waveforms of this user, or show one with its components
     Ls(LsArguments),
-    /// Show the properties of a running waveform as they are now
+    /// Show the current properties of a running waveform
     Get(GetArguments),
     /// Change properties of a running waveform
     Set(SetArguments),
@@ -77,19 +78,19 @@ const TRANSPORTS_HELP: &str = "Examples:\n  \
     stripline components                  all of them, with their ports\n  \
     stripline components fir-filter       its ports and properties, and an example to copy\n\n\
     A component of one's own prints the same as JSON with --describe.\n\n\
-    Exit codes: 0 shown, 2 there is none of that name.")]
+    Exit codes: 0 shown, 2 no component of that name.")]
 pub(crate) struct ComponentsArguments {
     /// The component type to show
     pub name: Option<String>,
 }
 
-/// A waveform and what is changed in it.
+/// A waveform file, and the changes to it.
 #[derive(Args, Debug)]
 pub(crate) struct FileArguments {
     /// The waveform file (TOML)
     pub file: PathBuf,
 
-    /// Set a component's property; may be given many times
+    /// Set a component's property; repeatable
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
 
@@ -108,10 +109,10 @@ pub(crate) struct FileArguments {
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads --json result.json\n  \
     rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n\n\
-    REORDERED counts packets that arrived after a later one, as a pool sends them; a connection with `resequence` \
-    hands them on in sequence all the same.\n\n\
+    REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
+    still delivers them in sequence.\n\n\
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
-    Ctrl-C stops the sources first, so that everything on its way still arrives (exit code 0); a second Ctrl-C \
+    Ctrl-C stops the sources first, so that packets in transit still arrive (exit code 0). A second Ctrl-C \
     ends everything at once (exit code 1).")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -121,11 +122,12 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// Write the result as JSON to this file (`-`: standard output, after whatever the components print there)
+    /// Write the result as JSON to this file (`-`: standard output, after the components' own
+    /// output)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Neither progress nor table; warnings and errors only
+    /// Print neither progress nor table; only warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -137,16 +139,16 @@ pub(crate) struct RunArguments {
     arg_required_else_help = true,
     after_help = "Examples:\n  \
     stripline bench experiments/e1-messaging.toml --quick                 within a minute\n  \
-    stripline bench experiments/e1-messaging.toml --html e1.html          all of it, with plots\n  \
+    stripline bench experiments/e1-messaging.toml --html e1.html          all cases, with plots\n  \
     stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
-    stripline bench mine.toml --runs 10 --json mine.json                  one's own, for a script\n  \
+    stripline bench mine.toml --runs 10 --json mine.json                  your own file, for a script\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
-    several times by fresh processes, in turn with all others, and stands beside its ideal and what was published \
-    of it; a case that the library refuses is listed with the reason. docs/experiment-file.md describes the file \
-    and the JSON.\n\n\
-    Exit codes: 0 measured (whether or not the targets are met), 1 a case failed, or Ctrl-C (what there is by then \
-    is reported), 2 wrong usage or experiment file."
+    several times by new processes, in turn with all others, and compared with its ideal and with published figures. \
+    A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
+    JSON.\n\n\
+    Exit codes: 0 measured (whether or not the targets are met), 1 a case failed, or Ctrl-C (the results up to \
+    then are reported), 2 wrong usage or experiment file."
 )]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
@@ -161,47 +163,48 @@ pub(crate) struct ExperimentArguments {
     /// The experiment file (TOML)
     pub file: PathBuf,
 
-    /// Fewer packets and runs, as the file says; otherwise a tenth, once
+    /// Use fewer packets and runs: as many as the file sets for quick runs, or a tenth, once
     #[arg(long)]
     pub quick: bool,
 
-    /// How often each case is run, 1 to 1000
+    /// Number of runs of each case, 1 to 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Run the case of this name, and no other that is not named as well (may be given several times)
+    /// Run only the case of this name; repeatable, to run several
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
 
-    /// Write everything as JSON to this file (`-`: standard output, in place of the tables)
+    /// Write all results as JSON to this file (`-`: standard output, instead of the tables)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write a page with tables and plots to this file (`-`: standard output, in place of the tables)
+    /// Write a page with tables and plots to this file (`-`: standard output, instead of the
+    /// tables)
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Measure Stripline's links from the machine's limits up, beside bare sockets and other libraries
+    /// Measure Stripline's links from the machine's limits up, and compare bare sockets and other
+    /// libraries
     Ladder(LadderArguments),
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline bench ladder --quick                                   within a minute\n  \
-    stripline bench ladder --json ladder.json --svg ladder.svg       all of it: about eight minutes\n  \
+    stripline bench ladder --json ladder.json --svg ladder.svg       all cases: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
-    Each case is run several times by fresh processes, in turn with all others. Figures are ratios of what was \
-    measured in the same round, or in the nearest that found the processors as far from each other (those of a \
-    virtual machine move): compare those, not nanoseconds, between machines. It wants two processors to \
-    itself.\n\n\
+    Each case is run several times by new processes, in turn with all others. Figures are ratios of measurements in \
+    the same round, or in the nearest round at the same core-to-core latency (it varies in a virtual machine). \
+    Compare ratios, not nanoseconds, between machines. The ladder needs two processors for itself.\n\n\
     iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
-    Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (what there is by then is \
+    Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (the results up to then are \
     reported), 2 wrong usage.")]
 pub(crate) struct LadderArguments {
-    /// Bytes of a packet, 8 to 1048576, separated by commas
+    /// Bytes per packet, 8 to 1048576, separated by commas
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
     pub sizes: Vec<usize>,
 
@@ -209,19 +212,19 @@ pub(crate) struct LadderArguments {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub transports: Vec<String>,
 
-    /// Fewer cases and rounds: done within a minute
+    /// Run fewer cases and rounds: less than a minute
     #[arg(long)]
     pub quick: bool,
 
-    /// Rounds: how often each case is run, 1 to 1000
+    /// Number of rounds (runs of each case), 1 to 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Write everything as JSON to this file (`-`: standard output, in place of the tables)
+    /// Write all results as JSON to this file (`-`: standard output, instead of the tables)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Draw the plot into this file
+    /// Draw the plot to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
@@ -235,55 +238,55 @@ pub(crate) struct LadderArguments {
     stripline ps                         every connection of every process of this user\n  \
     stripline ps radio                   those of one waveform\n  \
     stripline ps demodulator --watch     those of one component, every second\n  \
-    stripline ps --json | jq .waits      who waits for whom, for a script\n\n\
-    LAG is packets sent that wait for the receiver; on sockets the kernel does not say. DEPTH is how many may: `48 of \
-    64` where the sender is held up by 48 already (`high-watermark`). A process that is stopped \
-    is named as one that does not answer; the rest is listed.\n\n\
-    Exit codes: 0 listed (also when there is nothing), 1 the kernel's list of sockets cannot be read.")]
+    stripline ps --json | jq .waits      which port waits for which, for a script\n\n\
+    LAG is the number of packets sent that wait for the receiver; sockets do not report it. DEPTH is the most that may \
+    wait: `48 of 64` if the sender is blocked at 48 (`high-watermark`). A suspended process does not reply; it is \
+    named in a warning, and the others are listed.\n\n\
+    Exit codes: 0 listed (also an empty list), 1 the kernel's list of sockets cannot be read.")]
 pub(crate) struct PsArguments {
-    /// Only ports and connections with this in their names, those of the waveform of this name, or the process or
-    /// launcher with this number or command
+    /// Show only ports and connections with this in their names, or of this waveform, process,
+    /// launcher or command
     pub name: Option<String>,
 
-    /// Print everything that is known as JSON; with `--watch` one line each time
+    /// Print everything as JSON; with `--watch`, one line each time
     #[arg(long)]
     pub json: bool,
 
-    /// List again and again, every second or so many seconds, until Ctrl-C
+    /// Repeat the list every second, or every so many seconds, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     pub watch: Option<f64>,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline services                   in the domain of STRIPLINE_DOMAIN, or `default`, as programs are by default\n  \
+    stripline services                   in the domain of STRIPLINE_DOMAIN, or `default`, as programs use by default\n  \
     stripline services test              in the domain `test`\n  \
     stripline services --json | jq -r '.[].service'\n\n\
     Each service is shown with its servers, `NAME at TRANSPORT:ADDRESS`, and their operations, `name: request -> reply \
-    (error: type)`, with what the server says of them; servers with the same operations share the list. A server that \
-    cannot be asked (it is suspended, or an `inproc` one of another process) is listed with the reason. In a domain of a \
-    group, STRIPLINE_TOPICS names the file that says so, as for all programs there.\n\n\
+    (error: type)`, with their documentation. Servers with the same operations share the list. A server that cannot be \
+    queried (it is suspended, or an `inproc` one of another process) is listed with the reason. In a domain of a \
+    group, STRIPLINE_TOPICS must name the topics file with that group, as for all programs there.\n\n\
     With --json: an array of {service, servers: [{address, server, operations: [{name, request, reply, error, doc}], \
-    problem}]}; where there is a `problem`, `server` and `operations` are null. There is no `doc` where the server says \
-    nothing.\n\n\
-    Exit codes: 0 listed (also when there is none), 1 the domain cannot be joined, 2 wrong usage, domain name or topics \
+    problem}]}; where there is a `problem`, `server` and `operations` are null. There is no `doc` if the server gives \
+    none.\n\n\
+    Exit codes: 0 listed (also an empty list), 1 the domain cannot be joined, 2 wrong usage, domain name or topics \
     file.")]
 pub(crate) struct ServicesArguments {
-    /// The domain: what STRIPLINE_DOMAIN was when the servers were started
+    /// The domain: the value of STRIPLINE_DOMAIN when the servers were started
     pub domain: Option<String>,
 
-    /// Print everything that is known as JSON
+    /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which running waveform is meant.
+/// The selection of a running waveform.
 #[derive(Args, Debug)]
 pub(crate) struct Which {
     /// The waveform's name, as `stripline ls` lists it
     pub waveform: String,
 
-    /// The launcher's process, where several waveforms have that name
+    /// The launcher's process number, to choose among waveforms of the same name
     #[arg(long, value_name = "NUMBER")]
     pub pid: Option<u32>,
 }
@@ -292,18 +295,18 @@ pub(crate) struct Which {
 #[command(after_help = "Examples:\n  \
     stripline ls                 every waveform that this user runs\n  \
     stripline ls radio           its components: processes, states, self-tests\n  \
-    stripline ls --pid 4711      the one that this process runs, where several have one name\n  \
+    stripline ls --pid 4711      the one of this launcher, if several have the same name\n  \
     stripline ls --json          the same for a script\n\n\
-    Exit codes: 0 listed (also when there is none), 1 there is none of that name.")]
+    Exit codes: 0 listed (also an empty list), 1 no waveform of that name.")]
 pub(crate) struct LsArguments {
-    /// Only the waveform of this name, with its components
+    /// Show only the waveform of this name, with its components
     pub waveform: Option<String>,
 
-    /// Only the one whose launcher is this process, with its components
+    /// Show only the waveform with this launcher process number, with its components
     #[arg(long, value_name = "NUMBER")]
     pub pid: Option<u32>,
 
-    /// Print everything that is known as JSON
+    /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -312,19 +315,19 @@ pub(crate) struct LsArguments {
 #[command(after_help = "Examples:\n  \
     stripline get radio                    all properties of all components\n  \
     stripline get radio filter             those of one component\n  \
-    stripline get radio filter.high        one value and nothing else, for a script\n\n\
-    SET says when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
-    `read-only` (the component says it).\n\n\
-    Exit codes: 0 shown, 1 a value is not known or the waveform cannot be asked, 2 there is no such name.")]
+    stripline get radio filter.high        one value only, for a script\n\n\
+    SET shows when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
+    `read-only` (the component reports it).\n\n\
+    Exit codes: 0 shown, 1 a value is unavailable or the waveform does not reply, 2 there is no such name.")]
 pub(crate) struct GetArguments {
     #[command(flatten)]
     pub which: Which,
 
-    /// Only this component, or this property of it
+    /// Show only this component, or this property of it
     #[arg(value_name = "COMPONENT[.PROPERTY]")]
     pub what: Option<String>,
 
-    /// Print everything that is known as JSON
+    /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -333,24 +336,24 @@ pub(crate) struct GetArguments {
 #[command(after_help = "Examples:\n  \
     stripline set radio filter.high=6e3\n  \
     stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n\n\
-    Values are checked before anything is set. A component takes those that are meant for it all at once, between two \
-    packets, or refuses them and says why. What it has not looked at in time it takes when it does. `stripline get` \
-    shows what can be set. A component that is started again keeps what was set.\n\n\
-    Exit codes: 0 all of them are in effect, 1 a component refused them or has not taken them yet, 2 one of them is \
-    wrong and nothing was set.")]
+    Values are checked before anything is set. A component applies all its changes at once, between two packets, or \
+    refuses them with a reason. Changes not applied in time are applied when it next checks for requests. \
+    `stripline get` shows the properties that can be set. A component that is restarted keeps the changes.\n\n\
+    Exit codes: 0 all changes are in effect, 1 a component refused some or has not applied them yet, 2 a change \
+    is wrong and nothing was set.")]
 pub(crate) struct SetArguments {
     #[command(flatten)]
     pub which: Which,
 
-    /// What to set
+    /// The properties to set
     #[arg(value_name = "COMPONENT.PROPERTY=VALUE", required = true)]
     pub settings: Vec<Setting>,
 
-    /// How long to wait for the components to take them
+    /// How long to wait until the components apply the changes
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", allow_negative_numbers = true)]
     pub timeout: f64,
 
-    /// Print what became of them as JSON
+    /// Print the outcome as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -360,7 +363,7 @@ pub(crate) struct SetArguments {
     stripline test radio channel                 all self-tests of one component\n  \
     stripline test radio channel stopband        one of them\n\n\
     They run between two packets, which wait meanwhile.\n\n\
-    Exit codes: 0 all passed, 1 one failed or was not run, 2 there are none of that name.")]
+    Exit codes: 0 all passed, 1 one failed or was not run, 2 no component or self-test of that name.")]
 pub(crate) struct TestArguments {
     #[command(flatten)]
     pub which: Which,
@@ -368,25 +371,25 @@ pub(crate) struct TestArguments {
     /// The component
     pub component: String,
 
-    /// The self-tests; all, if none is named
+    /// The self-tests to run; default: all
     pub tests: Vec<String>,
 
-    /// How long to wait for the component to run them
+    /// How long to wait until the component has run them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", allow_negative_numbers = true)]
     pub timeout: f64,
 
-    /// Print what came of them as JSON
+    /// Print the outcome as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline stop radio              sources first; what is on its way still arrives\n  \
-    stripline stop radio --now        at once; what is on its way is lost\n  \
-    stripline stop radio recorder     one component; the rest goes on as far as it can\n\n\
-    It waits for the end and prints what the run did, as the run itself does.\n\n\
-    Exit codes: 0 it has ended (with --now: at once, as asked; the run itself then ends with 1), 1 it failed or does \
+    stripline stop radio              sources first; packets in transit still arrive\n  \
+    stripline stop radio --now        at once; packets in transit are lost\n  \
+    stripline stop radio recorder     one component; the others continue as far as they can\n\n\
+    It waits for the end and prints the run's summary, as the run itself does.\n\n\
+    Exit codes: 0 it has ended (with --now: at once, as requested; the run itself then ends with 1), 1 it failed or does \
     not end, 2 there is no such component.")]
 pub(crate) struct StopArguments {
     #[command(flatten)]
@@ -395,7 +398,7 @@ pub(crate) struct StopArguments {
     /// Stop only this component
     pub component: Option<String>,
 
-    /// Do not wait for what is on its way
+    /// Do not wait for packets in transit
     #[arg(long, conflicts_with = "component")]
     pub now: bool,
 
@@ -410,7 +413,7 @@ pub(crate) enum PlacementArgument {
     Processes,
 }
 
-/// A time from a millisecond to about thirty years.
+/// Parses a time from a millisecond to about thirty years.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),

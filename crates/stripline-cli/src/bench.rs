@@ -1,4 +1,4 @@
-//! `stripline bench ladder`, and what all of `stripline bench` is shown with.
+//! `stripline bench ladder`, and the output that all of `stripline bench` shares.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::format::{grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
 
-/// Between two lines of progress where there is no terminal.
+/// Interval between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
@@ -40,15 +40,16 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     }
 }
 
-/// Where the results of a benchmark go besides the terminal. A dash is standard output, in place of the tables.
+/// The destinations of a benchmark's results, besides the terminal. A dash is standard output,
+/// instead of the tables.
 pub(crate) struct Results<'a> {
     pub json: Option<&'a Path>,
-    /// A picture or a page.
+    /// A picture or an HTML page.
     pub drawing: Option<&'a Path>,
 }
 
 impl Results<'_> {
-    /// Runs a benchmark, shows meanwhile what it does, and gives its results to all who want them.
+    /// Runs a benchmark, shows its progress, and writes its results to all destinations.
     pub(crate) fn of<R: Serialize, E: Display>(
         &self,
         run: impl FnOnce(&mut Screen) -> Result<R, E>,
@@ -56,7 +57,7 @@ impl Results<'_> {
         draw: impl FnOnce(&R) -> Result<String, String>,
     ) -> Result<(R, Exit), Exit> {
         let files = || [self.json, self.drawing].into_iter().flatten();
-        // Before anything runs: a result that cannot be written should not cost a run.
+        // Before anything runs, because a result that cannot be written should not cost a run.
         files().try_for_each(check_writable)?;
         let mut screen = Screen::new();
         let outcome = run(&mut screen);
@@ -79,16 +80,16 @@ impl Results<'_> {
     }
 }
 
-/// The exit code of a benchmark that may have been interrupted.
+/// Returns the exit code of a benchmark that may have been interrupted.
 pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
     if is_interrupted {
-        complain!("error: interrupted; the figures are of what was measured until then");
+        complain!("error: interrupted; the figures are those measured up to then");
         return Exit::Failure;
     }
     exit
 }
 
-/// What is shown meanwhile, on standard error.
+/// The progress display on standard error.
 pub(crate) struct Screen {
     bar: ProgressBar,
     start: Instant,
@@ -113,7 +114,7 @@ impl Screen {
         let text =
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
         if self.bar.is_hidden() {
-            // Where there is no terminal, a log gets a line now and then.
+            // Without a terminal, a log gets a line now and then.
             if self.said.is_none_or(|said| said.elapsed() >= LINE_EVERY) {
                 self.said = Some(Instant::now());
                 complain!("{text}");
@@ -129,20 +130,20 @@ impl Screen {
 
 fn tables(report: &Report) -> String {
     let mut text = format!(
-        "\n{}\n{} rounds of {:.0} ms a run; a clock reading costs {}, a loop with no peer is held up for {} at most\n",
+        "\n{}\n{} rounds of {:.0} ms a run; a clock reading costs {}, a loop without a peer is interrupted for {} at most\n",
         report.machine,
         report.rounds,
         report.seconds_per_run * 1e3,
         ns(report.clock_ns),
         ns(report.noise.max),
     );
-    text += "\nONE WAY: half a round trip between two processes (inproc: threads), one processor each; of memcpy, one \
+    text += "\nONE WAY: half a round trip between two processes (inproc: threads), one processor each; for memcpy, one \
              copy.\nTypical: batches without the clock. A percentile needs 100 samples beyond it.\n";
     text += &latency(report);
-    text += "\nTHROUGHPUT: one way, as fast as it goes\n";
+    text += "\nTHROUGHPUT: one way, at full rate\n";
     text += &throughput(report);
     if report.rows.iter().any(|row| row.outstanding.is_some()) {
-        text += "\nCALLS: two-way, so many outstanding at a time\n";
+        text += "\nCALLS: two-way, OUTSTANDING at a time\n";
         text += &calls(report);
     }
     if report.rows.iter().any(|row| row.publish_ns.is_some()) {
@@ -166,7 +167,8 @@ fn tables(report: &Report) -> String {
 }
 
 fn latency(report: &Report) -> String {
-    let mut table = new(&["WHAT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3);
+    let mut table =
+        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3);
     for row in report.rows.iter().filter(|row| row.one_way_ns.typical.is_some()) {
         let times = &row.one_way_ns;
         let mut cells = named(row);
@@ -178,7 +180,7 @@ fn latency(report: &Report) -> String {
 }
 
 fn throughput(report: &Report) -> String {
-    let mut table = new(&["WHAT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
+    let mut table = new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
     let is_stream =
         |row: &&Row| row.packets_per_s.is_some() && row.per_packet_ns.is_none() && row.outstanding.is_none();
     for row in report.rows.iter().filter(is_stream) {
@@ -247,7 +249,7 @@ fn ratios(report: &Report) -> String {
     finish(table, 5)
 }
 
-/// What was measured, over what, and how it waits.
+/// Returns the first cells of a row: the subject, its transport and the way of waiting.
 fn named(row: &Row) -> Vec<String> {
     let what = if row.statistics { row.what.clone() } else { format!("{}, no statistics", row.what) };
     vec![what, row.transport.clone(), row.wait.clone()]
@@ -262,7 +264,7 @@ pub(crate) fn new(header: &[&str], left: usize) -> Table {
     table
 }
 
-/// All columns but the first so many hold numbers.
+/// Renders the table. All columns after the first `left` hold numbers.
 pub(crate) fn finish(mut table: Table, left: usize) -> String {
     let right: BTreeSet<usize> = (left..table.column_count()).collect();
     for index in right {
@@ -273,7 +275,7 @@ pub(crate) fn finish(mut table: Table, left: usize) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// Nanoseconds with about three digits.
+/// Formats nanoseconds with about three digits.
 fn ns(ns: Option<f64>) -> String {
     match ns {
         Some(ns) if ns < 99.95 => format!("{ns:.1} ns"),

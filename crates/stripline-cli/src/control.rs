@@ -1,4 +1,4 @@
-//! `stripline ls`, `get`, `set`, `test` and `stop`: asking a running waveform.
+//! `stripline ls`, `get`, `set`, `test` and `stop`: requests to a running waveform.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -22,7 +22,7 @@ use crate::format::{cell_max, counted, grouped, packets, printable};
 use crate::run::{summary, worse};
 use crate::show::print;
 
-/// The longest text of a component that is shown, in characters.
+/// The longest text of a component to print, in characters.
 const TEXT_MAX: usize = 300;
 /// The longest name or value in a line of standard error.
 const WORD_MAX: usize = 60;
@@ -61,7 +61,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     if arguments.waveform.is_some() || arguments.pid.is_some() {
         let several = found.waveforms.len() > 1;
         for waveform in &found.waveforms {
-            // Of several with one name, which is which.
+            // Several waveforms of one name are distinguished by their process numbers.
             if several {
                 text += &format!("\n{} in process {}", printable(&waveform.name, cell_max()), waveform.pid);
             }
@@ -94,7 +94,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
     let exit = if arguments.json {
         print_json(&readings)
     } else if let (Some(_), [reading]) = (property, &readings[..]) {
-        // Nothing else, for a script; what is to be said besides is said on standard error.
+        // Standard output has only the value, for scripts. Remarks go to standard error.
         reading
             .value
             .as_ref()
@@ -109,12 +109,12 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
         let place = format!("{}.{}", reading.component, reading.property);
         if let Some(waiting) = reading.waiting.as_ref().filter(|_| property.is_some()) {
             let waiting = printable(&waiting.to_string(), TEXT_MAX);
-            complain!("warning: {place} was set to {waiting}, which the component has not taken yet");
+            complain!("warning: {place} was set to {waiting}, which the component has not applied yet");
         }
         if let (None, Some(problem)) = (&reading.value, &reading.problem) {
-            // Once for each component, as the reason is.
+            // Once for each component, as the reason is its own.
             if !unknown.contains(&(&reading.component, problem)) {
-                complain!("error: {place} is not known: {}", printable(problem, TEXT_MAX));
+                complain!("error: {place} is unavailable: {}", printable(problem, TEXT_MAX));
                 unknown.push((&reading.component, problem));
             }
         }
@@ -146,13 +146,14 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
     exit
 }
 
-/// What became of the settings. `None`: Ctrl-C came first, and has been answered for.
+/// Sets the properties and returns the outcome. `None`: Ctrl-C came first, and its message is
+/// printed.
 fn set_or_interrupted(
     client: Client,
     arguments: &SetArguments,
 ) -> Option<Result<Vec<ComponentChange>, ControlError>> {
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    // Without either, Ctrl-C ends this program as it ends others.
+    // Without these handlers, Ctrl-C ends this program as usual.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
         return Some(client.set(&arguments.settings, timeout));
     };
@@ -168,7 +169,8 @@ fn set_or_interrupted(
     outcome
 }
 
-/// Says where one setting stands that is not waited for any more: it was passed on, and stays so.
+/// Reports a setting with an unknown outcome: it was passed on to the component and may still be
+/// applied.
 fn complain_of_interrupted(client: &Client, pid: &str, setting: &Setting) {
     let Setting { component, property, .. } = setting;
     let (name, place) = (client.name(), format!("{component}.{property}"));
@@ -178,13 +180,13 @@ fn complain_of_interrupted(client: &Client, pid: &str, setting: &Setting) {
         Some((Some(waiting), now)) => {
             let now = now.as_ref().map_or("?".into(), value);
             complain!(
-                "interrupted: {place} = {} is not applied yet, and still will be when the component looks; to take it \
-                 back: stripline set {name}{pid} {place}={now}",
+                "interrupted: {place} = {} is not applied yet; it will be when the component checks for requests; to \
+                 undo it: stripline set {name}{pid} {place}={now}",
                 value(waiting)
             );
         }
         Some((None, Some(now))) => complain!("interrupted: {place} is {} now", value(now)),
-        _ => complain!("interrupted: `stripline get {name}{pid} {place}` says whether it was set"),
+        _ => complain!("interrupted: `stripline get {name}{pid} {place}` shows whether it was set"),
     }
 }
 
@@ -242,7 +244,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
         }
     };
     match failure {
-        // What was asked for is no failure of the asking.
+        // The requested end is no failure of the request.
         Some(failure) if arguments.now && failure == RunReport::ENDED_NOW => {
             complain!("{failure}");
             exit
@@ -258,7 +260,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
     }
 }
 
-/// `deviation = 5000 Hz (was 75000)`.
+/// Formats a change, as `deviation = 5000 Hz (was 75000)`.
 pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     let text = |value: &Value| printable(&value.to_string(), TEXT_MAX);
     let unit =
@@ -281,7 +283,7 @@ fn print_json(value: &impl Serialize) -> Exit {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&(text + "\n")),
         Err(error) => {
-            complain!("error: the answer does not serialise: {error}");
+            complain!("error: the result does not serialise: {error}");
             Exit::Failure
         }
     }
@@ -296,7 +298,9 @@ fn not_taken(change: &ComponentChange) -> String {
     match change.taken {
         Taken::Applied => values,
         Taken::NotYet => {
-            format!("{values}: not applied yet: {reason}; it is applied when the component looks")
+            format!(
+                "{values}: not applied yet: {reason}; it is applied when the component checks for requests"
+            )
         }
         Taken::Refused => format!("{values}: refused: {reason}"),
         Taken::Ended => format!("{values}: not applied: {reason}"),
@@ -393,7 +397,7 @@ fn table_of(readings: &[PropertyReading]) -> String {
             printable(&reading.summary, cell_max()),
         ]
     };
-    let header = ["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "WHAT IT IS"];
+    let header = ["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "DESCRIPTION"];
     table(&header, readings.iter().map(row).collect(), &[])
 }
 
@@ -414,6 +418,6 @@ fn results(runs: &[TestRun]) -> String {
         let name = printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2));
         vec![name, verdict.into(), value, text, printable(&run.summary, cell_max().saturating_mul(5))]
     };
-    let header = ["SELF-TEST", "VERDICT", "VALUE", "RESULT", "WHAT IT FINDS OUT"];
+    let header = ["SELF-TEST", "VERDICT", "VALUE", "RESULT", "DESCRIPTION"];
     table(&header, runs.iter().map(row).collect(), &[2])
 }

@@ -10,10 +10,10 @@ use crate::arguments::ExperimentArguments;
 use crate::bench::{Results, Screen, finish, judge, new};
 use crate::format::{grouped, time};
 
-/// The longest reason in a table; the JSON has all of it.
+/// The longest reason in a table. The JSON has all of it.
 const REASON_MAX: usize = 100;
 
-/// The share of all processors above which other programs are a warning.
+/// The share of all processors above which a warning about other programs is printed.
 const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
@@ -22,7 +22,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         Err(problems) => {
             let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             let mut stderr = std::io::stderr().lock();
-            // With standard error closed there is nobody left to tell.
+            // With standard error closed there is no place to report this.
             let _ = stderr.write_all(problems.render(stderr.is_terminal() && !no_colour).as_bytes());
             return Exit::Usage;
         }
@@ -53,21 +53,21 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
 
 fn tables(report: &Report) -> String {
     let title = if report.title.is_empty() { &report.name } else { &report.title };
-    let quick = if report.quick { ", fewer packets than the file asks for (--quick)" } else { "" };
+    let quick = if report.quick { ", fewer packets than in the file (--quick)" } else { "" };
     let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
     let others = report.others_share_max();
     if others > OTHERS_MAX {
         let share = others * 100.0;
         text += &format!(
-            "warning: other programs had up to {share:.0} % of the processors during a run (OTHERS)\n"
+            "warning: other programs used up to {share:.0} % of the processors during a run (OTHERS)\n"
         );
     }
-    text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: if \
-             links took\nnothing, from the measured times of work. OVERSHOOT: how much longer than asked for a component \
-             worked on a packet.\nOTHERS: what other programs had of the processors meanwhile, at most.\n";
+    text += "\nLAST PACKET: when it left each component, ms since the first send began; the median of the runs. IDEAL: for \
+             links that\ncost nothing, from the measured times of work. OVERSHOOT: how much longer than requested a component \
+             worked on a packet.\nOTHERS: the largest share of the processors that other programs used meanwhile.\n";
     text += &times(report);
-    text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs; behind an arrow: \
-             after\nthey were put back in sequence. SENDS of the producer.\n";
+    text += "\nREORDERED: packets that left a component after one with a higher number; the most of all runs; after an arrow: \
+             once\nresequenced. SENDS of the producer.\n";
     text += &sends(report);
     if report.cases.iter().any(|case| case.published.is_some()) {
         text += &format!("\nPUBLISHED beside measured. {}\n", report.source);
@@ -183,7 +183,7 @@ fn verdicts(report: &Report) -> String {
     finish(table, 4)
 }
 
-/// Adds a row that says so if the case has no figures.
+/// Adds a row with the reason if the case has no figures. Returns whether it has none.
 fn is_absent(case: &CaseReport, table: &mut Table) -> bool {
     if case.runs.is_empty() {
         let packets = grouped(u64::from(case.case.packets));
@@ -213,7 +213,7 @@ fn last_ms(case: &CaseReport) -> Vec<f64> {
     (0..case.case.stages as usize).filter_map(of).collect()
 }
 
-/// Of each component; behind an arrow, what the observer saw, if there is one.
+/// Formats the count of each component. A figure after an arrow is the observer's, if there is one.
 fn reordered(case: &CaseReport) -> String {
     let most = |of: &dyn Fn(&Run) -> Option<u64>| case.runs.iter().filter_map(of).max();
     let stages: Vec<u64> = (0..case.case.stages as usize)
@@ -224,7 +224,7 @@ fn reordered(case: &CaseReport) -> String {
     slashed(stages.iter()) + &behind
 }
 
-/// `4463 / 4508 / 4514`; of many, the last three.
+/// Formats values as `4463 / 4508 / 4514`; of many, the last three.
 fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
     const SHOWN_MAX: usize = 3;
     let left_out = values.len().saturating_sub(SHOWN_MAX);
@@ -236,7 +236,7 @@ fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
     }
 }
 
-/// Milliseconds as people read a time.
+/// Formats milliseconds.
 fn ms(value: Option<f64>) -> String {
     time(value.map(|ms| (ms * 1e6).round() as u64))
 }

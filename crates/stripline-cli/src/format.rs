@@ -1,8 +1,8 @@
-//! Numbers and texts for people.
+//! Numbers and texts for output.
 
 use std::io::IsTerminal;
 
-/// Nanoseconds with three significant digits and their unit; `-` for none.
+/// Formats nanoseconds with three significant digits and their unit; `-` for no value.
 pub(crate) fn time(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".into() };
     let ns = ns as f64;
@@ -14,7 +14,7 @@ pub(crate) fn time(ns: Option<u64>) -> String {
     }
 }
 
-/// A quantity with three significant digits and a decimal prefix.
+/// Formats a quantity with three significant digits and a decimal prefix.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match value {
         _ if value < 1e3 => format!("{} {unit}", value.round()),
@@ -24,7 +24,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// A whole number with its digits in groups.
+/// Formats a whole number with its digits in groups.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -37,17 +37,18 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 packet`, `1,234 packets`.
+/// Formats a number of packets, as `1 packet` or `1,234 packets`.
 pub(crate) fn packets(number: u64) -> String {
     counted(number, "packet")
 }
 
-/// A number of things, which has one form for one of them.
+/// Formats a number of things, with the singular for one.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// The most characters of a cell in a table on standard output: a screen is narrow, a pipe or a file is not.
+/// Returns the most characters of a table cell on standard output. A terminal is narrow; a pipe or
+/// a file is not.
 pub(crate) fn cell_max() -> usize {
     if std::io::stdout().is_terminal() { 60 } else { usize::MAX }
 }
@@ -60,7 +61,8 @@ fn three(value: f64) -> String {
     }
 }
 
-/// Another process's words, which must not move the cursor, change colours or turn the line around.
+/// Returns another process's text without characters that move the cursor, change colours or
+/// reverse the line, cut to `max` characters.
 pub(crate) fn printable(text: &str, max: usize) -> String {
     let mut safe = String::new();
     for (index, c) in text.chars().enumerate() {

@@ -1,6 +1,7 @@
 //! The `stripline` command: checks and runs waveforms of radio components, and measures links.
 
-/// Writes a line to standard error. A log that is full or closed is no reason to end a receiver.
+/// Writes a line to standard error. Ignores a log that is full or closed: it should not end a
+/// receiver.
 macro_rules! complain {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
@@ -23,14 +24,14 @@ use clap::Parser;
 
 use arguments::{Arguments, BenchArguments, BenchCommand, Command};
 
-/// What the process answers with.
+/// The exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything went well.
+    /// Success.
     Clean,
-    /// Something failed while running.
+    /// A failure while running.
     Failure,
-    /// The command line or the waveform file is wrong.
+    /// A wrong command line or waveform file.
     Usage,
 }
 
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
             experiment::experiment(&arguments)
         }
-        // The command line is not parsed then.
+        // Not reached: the parser refuses `bench` without either.
         Command::Bench(_) => Exit::Usage,
         Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
         Command::Transports => show::transports(),

@@ -14,7 +14,7 @@ use crate::arguments::PsArguments;
 use crate::format::{cell_max, counted, grouped, printable};
 use crate::show::print;
 
-/// Chains of waiting shown.
+/// The most chains of waiting ports shown.
 const CHAINS_MAX: usize = 50;
 /// The longest name in a message, in characters.
 const NAME_MAX: usize = 60;
@@ -42,7 +42,8 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             }
             render(&overview, filter)
         };
-        // A screen of its own, as `watch` does; a file or a pipe gets one table after the other.
+        // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
+        // the other.
         let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
         if print(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) != Exit::Clean {
             return Exit::Failure;
@@ -54,7 +55,8 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
     }
 }
 
-/// Leaves out what launchers are asked by, `stripline ls` and the like, unless it is asked for.
+/// Removes the ports of launchers that serve `stripline ls` and the like, unless the filter names
+/// them.
 fn leave_out(overview: &mut Overview, name: Option<&str>) {
     let service = stripline::waveform::control::SERVICE;
     if name.is_some_and(|name| name.contains(service)) {
@@ -67,7 +69,8 @@ fn leave_out(overview: &mut Overview, name: Option<&str>) {
     overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
-/// Keeps the ports that the filter names, themselves or by a connection, their process, its launcher or its waveform.
+/// Keeps only the ports that match the filter: by their own name, a connection, their process, its
+/// launcher or its waveform.
 fn keep(overview: &mut Overview, name: &str) {
     for process in &mut overview.processes {
         let number = name.parse().ok();
@@ -86,7 +89,7 @@ fn keep(overview: &mut Overview, name: &str) {
     overview.processes.retain(|process| !process.sending.is_empty() || !process.receiving.is_empty());
 }
 
-/// What a filter may be: waveforms, components and topics.
+/// Returns the names that a filter can match: waveforms, components and topics.
 fn names(overview: &Overview) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for process in &overview.processes {
@@ -112,7 +115,7 @@ fn json(overview: &Overview, one_line: bool) -> String {
 /// A row of the table, in the order of its columns.
 type Row = [String; 13];
 
-/// The filter comes with the name that was probably meant by it.
+/// Renders the tables. The filter comes with a suggestion for a misspelt name.
 fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
@@ -136,8 +139,8 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         }
     }
     if rows.is_empty() {
-        let of =
-            filter.map_or(String::new(), |(name, _)| format!(" that `{}` names", printable(name, NAME_MAX)));
+        let of = filter
+            .map_or(String::new(), |(name, _)| format!(" that matches `{}`", printable(name, NAME_MAX)));
         let meant = filter.and_then(|(_, meant)| meant);
         let hint =
             meant.map_or(String::new(), |meant| format!(" Did you mean `{}`?", printable(meant, NAME_MAX)));
@@ -166,7 +169,7 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         row.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = "-".into());
         table.add_row(row);
     }
-    // Most programs are no waveforms.
+    // Most programs are not waveforms.
     if overview.processes.iter().all(|process| process.waveform.is_none())
         && let Some(column) = table.column_mut(0)
     {
@@ -189,20 +192,20 @@ fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
         |mine: Option<&String>, its: Option<&String>| mine.or(its).map_or(String::new(), |s| name(s));
     let state = match (from, to) {
         (Some((_, _, reader)), _) if reader.waited_for => match lag {
-            // Large packets fill the ring before there are as many as may wait.
+            // Large packets fill the ring before the depth is reached.
             Some(lag) if lag < u64::from(reader.high_watermark.unwrap_or(reader.depth)) => {
                 "sender waits (buffer full)"
             }
             _ => "sender waits (full)",
         },
         (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
-        (Some((_, _, reader)), _) if !reader.attached => "not taken in yet",
+        (Some((_, _, reader)), _) if !reader.attached => "not attached yet",
         (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
         (None, Some(_)) => "sender unknown",
         (Some(_), None) => "receiver unknown",
         _ => "",
     };
-    // At which the sender is held up, if that is before the queue is full.
+    // The level at which the sender is blocked, if that is below the depth.
     let high = from.and_then(|(_, _, reader)| reader.high_watermark);
     let depth = from.map(|f| f.2.depth).or(to.map(|t| t.2.depth));
     let depth = depth.map_or(String::new(), |depth| match high {
@@ -220,7 +223,7 @@ fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
         depth,
         from.map_or(String::new(), |(_, port, _)| count(port.packets)),
         to.map_or(String::new(), |(_, _, connection)| grouped(connection.packets)),
-        // On the transport, and behind it in the queue of a policy that drops.
+        // Packets in the transport, and in the receive queue of a policy that drops.
         match (lag, queued) {
             (Some(lag), Some(queued)) => grouped(lag.saturating_add(queued)),
             (lag, queued) => count(lag.or(queued)),
@@ -234,7 +237,7 @@ fn waits(chains: &[Chain]) -> String {
     let mut text = String::new();
     for chain in chains.iter().take(CHAINS_MAX) {
         let words: Vec<String> = chain.waits.iter().map(|wait| printable(&wait.to_string(), 200)).collect();
-        let end = if chain.circle { ": a circle, none of them goes on by itself" } else { "" };
+        let end = if chain.circle { ": a circle, so none of them can continue" } else { "" };
         text += &format!("\n{}{end}", words.join(", "));
     }
     if chains.len() > CHAINS_MAX {
@@ -307,7 +310,7 @@ mod tests {
             .unwrap(),
         );
         assert!(render(&all, None).contains("no client"));
-        // By the waveform's name, and by its launcher.
+        // By the waveform's name, and by its launcher's process number.
         for (filter, processes) in [("radio", 2), ("9", 1), ("rad", 0)] {
             let mut some = all.clone();
             keep(&mut some, filter);
@@ -322,7 +325,7 @@ mod tests {
         assert_eq!(suggestion("sorce", names(&some).iter().map(String::as_str)), Some("source"));
         keep(&mut some, "radar");
         assert!(render(&some, Some(("sorce", Some("source")))).ends_with("Did you mean `source`?\n"));
-        assert!(render(&some, Some(("radar", None))).contains("that `radar` names"));
+        assert!(render(&some, Some(("radar", None))).contains("that matches `radar`"));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
             return Exit::Failure;
         }
     };
-    // Before anything runs: a result that cannot be written should not cost a run.
+    // Before anything runs, because a result that cannot be written should not cost a run.
     if let Some(path) = &arguments.json
         && let Err(exit) = check_writable(path)
     {
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         }
     };
     let mut exit = Exit::Clean;
-    // What never ran has no figures.
+    // A waveform that never ran has no figures.
     if !arguments.quiet && report.duration_s > 0.0 {
         exit = print(&summary(&report));
     }
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     exit
 }
 
-/// Complains of a file that results cannot be written to; `-` is standard output.
+/// Reports a file that results cannot be written to; `-` is standard output.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
     if path.as_os_str() == "-" {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
     }
 }
 
-/// Loads and checks the file; prints what is wrong with it.
+/// Loads and checks the file. Prints its problems.
 fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, Exit> {
     let names: Vec<&str> = stripline::transport::all().map(|t| t.name).collect();
     let catalog = Catalog::new(registry.specs(), &names);
@@ -122,7 +122,7 @@ fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, E
     }
 }
 
-/// What is shown while a waveform runs, on standard error.
+/// The progress display on standard error while a waveform runs.
 struct Screen {
     bar: ProgressBar,
     names: Vec<String>,
@@ -150,7 +150,7 @@ impl Screen {
         }
     }
 
-    /// A line above the progress.
+    /// Prints a line above the progress.
     fn say(&self, text: &str) {
         self.bar.suspend(|| complain!("{text}"));
     }
@@ -162,7 +162,7 @@ impl Screen {
 
 impl Observer for Screen {
     fn started(&mut self) {
-        // Where there is no terminal there is no progress: a log gets a line instead.
+        // Without a terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
             complain!("{} is running", self.name);
         }
@@ -219,7 +219,7 @@ impl Observer for Screen {
     }
 }
 
-/// The table per connection.
+/// Renders the table of connections.
 pub(crate) fn summary(report: &RunReport) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -269,13 +269,13 @@ pub(crate) fn summary(report: &RunReport) -> String {
         notes += &match (c.unaccounted, c.sent) {
             (Some(0), _) => continue,
             (Some(count), Some(sent)) => format!(
-                "\n{from} -> {to}: {} of {} sent {} in nobody's count: their receiver ended or died before it took \
-                 them, or with its last figures.",
+                "\n{from} -> {to}: {} of {} sent {} not counted: the receiver ended or died before it received \
+                 them or before its last report.",
                 grouped(count),
                 packets(sent),
                 if count == 1 { "is" } else { "are" },
             ),
-            _ => format!("\n{from} -> {to}: a component died and took its last figures with it."),
+            _ => format!("\n{from} -> {to}: a component died before its last report."),
         };
     }
     for c in report.connections.iter().filter(|c| c.resequenced && c.reordered > 0) {
@@ -300,7 +300,7 @@ pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
     write_text(path, text.map_err(|error| format!("the result does not serialise: {error}")))
 }
 
-/// Writes a result, if it could be made; `-` is standard output.
+/// Writes a result, or reports why it could not be made; `-` is standard output.
 pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
     let text = match text {
         Ok(text) => text,
@@ -321,7 +321,7 @@ pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
     }
 }
 
-/// The first of two that is no success.
+/// Returns the first of two exit codes that is not success.
 pub(crate) fn worse(a: Exit, b: Exit) -> Exit {
     if a == Exit::Clean { b } else { a }
 }

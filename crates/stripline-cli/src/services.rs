@@ -1,4 +1,4 @@
-//! `stripline services`: what the servers of a domain can be asked.
+//! `stripline services`: the operations of the servers of a domain.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,13 +13,14 @@ use crate::arguments::ServicesArguments;
 use crate::format::printable;
 use crate::show::print;
 
-/// How long servers are waited for.
+/// The longest wait for servers.
 const HEAR_MAX: Duration = Duration::from_secs(1);
-/// Whoever joins is told of all servers in one go: after this time without news of one, it has been.
+/// The wait after the last news of a server. A node that joins receives all servers at once, so
+/// that no more come after it.
 const QUIET: Duration = Duration::from_millis(100);
-/// Between two looks.
+/// Interval between two polls.
 const LOOK: Duration = Duration::from_millis(5);
-/// Servers that are asked at a time: one that is suspended holds up its own batch only.
+/// Number of servers queried at a time. A suspended one delays only its own batch.
 const AT_ONCE: usize = 32;
 /// The longest name in a line, in characters.
 const NAME_MAX: usize = 64;
@@ -36,15 +37,15 @@ struct Service {
 #[derive(Debug, Serialize)]
 struct Server {
     address: String,
-    /// Its name.
+    /// The server's name.
     server: Option<String>,
     operations: Option<Vec<Operation>>,
-    /// Why the other two are not known.
+    /// The reason why the two fields above are unknown.
     problem: Option<String>,
 }
 
 pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
-    // As `Node::new` has it.
+    // The same default as in `Node::new`.
     let from_environment = || std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
     let domain = arguments.domain.clone().unwrap_or_else(from_environment);
     let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
@@ -62,7 +63,7 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
         return match serde_json::to_string_pretty(&services) {
             Ok(text) => print(&(text + "\n")),
             Err(error) => {
-                complain!("error: the answer does not serialise: {error}");
+                complain!("error: the result does not serialise: {error}");
                 Exit::Failure
             }
         };
@@ -84,7 +85,7 @@ fn complain_of(error: &Error, exit: Exit) -> Exit {
     exit
 }
 
-/// The servers that there are, once no more of them are heard of.
+/// Returns the servers discovered, once no more of them appear.
 fn heard(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     let end = Instant::now() + HEAR_MAX;
     let (mut offers, mut since) = (Vec::new(), Instant::now());
@@ -100,7 +101,7 @@ fn heard(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     }
 }
 
-/// Asks each of them what it has.
+/// Queries each server for its description.
 fn asked(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
     let mut services = BTreeMap::<&str, Vec<Server>>::new();
     for batch in offers.chunks(AT_ONCE) {
@@ -108,7 +109,7 @@ fn asked(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
             let ask = |offer| (offer, scope.spawn(move || node.describe(offer)));
             for (ServerOffer { service, address }, thread) in batch.iter().map(ask).collect::<Vec<_>>() {
                 let described =
-                    thread.join().unwrap_or_else(|_| Err(Error::Failed("asking it failed".into())));
+                    thread.join().unwrap_or_else(|_| Err(Error::Failed("the query failed".into())));
                 services.entry(service).or_default().push(Server::of(address, described));
             }
         });
@@ -129,7 +130,8 @@ impl Server {
     }
 }
 
-/// Its servers, those with the same operations together and above them.
+/// Renders the service's servers. Those with the same operations stand together, above the
+/// operations.
 fn render(service: &Service) -> String {
     let mut text = format!("{}\n", printable(&service.service, NAME_MAX));
     let mut kinds: Vec<&Vec<Operation>> = Vec::new();
@@ -151,7 +153,7 @@ fn render(service: &Service) -> String {
     for server in &service.servers {
         if let Some(problem) = &server.problem {
             let address = printable(&server.address, TEXT_MAX);
-            text += &format!("  ? at {address}: it cannot be asked: {}\n", printable(problem, TEXT_MAX));
+            text += &format!("  ? at {address}: it cannot be queried: {}\n", printable(problem, TEXT_MAX));
         }
     }
     text
@@ -189,7 +191,7 @@ mod tests {
             text,
             format!(
                 "x\n  s-shm:1 at shm:1\n  s-tcp:3 at tcp:3\n    a: {types}\n  s-shm:2 at shm:2\n    b: {types}\n  \
-                 ? at uds:4: it cannot be asked: it is\\u{{a}}\\u{{1b}}[31mgone\n"
+                 ? at uds:4: it cannot be queried: it is\\u{{a}}\\u{{1b}}[31mgone\n"
             )
         );
     }

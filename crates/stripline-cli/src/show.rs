@@ -33,8 +33,17 @@ pub(crate) fn transports() -> Exit {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    let titles =
-        ["NAME", "WHAT", "REACH", "COPIES", "SCOPES", "OVERFLOW", "FLOW CONTROL", "DEPTH BOUNDS", "OPEN TO"];
+    let titles = [
+        "NAME",
+        "DESCRIPTION",
+        "REACH",
+        "COPIES",
+        "SCOPES",
+        "OVERFLOW",
+        "FLOW CONTROL",
+        "DEPTH BOUNDS",
+        "OPEN TO",
+    ];
     table.set_header(titles);
     for t in transport::all() {
         let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
@@ -55,7 +64,7 @@ pub(crate) fn transports() -> Exit {
     print(&format!("{}\n", table.trim_fmt()))
 }
 
-/// Writes to standard output; a reader that has seen enough (`| head`) is no failure.
+/// Writes to standard output. A reader that closes it early (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Exit {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Exit::Clean,

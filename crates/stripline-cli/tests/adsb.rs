@@ -1,4 +1,4 @@
-//! The ADS-B receiver end to end: the same output whatever carries its packets.
+//! The ADS-B receiver end to end: the same output over every transport.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::{capture, repository, run};
 
-/// Every way to run it: transport and placement.
+/// All transports and placements to run it with.
 const WAYS: [(&str, &str); 7] = [
     ("inproc", "threads"),
     ("shm", "threads"),
@@ -20,7 +20,7 @@ const WAYS: [(&str, &str); 7] = [
     ("tcp", "processes"),
 ];
 
-/// Runs the receiver; the AVR lines and the JSON result.
+/// Runs the receiver. Returns the AVR lines and the JSON result.
 fn receive(folder: &Path, way: (&str, &str), source: &[String]) -> (String, serde_json::Value) {
     let name = format!("{}-{}", way.0, way.1);
     let (avr, json) = (folder.join(format!("{name}.avr")), folder.join(format!("{name}.json")));

@@ -1,4 +1,5 @@
-//! Wrong files, wrong words, wrong programs: each with its exit code and a message that says what to do.
+//! Wrong files, wrong arguments, wrong programs: each has its exit code and a message with a
+//! remedy.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -34,7 +35,7 @@ fn captures_that_are_missing_empty_or_cut_off() {
     adsb(&["--set", &file("odd.bin", &[127; 1001])]).says(2, &["source", "odd.bin", "1 of its 1001 bytes"]);
     let directory = format!("source.path={}", folder.path().display());
     adsb(&["--set", &directory]).says(2, &["source", "directory", "nothing was started"]);
-    // Shorter than one frame, but whole samples: nothing to hear, and no error.
+    // Shorter than one frame, but whole samples: nothing to decode, and no error.
     adsb(&["--set", &file("short.bin", &[127; 100])]).says(0, &[]);
 }
 
@@ -75,7 +76,7 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
     };
     let missing = "type = \"file-source\"\nproperties = { path = \"missing.cf32\" }";
     with(missing).says(2, &["missing.cf32: there is no such file", "relative to the waveform file"]);
-    // A pipe is not opened: somebody waits at its other end for the run.
+    // A pipe is not opened for the check: a process at its other end waits for the run.
     let pipe = folder.path().join("pipe.cf32");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());

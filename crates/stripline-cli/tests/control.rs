@@ -35,7 +35,7 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
         assert_eq!(set.stdout, "level.amplitude = 0.25 (was 1)\n");
         running.wait_for_line("level: amplitude = 0.25 (was 1)");
         assert_eq!(file.ask("get", &["level.amplitude"]).stdout, "0.25\n");
-        // Another value in its place, and then the end: what was sent before arrives.
+        // Another value after it, and then the end: the value sent before still arrives.
         file.ask("set", &["level.amplitude=-1", "level.offset=0.5"]).says(0, &[]);
         let stop = file.ask("stop", &[]);
         stop.says(0, &[]);
@@ -44,17 +44,17 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{text}");
         let bytes = std::fs::read(file.path("level.raw")).unwrap();
-        // The real part of each.
+        // The real part of each sample.
         let real = |sample: &[u8]| f32::from_le_bytes(sample[..4].try_into().unwrap());
         let mut levels: Vec<f32> = bytes.chunks_exact(8).map(real).collect();
         levels.dedup();
         assert!([1.0, 0.25].iter().zip(&levels).all(|(a, b)| a == b), "{levels:?}");
-        // Both at once: there is no sample of only one of them.
+        // Both changes apply at once: no sample has only one of them.
         assert!(levels.iter().all(|level| [1.0, 0.25, -0.5].contains(level)), "{levels:?}");
     }
 }
 
-/// A tone with these properties through the example handler, run in that way.
+/// Writes a tone with these properties through the example handler, with the given dispatch.
 fn handled(tone: &str, dispatch: &str) -> File {
     File::new(&format!(
         r#"
@@ -120,15 +120,15 @@ fn properties_are_shown_as_they_are_now() {
     for words in ["tone.waveform", "any time", "at start", "read-only", "filter.high", "4000"] {
         assert!(text.stdout.contains(words), "{words}: {}", text.stdout);
     }
-    // Nothing is cut off where it is no screen that it is written to.
-    assert!(text.stdout.contains("kaiser as `attenuation` says"), "{}", text.stdout);
+    // Output that is not a terminal is not cut.
+    assert!(text.stdout.contains("kaiser by `attenuation`"), "{}", text.stdout);
     assert!(!file.ask("get", &["filter"]).stdout.contains("tone."));
     file.ask("set", &["filter.high=3e3"]).says(0, &[]);
     assert_eq!(file.property("filter.high")["changed"], true);
     assert!(file.ask("get", &["filter"]).stdout.contains("3000 (changed)"));
     file.ask("get", &["fliter"]).says(2, &["no component `fliter`", "did you mean `filter`?"]);
     file.ask("get", &["filter.hgih"]).says(2, &["no property `hgih`", "did you mean `high`?"]);
-    // And in the list of what runs.
+    // And in the list of running waveforms.
     let listed = run(&["ls", &file.name]);
     listed.says(0, &[]);
     for words in [&file.name, "running", "fir-filter", "passband, stopband"] {
@@ -154,12 +154,13 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
         ("tone.sample_rate=96e3", &["cannot be changed while it runs", "--set tone.sample_rate="]),
         ("sink.packets=0", &["is read-only"]),
     ] {
-        // Of all that is set at once, nothing is if one of them is wrong, also not of other components.
+        // A group of settings with one wrong value applies none of them, also not those of other
+        // components.
         let said = file.ask("set", &["tone.amplitude=0.5", setting, "filter.low=1e3"]);
         said.says(2, words);
         assert_eq!(said.stdout, "");
     }
-    // All faults at once.
+    // All problems are reported at once.
     file.ask("set", &["tone.frequency=loud", "filter.high=-1"]).says(2, &["`frequency`", "`high`"]);
     for (mistyped, words) in [
         ("frequency=1", "COMPONENT.PROPERTY=VALUE"),
@@ -172,14 +173,15 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     let many: Vec<String> = (0..300).map(|n| format!("tone.amplitude={n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     file.ask("set", &many).says(2, &["from 1 to 256"]);
-    // Names and values are other people's words.
+    // Names and values come from other people, so they are escaped.
     let said = file.ask("set", &["tone.\u{1b}[2Jx=1", "tone.waveform=\u{1b}[31m"]);
     said.says(2, &["no property"]);
     assert!(!said.stderr.contains('\u{1b}'), "{:?}", said.stderr);
-    // What only the component knows: it refuses all of it, with its words, and goes on with the old.
+    // A rule that only the component can check. It refuses the whole group with its own message,
+    // and continues with the old values.
     let said = file.ask("set", &["filter.low=9e3", "filter.window=blackman", "tone.amplitude=0.5"]);
     said.says(1, &["filter.low = 9000", "refused", "it must be above `low`, 9000 Hz"]);
-    // The other component's are its own.
+    // The other component's settings are independent.
     assert_eq!(said.stdout, "tone.amplitude = 0.5 (was 1)\n");
     let json = file.json("set", &["filter.low=9e3"]);
     assert_eq!((&json[0]["taken"], &json[0]["values"]["low"]["before"]), (&"refused".into(), &0.0.into()));
@@ -264,15 +266,22 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
     let file = File::idle();
     let running = file.start(&[], 3);
     let said = file.ask("set", &["source.amplitude=2", "--timeout", "0.2"]);
-    said.says(1, &["source.amplitude = 2: not applied yet", "or for its time", "when the component looks"]);
+    said.says(
+        1,
+        &[
+            "source.amplitude = 2: not applied yet",
+            "or for its time",
+            "when the component checks for requests",
+        ],
+    );
     assert_eq!(said.stdout, "");
     let reading = file.property("source.amplitude");
     assert_eq!((&reading["value"], &reading["waiting"]), (&1.0.into(), &2.0.into()));
     let said = file.ask("get", &["source.amplitude"]);
-    said.says(0, &["was set to 2, which the component has not taken yet"]);
+    said.says(0, &["was set to 2, which the component has not applied yet"]);
     assert_eq!(said.stdout, "1\n");
     assert!(file.ask("get", &["source"]).stdout.contains("1 (2 not applied yet)"));
-    // So many may wait, no more.
+    // That many requests may wait, and no more.
     for _ in 0..70 {
         let json = file.json("set", &["source.amplitude=3", "--timeout", "0.001"]);
         if json[0]["taken"] == "refused" {
@@ -281,7 +290,7 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
             stop.says(0, &[]);
             let (code, text) = running.end();
             assert_eq!(code, Some(0));
-            // Whoever was told that they would be taken is told that they were not.
+            // A client with the reply "passed on" also learns that the change was not applied.
             assert!(
                 text.contains("warning: source: did not take amplitude = 2: the component ended"),
                 "{text}"
@@ -306,7 +315,7 @@ fn whoever_does_not_wait_for_a_setting_is_told_that_it_stays() {
     let output = set.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("filter.high = 2000 is not applied yet, and still will be"), "{said}");
+    assert!(said.contains("filter.high = 2000 is not applied yet; it will be"), "{said}");
     assert!(said.contains(&format!("stripline set {} filter.high=4000", file.name)), "{said}");
     send(running.component("filter"), Signal::CONT);
     wait_until("it is taken", || file.property("filter.high")["value"] == 2e3);
@@ -321,11 +330,11 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
     let stopped = format!("its process {filter} is stopped; `kill -CONT {filter}` lets it go on");
     file.ask("set", &["filter.high=2e3", "--timeout", "0.2"]).says(1, &["not applied yet", &stopped]);
     file.ask("test", &["filter", "--timeout", "0.2"]).says(1, &["was not run", &stopped]);
-    // Neither is what the launcher knows itself affected, nor what the others say.
+    // Neither the launcher's own data nor the other components are affected.
     file.ask("get", &["tone.amplitude"]).says(0, &[]);
     assert!(file.property("sink.packets")["value"].is_i64());
     assert_eq!(file.property("filter.high")["waiting"], 2e3);
-    // A process that reads nothing must not stop the launcher, however much it is asked.
+    // A process that reads nothing must not block the launcher, even with many requests.
     let value = "2".repeat(50_000);
     let setting = format!("filter.high=0.{value}");
     for _ in 0..30 {
@@ -334,7 +343,7 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
     }
     send(running.component("sink"), Signal::STOP);
     let said = file.ask("get", &["sink.packets"]);
-    said.says(1, &["sink.packets is not known", "is stopped"]);
+    said.says(1, &["sink.packets is unavailable", "is stopped"]);
     send(running.component("sink"), Signal::CONT);
     send(filter, Signal::CONT);
     wait_until("it has taken them", || {
@@ -359,9 +368,9 @@ fn what_was_set_survives_a_restart() {
         filter["restarts"] == 1 && filter["state"] == "running"
     });
     assert_eq!(file.property("filter.high")["value"], 2e3);
-    // The component has them, too, not only the launcher: in its words.
+    // The component has the properties, too, not only the launcher; the message is its own.
     file.ask("set", &["filter.low=3e3"]).says(1, &["`high` is 2000 Hz; it must be above `low`, 3000 Hz"]);
-    // What waited when it died is not applied, and said so.
+    // A change that waited when the component died is not applied, and that is reported.
     send(running.component("filter"), Signal::STOP);
     let waiting = std::thread::scope(|scope| {
         let asking = scope.spawn(|| file.json("set", &["filter.high=1e3", "--timeout", "60"]));

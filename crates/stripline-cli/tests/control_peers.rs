@@ -1,4 +1,4 @@
-//! Who may ask a running waveform, and who is asked: several, hostile ones, another user.
+//! Access to a running waveform by several clients, hostile ones, and another user.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use stripline::call::{CallError, ClientOptions, ServiceClient};
 use stripline::node::{Node, Topics};
 
-/// An account that no process here has otherwise.
+/// A user id that no process here has otherwise.
 const ANOTHER_USER: u32 = 65_534;
-/// What a test that plays another user's process is told.
+/// The variable with the job of a test process that acts as another user's.
 const PLAY: &str = "STRIPLINE_TEST_ASK_AS_ANOTHER_USER";
 
-/// The launcher's domain, joined, and its service.
+/// Joins the launcher's domain. Returns the node and a client of its service.
 fn service_of(pid: u32) -> (Node, ServiceClient) {
     let name = sockets_of(pid).pop().unwrap();
     let user = format!("stripline-{}-", rustix::process::geteuid().as_raw());
@@ -40,7 +40,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     {
         file.ask(command, arguments).says(1, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
-    // Each has a heading of its own, and can be asked for alone.
+    // Each has a heading of its own, and can be selected alone.
     let listed = run(&["ls", &file.name]).stdout;
     for pid in &pids {
         assert!(listed.contains(&format!("\n{} in process {pid}\n", file.name)), "{listed}");
@@ -49,7 +49,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     assert!(listed.contains(&pids[0]) && !listed.contains(&pids[1]), "{listed}");
     assert!(listed.contains("fir-filter"), "{listed}");
     run(&["ls", "--pid", "1"]).says(1, &["no waveform of this user runs in process 1"]);
-    // As the ports of each can be.
+    // The ports of each can be, too.
     let ports = |filter: &str| run(&["ps", filter]).stdout.matches("tone.out").count();
     wait_until("both are shown", || ports(&file.name) >= 2);
     assert!(ports(&pids[0]) < ports(&file.name));
@@ -58,7 +58,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     assert_eq!(file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).stdout, "1\n");
     file.ask("get", &["--pid", "1"]).says(1, &["no waveform", "in process 1", &pids[0]]);
     file.ask("stop", &["--pid", &pids[0]]).says(0, &[]);
-    // The name alone is enough again.
+    // The name alone is unambiguous again.
     file.ask("stop", &[]).says(0, &[]);
     assert_eq!((one.end().0, other.end().0), (Some(0), Some(0)));
 }
@@ -86,7 +86,7 @@ fn hostile_requests_harm_nobody() {
     let file = File::radio();
     let running = file.start(&[], 3);
     let (_node, service) = service_of(running.pid());
-    // Somebody else's types, and operations that are not there.
+    // Types of another program, and operations that do not exist.
     for (operation, request) in [
         ("set", json!({"settings": "all of them"})),
         ("set", json!([1, 2, 3])),
@@ -109,18 +109,18 @@ fn hostile_requests_harm_nobody() {
     wrong("set", set(json!([setting(&"x".repeat(1 << 20), "sine")]), u64::MAX), "no component");
     wrong("set", set(json!([setting("tone", &"x".repeat(1 << 20))]), u64::MAX), "must be one of");
     wrong("test", json!({"component": "", "tests": [], "timeout_ms": u64::MAX}), "no component");
-    // Whoever hangs is not waited for, and whoever hangs up is not missed.
+    // The launcher waits neither for clients that hang nor for clients that hang up.
     let name = sockets_of(running.pid()).pop().unwrap();
     let mut hanging: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
     let _ = hanging[0].write_all(&[0xff; 64]);
     drop(connect(&name));
     let operation = service.operation::<Value, Value, Value>("set").unwrap();
     let amplitude = json!([{"component": "tone", "property": "amplitude", "value": "0.5"}]);
-    // Taken back earlier, it might rightly not be begun.
+    // Cancelled earlier, it might rightly not be started.
     let unheard = operation.start(&set(amplitude, 1000)).unwrap();
     wait_until("it is set", || file.ask("get", &["tone.amplitude"]).stdout == "0.5\n");
     unheard.cancel();
-    // Nor does anybody take a place for good.
+    // No request occupies a slot for good.
     for _ in 0..150 {
         file.ask("get", &["tone.amplitude"]).says(0, &[]);
     }
@@ -140,7 +140,7 @@ fn forged_launchers_are_told_apart() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"version\": 1")));
     forge(2, |mut stream| drop(stream.write_all(&u32::MAX.to_le_bytes())));
-    // Neither a word nor an end: kept until the test is over.
+    // A socket that neither sends nor ends; kept until the test is over.
     forge(3, std::mem::forget);
     // A launcher of another version, which has another name.
     let other = format!("stripline-{}-run-2-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
@@ -180,11 +180,11 @@ fn another_user_is_not_answered() {
     assert_eq!(file.ask("get", &["tone.amplitude"]).stdout, "1\n");
 }
 
-/// In a process of another user, which knows the socket's name.
+/// Sends requests from a process of another user that has the socket's name.
 fn ask_as_another_user(name: &str) {
     let mut stream = connect(name);
     let mut answer = Vec::new();
-    // Hung up on, one way or another, before it has heard of anything that is offered.
+    // The launcher closes the connection before it has sent any offer.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
 }

@@ -1,4 +1,4 @@
-//! `stripline stop` against real runs, and what ends otherwise.
+//! `stripline stop` against real runs, and other ways in which they end.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -43,7 +43,7 @@ fn one_is_stopped(placement: &str, processes: usize) {
     assert_eq!(stop.stdout, "one has ended\n");
     let before = file.property("other.packets")["value"].as_i64();
     wait_until("the other goes on", || file.property("other.packets")["value"].as_i64() > before);
-    // What it said last is still known; what it is told is not taken any more.
+    // Its last report is still available; new settings are refused.
     assert!(file.property("one.packets")["value"].as_i64() > Some(0));
     file.ask("stop", &["one"]).says(0, &[]);
     file.ask("stop", &["two"]).says(2, &["no component `two`"]);
@@ -57,7 +57,7 @@ fn one_is_stopped(placement: &str, processes: usize) {
 fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
     let source = "type = \"file-source\"\nproperties = { path = \"pipe\", format = \"cf32\" }";
     let file = File::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }");
-    // A pipe that nobody writes to: it is never opened.
+    // A pipe without a writer: it is never opened.
     assert!(Command::new("mkfifo").arg(file.path("pipe")).status().unwrap().success());
     let mut run = stripline();
     run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,7 +123,7 @@ fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
     let listed = run(&["ls", &file.name]);
     listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` lets it go on")]);
     assert!(listed.stdout.contains("suspended"), "{}", listed.stdout);
-    // So long that the tone has packets which it cannot get rid of.
+    // Long enough that the tone has packets which it cannot send.
     wait_until("the tone waits", || {
         run(&["ps", &file.name]).stdout.contains("tone.out waits for filter.in (full)")
     });
@@ -143,13 +143,13 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
         .says(1, &["is stopped and does not answer", &format!("kill -CONT {pid}")]);
     file.ask("get", &[])
         .says(1, &[&format!("launcher of `{}`", file.name), "is stopped and does not answer"]);
-    // What has another name is asked all the same.
+    // A launcher of another name does not affect the request.
     let other = File::radio();
     let _other = other.start(&[], 3);
     other.ask("get", &[]).says(0, &[]);
     assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
     send(running.pid(), Signal::CONT);
-    // In the middle of a request, and of a stop.
+    // In the middle of a set request, and of a stop.
     for arguments in [&["set", "source.amplitude=2", "--timeout", "600"][..], &["stop", "filter"]] {
         let file = File::idle();
         let running = file.start(&[], 3);

@@ -1,4 +1,4 @@
-//! What runs a component's code is the waveform's choice, and changes nothing of what comes out.
+//! The waveform chooses a component's dispatch, and the output is the same with each.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -6,11 +6,12 @@ mod common;
 
 use common::{example, run};
 
-/// Packets of a source whose number is not a multiple of anything that a handler looks at.
+/// The packets of a source. Their number is not a multiple of any block size of a handler.
 const SOURCE: &str = "[component.source]\ntype = \"signal-generator\"\nproperties = { waveform = \"noise\", \
                       packet = 100, duration_s = 0.01, sample_rate = 2e6 }\n";
 
-/// The samples that come out of `source -> stage -> wav-sink`, and what the second connection has counted as overtaken.
+/// Returns the samples that leave `source -> stage -> wav-sink`, and the number of packets
+/// overtaken on the second connection.
 fn through(stage: &str, rules: &str, transport: &str) -> (Vec<u8>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -57,7 +58,7 @@ fn an_executable_that_is_a_handler_is_run_by_a_pool() {
         format!("exec = \"{path}\"\ndispatch = \"{dispatch}\"\nproperties = {{ pause = {pause} }}")
     };
     let (expected, _) = through(&stage("queue", "0.0"), "", "shm");
-    // Two packets in three overtake those that take a while.
+    // Two packets in three overtake the slow ones.
     let (made, overtaken) = through(&stage("pool(4)", "2.0"), RESEQUENCE, "shm");
     assert!(made == expected && overtaken > 0, "{overtaken} overtaken");
     let (made, overtaken) = through(&stage("pool(4, resequence)", "2.0"), "", "uds");

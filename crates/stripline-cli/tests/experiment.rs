@@ -1,5 +1,5 @@
-//! `stripline bench FILE.toml`: that it measures what the file asks for, says what it cannot, and leaves nothing
-//! behind. How fast anything is is not tested here.
+//! `stripline bench FILE.toml`: it measures the cases of the file, reports those that it cannot
+//! run, and leaves nothing behind. Speed is not tested here.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -154,13 +154,13 @@ fn check_case(case: &Value, name: &str) {
             assert!(stage["service_ms"].as_f64().unwrap() >= 0.2 && stage["last_ms"].as_f64().unwrap() > 0.0);
             assert_eq!(stage["cpu_s"].is_f64(), !is_collocated, "{case}");
         }
-        // Nothing ends before it can.
+        // No case ends before its ideal.
         assert!(run["ideal_ms"].as_f64().unwrap() >= 4.0, "{case}");
         assert!(name == "together" || run["over_ideal"].as_f64().unwrap() >= 0.9, "{case}");
     }
 }
 
-/// Of the order in which a pool finishes nothing can be said.
+/// Checks a case with a pool. The order in which a pool finishes is not determined.
 fn check_pool(case: &Value) {
     assert_eq!((&case["status"], &case["reason"]), (&"measured".into(), &Value::Null), "{case}");
     let is_in_sequence = case["order"] == "resequence";
@@ -285,7 +285,7 @@ fn wrong_files_and_arguments_are_named() {
     bench(&[]).says(2, &["FILE", "ladder", "experiments/e1-messaging.toml"]);
 }
 
-/// How many processes live that inherited this folder's name.
+/// Returns the number of live processes that inherited this folder's name.
 fn with_marker(folder: &Path) -> usize {
     let marker = format!("STRIPLINE_TEST_MARKER={}", folder.display());
     let has = |process: &Path| {

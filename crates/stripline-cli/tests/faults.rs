@@ -1,4 +1,4 @@
-//! Components and launchers that die, and what is left of them: nothing.
+//! Components and launchers that die; afterwards nothing of them is left.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 const COMPONENTS: [&str; 4] = ["source", "demodulator", "decoder", "sink"];
 
-/// The receiver, simulating for a long time.
+/// Starts the receiver with a long simulation.
 fn endless(more: &[&str]) -> Running {
     let waveform = repository("waveforms/adsb.toml");
     let mut arguments = vec!["run", waveform.to_str().unwrap(), "--set", "source.duration_s=3600"];
@@ -74,7 +74,7 @@ fn a_run_stops_in_order_after_its_duration() {
         .says(0, &[]);
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert!(result["connections"][0]["packets"].as_u64().unwrap() > 0);
-    // Everything that was sent has arrived: what the demodulator sent, the decoder took.
+    // Everything sent has arrived: the decoder took all that the demodulator sent.
     assert!(result["connections"].as_array().unwrap().iter().all(|c| c["lost"] == 0), "{result}");
 }
 
@@ -116,13 +116,13 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
         running.wait_until("it is back", || {
             running.components().iter().any(|(name, pid)| name == "demodulator" && *pid != first)
         });
-        // At once, so that it is asked to end wherever it is on its way back.
+        // Without delay, so that the interrupt comes at any stage of the restart.
         running.signal(Signal::INT);
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{transport}: {text}");
         let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
         assert_eq!(result["components"][1]["restarts"], 1, "{transport}: {result}");
-        // Every packet of the source is in somebody's count.
+        // Every packet of the source is counted in one of the figures.
         let first = &result["connections"][0];
         let count = |name: &str| first[name].as_u64().unwrap();
         assert_eq!(
@@ -130,7 +130,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
             count("sent"),
             "{transport}: {first}"
         );
-        // The decoder saw its sender vanish, and was told in place.
+        // The decoder's sender died, and the gap was reported in its place.
         assert_eq!(result["connections"][1]["peer_deaths"], 1, "{transport}: {result}");
         assert!(result["connections"][1]["gaps"].as_u64() >= Some(1), "{transport}: {result}");
     }

@@ -1,4 +1,4 @@
-//! `stripline bench ladder`: that it measures what it says and leaves nothing behind. How fast anything is is not
+//! `stripline bench ladder`: it measures all its cases and leaves nothing behind. Speed is not
 //! tested here.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
@@ -101,7 +101,7 @@ fn check_ratios(report: &Value) {
         assert!(measured(name), "{name}: {}", ratios[name]);
         assert!(ratios[name]["met"].is_boolean() && ratios[name]["low"].is_f64());
     }
-    // Neither their sizes nor their transports were asked for: no figure, but a reason.
+    // Their sizes or transports were not selected: no figure, but a reason.
     for name in ["shm_8192_over_ring", "shm_64k_over_memcpy", "uds_1024_over_bare", "tcp_1024_over_bare"] {
         assert!(ratios[name]["value"].is_null() && ratios[name]["met"].is_null(), "{name}");
         assert!(ratios[name]["missing"].is_string(), "{name}");
@@ -122,7 +122,7 @@ fn an_interrupted_ladder_leaves_no_process() {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.next().unwrap().unwrap().contains("run 1 of "));
-        // Its first process is there.
+        // Its first process has started.
         wait_until(|| with_marker(&domain).len() > 1);
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), code);
@@ -138,18 +138,18 @@ fn wrong_arguments_are_named() {
     ladder(&["--sizes", "2000000"]).says(2, &["2000000", "1048576"]);
     ladder(&["--transports", "shm,pigeon"]).says(2, &["pigeon", "inproc", "tcp"]);
     ladder(&["--runs", "0"]).says(2, &["runs", "0"]);
-    // Before the run, not after.
+    // Reported before the run, not after.
     ladder(&["--json", "/no/such/folder/ladder.json"]).says(2, &["/no/such/folder/ladder.json"]);
     ladder(&["--svg", "/no/such/folder/ladder.svg"]).says(2, &["/no/such/folder/ladder.svg"]);
     run(&["bench"]).says(2, &["ladder"]);
 }
 
-/// A variable that the processes of this test inherit, so that they can be told from all others.
+/// Returns a variable that marks the processes of this test: they inherit it.
 fn marker(folder: &Path) -> (&'static str, PathBuf) {
     ("STRIPLINE_TEST_MARKER", folder.into())
 }
 
-/// The processes that live and have the marker.
+/// Returns the live processes with the marker.
 fn with_marker((name, value): &(&str, PathBuf)) -> BTreeSet<String> {
     let marker = format!("{name}={}", value.display());
     let has = |folder: &Path| {

@@ -18,9 +18,9 @@ use serde_json::Value;
 use stripline::Error;
 use stripline::node::{Node, Topics};
 
-/// An account that no process here has otherwise.
+/// A user id that no process here has otherwise.
 const ANOTHER_USER: u32 = 65_533;
-/// What a test that plays another user's process is told.
+/// The variable with the job of a test process that acts as another user's.
 const PLAY: &str = "STRIPLINE_TEST_PLAY_ANOTHER_USER";
 
 fn ps(arguments: &[&str]) -> Value {
@@ -33,7 +33,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().unwrap().iter()
 }
 
-/// The sending port of that name, wherever it is.
+/// Returns the sending port of that name, in any process.
 fn sending(found: &Value, name: &str, transport: &str) -> Option<Value> {
     let mut ports = list(&found["processes"]).flat_map(|process| list(&process["sending"]));
     ports.find(|port| port["name"] == name && port["transport"] == transport).cloned()
@@ -44,8 +44,8 @@ fn problem(found: &Value, pid: u32, words: &str) -> bool {
         .any(|problem| problem["pid"] == pid && problem["what"].as_str().unwrap().contains(words))
 }
 
-/// The names of the sockets that a process can be asked by. Its end of a connection has the name of the one that listens:
-/// whoever is asking it now is not counted.
+/// Returns the names of the sockets on which a process takes requests. Its end of a connection has
+/// the listener's name, so open requests are not counted.
 fn sockets_of(pid: u32) -> BTreeSet<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
     let part = format!("@stripline-ps-{}-{pid}-", rustix::process::geteuid().as_raw());
@@ -100,7 +100,7 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
         let text = run(&["ps", &topic]).stdout;
         assert!(text.contains(&format!("{topic} waits for {topic} (full)")), "{text}");
         node.stop();
-        // Or the end of stream would wait for it.
+        // Otherwise the end of stream would wait for it.
         drop(subscriber);
         assert!(matches!(sender.join().unwrap(), Error::Stopped));
     }
@@ -126,7 +126,7 @@ fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
                 list(&port["readers"]).filter(|reader| reader["answer_awaited"] == true).count()
             })
         };
-        // One of the two has answered.
+        // Only one of the two has acknowledged.
         wait_until("the sender waits for the other", || awaited(&ps(&[&topic])) == 1);
         let found = ps(&[&topic]);
         assert!(list(&found["waits"]).any(|waiting| {
@@ -154,7 +154,7 @@ fn a_receiver_that_waits_is_shown_with_its_losses() {
     for _ in 0..20 {
         publisher.send(&[1; 10]).unwrap();
     }
-    // The queue is full of the last four once all twenty have come.
+    // The queue holds the last four once all twenty have come.
     let connection = |found: &Value| {
         let mut ports = list(&found["processes"]).flat_map(|process| list(&process["receiving"]));
         ports.find(|port| port["name"] == topic).map(|port| port["connections"][0].clone())
@@ -226,7 +226,7 @@ fn what_forged_processes_say_is_a_warning() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"processes\": 7")));
     forge(2, |mut stream| while stream.write_all(&[b' '; 4096]).is_ok() {});
-    // Neither a word nor an end: kept until the test is over.
+    // A socket that neither sends nor ends; kept until the test is over.
     forge(3, std::mem::forget);
     wait_until("all of them are named", || {
         let found = ps(&[]);
@@ -268,14 +268,14 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     let node = Node::isolated().unwrap();
     let _publisher = node.publisher::<u8>("mine").unwrap();
     let mine = sockets_of(me).into_iter().find(|name| !name.contains("-00000000")).unwrap();
-    // Another user sees nothing of mine.
+    // Another user gets no port of this one.
     let Ok(output) = stripline().args(["ps", "--json"]).uid(ANOTHER_USER).gid(ANOTHER_USER).output() else {
         println!("NOT TESTED: another user cannot start the command where it was built");
         return;
     };
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["processes"], serde_json::json!([]));
-    // Nor is it answered when it asks, nor believed when it takes a name like mine.
+    // Its requests get no reply, and its forged names are rejected.
     let mut play = Command::new(std::env::current_exe().unwrap());
     play.args(["--exact", "another_users_processes_are_neither_shown_nor_answered", "--nocapture"]);
     play.env(PLAY, &mine).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -287,12 +287,12 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// In a process of another user: asks for what is not its to know, and pretends to be what it is not.
+/// Sends requests from a process of another user, and offers sockets under forged names.
 fn play_another_user(name: &str) {
     let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut answer = Vec::new();
-    // Hung up on, one way or another.
+    // Closed without data, with or without an error.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
     let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);

@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use stripline::call::{NoError, ServerOptions};
 use stripline::node::{Node, Topics};
 
-/// What a test that plays a server is told: its domain.
+/// The variable with the job of a test process that acts as a server: its domain.
 const PLAY: &str = "STRIPLINE_TEST_PLAY_A_SERVER";
 
-/// What is served here.
+/// The service under test.
 #[stripline::service]
 pub trait Mixer {
     /// Mixes.
     ///
     /// Twice.
     fn mix(&self, level: f64) -> Result<f64, String>;
-    /// How loud.
+    /// Returns the loudness.
     fn level(&self) -> f64;
 }
 
@@ -52,7 +52,8 @@ fn named(transport: &str, name: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), name: Some(name.into()), ..ServerOptions::default() }
 }
 
-/// Asks until the answer is so: which node tells the others of a server, and when, is not the test's to say.
+/// Runs the command until its output fulfils the condition. The discovery order of the nodes
+/// varies.
 #[track_caller]
 fn services_until(arguments: &[&str], is_so: impl Fn(&Run) -> bool) -> Run {
     let last = RefCell::new(None);
@@ -100,7 +101,7 @@ fn servers_are_listed_with_what_they_can_be_asked() {
     assert!(text.stdout.starts_with(&mixer), "{}\nand not\n{mixer}", text.stdout);
     for line in [
         format!("negate\n  third at {}\n    call: {cbor} -> {cbor}", other.address()),
-        format!("  ? at {}: it cannot be asked: ", hidden.address()),
+        format!("  ? at {}: it cannot be queried: ", hidden.address()),
         "`inproc` joins threads of one process only".into(),
     ] {
         assert!(text.stdout.contains(&line), "`{line}` is not in:\n{}", text.stdout);
@@ -124,7 +125,7 @@ fn servers_are_listed_with_what_they_can_be_asked() {
 #[test]
 fn a_suspended_server_hides_no_other() {
     let domain = domain("suspended");
-    // First, so that the news passes through this process and not the one that is suspended.
+    // It starts first, so that discovery passes through this process and not the suspended one.
     let node = join(&domain);
     let server = node.service(MixerService::of(Desk).unwrap(), named("uds", "awake")).unwrap();
     services_until(&[&domain], |listed| listed.stdout.contains(&server.address()));
@@ -141,10 +142,10 @@ fn a_suspended_server_hides_no_other() {
     send(child.id(), Signal::CONT);
     drop(child.stdin.take());
     child.wait().unwrap();
-    assert!(listed.contains("  awake at ") && listed.contains(": it cannot be asked: "), "{listed}");
+    assert!(listed.contains("  awake at ") && listed.contains(": it cannot be queried: "), "{listed}");
 }
 
-/// Does nothing unless it is started as the server that is suspended.
+/// Acts as the suspended server if the test starts it as such; otherwise does nothing.
 #[test]
 fn child_entry() {
     if let Some(domain) = std::env::var_os(PLAY) {
@@ -195,7 +196,7 @@ fn the_guide_shows_what_is_printed() {
     let listed = services_until(&[&domain], |listed| listed.stdout.contains("  tune: "));
     tuner.kill().unwrap();
     tuner.wait().unwrap();
-    // Names and addresses are others each time.
+    // Names and addresses differ each time.
     let lasting = |text: &str| -> String {
         text.lines()
             .filter(|line| !line.contains(" at shm:stripline-"))

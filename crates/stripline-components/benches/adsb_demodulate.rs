@@ -1,17 +1,18 @@
-//! How fast the ADS-B demodulator is, in samples per second on one core.
+//! The speed of the ADS-B demodulator, in samples per second on one core.
 //!
-//! `cargo bench -p stripline-components --bench adsb_demodulate`; with the path of an 8-bit I/Q recording in
-//! `STRIPLINE_ADSB_CAPTURE`, that too. Each figure is the best of several runs, and of the median one.
+//! Run it with `cargo bench -p stripline-components --bench adsb_demodulate`. It also measures the
+//! 8-bit I/Q recording at the path in `STRIPLINE_ADSB_CAPTURE`, if set. It prints the best and the
+//! median of several runs.
 
 use std::time::Instant;
 
 use num_complex::Complex;
 use stripline_components::adsb::{Demodulator, DemodulatorConfig, IqSample, Simulation, SimulationConfig};
 
-/// Samples per run, some 0.3 seconds.
+/// Samples per run, about 0.3 seconds of computing.
 const RUN_SAMPLES: usize = 71_373_600;
 const RUNS: usize = 9;
-/// Samples per packet, as they come over a link.
+/// Samples per packet, as over a link.
 const PACKET: usize = 16_384;
 
 fn main() {

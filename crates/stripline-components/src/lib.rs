@@ -1,13 +1,13 @@
 //! Stock components of Stripline: sources, sinks and signal processing.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`components`] | the components: ports, properties and loops around what the others give |
+//! | [`components`] | the components: ports, properties, and loops around the other modules |
 //! | [`adsb`] | ADS-B and Mode S: demodulation, decoding, tracking, simulation |
 //! | [`dsp`] | filters, demodulators, generators |
 //! | [`formats`] | I/Q and WAV files |
 //!
-//! All but the first know neither ports nor links, and can be used alone.
+//! All modules but the first are independent of ports and links, and can be used alone.
 
 pub mod adsb;
 pub mod components;
@@ -16,7 +16,7 @@ pub mod formats;
 
 use stripline::component::{Handled, Registry};
 
-/// All stock components, by the names that a waveform file knows them under.
+/// Returns all stock components, by their names in waveform files.
 ///
 /// ```
 /// let registry = stripline_components::registry();

@@ -1,4 +1,4 @@
-//! What is found in a real recording, compared with what a well-known decoder finds.
+//! Frames decoded from a real recording, compared with those of a well-known decoder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use stripline_components::adsb::{
     Decoder, DecoderConfig, Demodulator, DemodulatorConfig, Tracker, TrackerConfig,
 };
 
-/// The recording, and the lines of the reference; none, with a note in the output, when they are not there.
+/// Returns the recording, and the lines of the reference. If they are missing, prints a note and
+/// returns `None`.
 fn capture() -> Option<(Vec<Complex<u8>>, Vec<String>)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/adsb/modes1.bin");
     let path =

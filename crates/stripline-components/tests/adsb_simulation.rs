@@ -1,4 +1,4 @@
-//! Frames that were sent are found in the noise, and no others.
+//! Transmitted frames are decoded from the noise, and no others.
 
 use num_complex::Complex;
 use stripline_components::adsb::simulate::Sent;
@@ -10,7 +10,8 @@ use stripline_components::adsb::{
 /// Four seconds.
 const SAMPLES: usize = 8_000_000;
 
-/// A hundred aircraft that do not talk over each other, each up to 50 kHz off the carrier.
+/// Returns a hundred aircraft with transmissions that do not overlap, each up to 50 kHz off the
+/// carrier.
 fn sky(snr_db: f32, aperture: f64) -> SimulationConfig {
     SimulationConfig {
         seed: 1090,
@@ -34,7 +35,8 @@ fn receive<T: IqSample>(samples: &[Complex<T>]) -> Vec<Accepted> {
     accepted
 }
 
-/// The share of the frames sent that were received, and the frames received that nobody sent.
+/// Returns the share of the transmitted frames that were received, and the received frames that
+/// were never transmitted.
 fn compare(sent: &[Sent], received: &[Accepted]) -> (f64, Vec<Accepted>) {
     let mut left = received.to_vec();
     let mut right = 0;
@@ -73,7 +75,8 @@ fn a_wide_receiver_needs_14_db() {
 
 #[test]
 fn a_narrow_receiver_needs_17_db() {
-    // Half of the pulses straddle two samples there, and half of their amplitude is all that tells their bits.
+    // Half of the pulses straddle two samples there, and only half of their amplitude distinguishes
+    // their bits.
     assert_received(sky(17.0, 1.0), 0.95);
     assert_received(sky(15.0, 1.0), 0.80);
 }

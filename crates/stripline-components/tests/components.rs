@@ -1,7 +1,7 @@
-//! The stock components as their users meet them: in waveforms that run, over the real links.
+//! The stock components in waveforms that run, over the real links.
 //!
-//! The launcher starts this program again for the components, so it brings its own `main`. A word on the command line
-//! selects the tests whose names contain it.
+//! The launcher starts this program again for the components, so it has its own `main`. A word on
+//! the command line selects the tests with that word in their names.
 
 #![allow(clippy::unwrap_used)]
 

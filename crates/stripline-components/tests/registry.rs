@@ -1,4 +1,5 @@
-//! What the stock components say of themselves, and the example waveforms: everything that can be known without running.
+//! The self-descriptions of the stock components, and the example waveforms, as far as they can be
+//! checked without running.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +43,7 @@ fn what_is_shown_as_an_example_is_taken() {
     for spec in registry().specs().values() {
         let required = spec.properties.iter().filter(|property| property.default.is_none());
         let shown = required.filter_map(|property| Some((property.name.clone(), property.example.clone()?)));
-        // Without a file of that name nobody can play it.
+        // The file does not exist, so it cannot be played.
         let Ok(properties) = Properties::new(spec, shown.collect()) else {
             assert!(
                 spec.properties.iter().any(|property| property.kind == PropertyKind::Path),

@@ -1,4 +1,4 @@
-//! What follows from a trait that is a service: its server's side and its client.
+//! The code generated from a service trait: the server's side and the client.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -6,13 +6,14 @@ use syn::spanned::Spanned;
 
 use crate::interface::{Argument, Interface, Operation};
 
-/// The service, its client, and the trait for whatever leads to something that has it.
+/// Generates the service, its client, and the blanket implementations of the trait.
 pub(crate) fn service(interface: &Interface) -> TokenStream {
     let parts = [lent(interface), server(interface), client(interface)];
     quote!(#(#parts)*)
 }
 
-/// References and shared owners do what they lead to: who serves something may keep a hold of it.
+/// Generates the trait's implementations for references and shared owners, so that a program that
+/// serves an object can also keep it.
 fn lent(interface: &Interface) -> TokenStream {
     let Interface { ident, supertraits, operations, .. } = interface;
     let owners = [quote!(&'__a __T), quote!(::std::sync::Arc<__T>)];
@@ -48,7 +49,7 @@ fn lent(interface: &Interface) -> TokenStream {
     quote!(#(#implementations)*)
 }
 
-/// The trait's arguments, as they are handed on to it.
+/// Returns the trait's arguments, as they are passed on to it.
 fn passed(operation: &Operation) -> impl Iterator<Item = TokenStream> {
     operation.arguments.iter().map(|argument| match argument {
         Argument::Sent(name, _) => quote!(#name),
@@ -59,7 +60,7 @@ fn passed(operation: &Operation) -> impl Iterator<Item = TokenStream> {
     })
 }
 
-/// Names that no argument of the user's can be.
+/// Returns a name that no argument of the user's can have.
 fn own(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
@@ -68,7 +69,7 @@ fn context() -> Ident {
     own("context")
 }
 
-/// The request's type, and its value made of the arguments.
+/// Returns the request's type, and its value made from the arguments.
 fn request(operation: &Operation) -> (TokenStream, TokenStream) {
     let types: Vec<_> = operation.sent().map(|(_, of)| of).collect();
     let names: Vec<_> = operation.sent().map(|(name, _)| name).collect();
@@ -78,7 +79,7 @@ fn request(operation: &Operation) -> (TokenStream, TokenStream) {
     }
 }
 
-/// Where the compiler points if something about an operation does not hold.
+/// Returns the place for a compiler error about an operation.
 fn place(operation: &Operation) -> Span {
     Span::call_site().located_at(operation.ident.span())
 }
@@ -87,9 +88,9 @@ fn error_of(operation: &Operation) -> TokenStream {
     operation.error.as_ref().map_or(quote!(::stripline::call::NoError), |error| quote!(#error))
 }
 
-/// What tells clients what an operation does, if anything is said of it.
+/// Returns the documentation of an operation for clients, if there is any.
 fn doc(operation: &Operation) -> Option<TokenStream> {
-    // Each is a text, or something that becomes one: `include_str!`.
+    // Each line is a text, or a macro that gives one: `include_str!`.
     let lines = operation.docs.iter().filter_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(line) => Some(&line.value),
         _ => None,
@@ -123,15 +124,14 @@ fn server(interface: &Interface) -> TokenStream {
             };
         }
     });
-    // A type that cannot be sent is an error where the user has written it.
+    // A type that cannot be sent causes an error at the user's own code.
     let checks = operations.iter().map(|operation| {
         let Operation { conditions, reply, error, .. } = operation;
         let types = operation.sent().map(|(_, of)| of).chain([reply]).chain(error);
         let checks = types.map(|of| quote_spanned!(of.span()=> __can_be_sent::<#of>();));
         quote!(#(#conditions)* { #(#checks)* })
     });
-    let docs =
-        format!("What carries out the calls of [`{ident}`]: makes a service of whatever has the trait.");
+    let docs = format!("The server's side of [`{ident}`]: makes a service from any type with the trait.");
     quote! {
         #[doc = #docs]
         #[allow(dead_code)]
@@ -145,17 +145,17 @@ fn server(interface: &Interface) -> TokenStream {
             #[doc = concat!("A service of the name `", #name, "`, for [`Node::service`](::stripline::node::Node::service).")]
             ///
             /// # Errors
-            /// None: its names are sound.
+            /// None: its names are valid.
             #vis fn of<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
                 implementation: __T,
             ) -> ::stripline::Result<::stripline::call::Service<'h>> {
                 Self::named(Self::NAME, implementation)
             }
 
-            /// A service of another name.
+            /// Creates a service of another name.
             ///
             /// # Errors
-            /// A name that is none.
+            /// An invalid name.
             #vis fn named<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
                 name: &str,
                 implementation: __T,
@@ -189,11 +189,10 @@ fn client(interface: &Interface) -> TokenStream {
         quote_spanned!(place(operation)=> #(#conditions)* #field: client.operation(#name)?)
     });
     let functions = operations.iter().map(|operation| calls(interface, operation));
-    let docs =
-        format!("Calls [`{ident}`] wherever it is served, like functions: from any number of threads.");
+    let docs = format!("A client that calls [`{ident}`] at any of its servers, from any number of threads.");
     let connect_docs = format!(
-        "A client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, unless they \
-         were named otherwise. It does not wait for one."
+        "Creates a client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, \
+         unless they were named otherwise. It does not wait for a server."
     );
     quote! {
         #[doc = #docs]
@@ -209,7 +208,7 @@ fn client(interface: &Interface) -> TokenStream {
             #[doc = #connect_docs]
             ///
             /// # Errors
-            /// A name that is none, or an option out of range.
+            /// An invalid name, or an option out of range.
             #vis fn connect(
                 node: &::stripline::node::Node,
                 service: &str,
@@ -219,7 +218,7 @@ fn client(interface: &Interface) -> TokenStream {
                 ::core::result::Result::Ok(Self { #(#inits,)* client })
             }
 
-            /// The client below: its counts and servers.
+            /// Returns the client below, with its counts and servers.
             #vis fn client(&self) -> &::stripline::call::ServiceClient {
                 &self.client
             }
@@ -229,7 +228,7 @@ fn client(interface: &Interface) -> TokenStream {
     }
 }
 
-/// The functions of a client by which it calls an operation.
+/// Generates the functions of a client that call one operation.
 fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
     let vis = &interface.vis;
     let Operation { conditions, docs, reply, .. } = operation;
@@ -254,22 +253,23 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
     let within_body = body("call_within", Some(&deadline));
     let [by_key_body, start_by_key_body] =
         ["call_by_key", "start_by_key"].map(|function| body(function, Some(&key)));
-    let as_call = format!("As [`{call}`](Self::{call})");
-    let within_docs = format!("{as_call}, with this deadline in place of the client's.");
+    let as_call = format!("Calls as [`{call}`](Self::{call}) does");
+    let within_docs = format!("{as_call}, but with this deadline instead of the client's.");
     let by_key_docs = format!("{as_call}, at the server that this key belongs to.");
     let start_docs = format!("{as_call}, without waiting for the reply.");
-    let start_by_key_docs = format!("As [`{start}`](Self::{start}), at the server that this key belongs to.");
+    let start_by_key_docs =
+        format!("Starts as [`{start}`](Self::{start}) does, at the server that this key belongs to.");
     let errors = quote! {
         ///
         /// # Errors
-        /// The operation's own, or what became of the call.
+        /// The operation's own error, or the failure of the call.
     };
     let allow = quote!(#[allow(clippy::too_many_arguments, clippy::type_complexity)]);
     quote! {
         #(#conditions)*
         #(#docs)*
         ///
-        /// Blocks until the reply is here or the client's deadline has passed.
+        /// Blocks until the reply arrives or the client's deadline passes.
         #errors
         #allow
         #[inline]

@@ -1,4 +1,4 @@
-//! A trait that can be a service: parsed, with every mistake pointed at.
+//! The parser of a service trait, which reports every mistake at its place.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
@@ -10,9 +10,9 @@ use syn::{
     Visibility, parse_quote,
 };
 
-/// As `stripline::call::Operation::NAME_MAX`.
+/// The same as `stripline::call::Operation::NAME_MAX`.
 const NAME_MAX: usize = 64;
-/// As `stripline::call::Service::OPERATIONS_MAX`.
+/// The same as `stripline::call::Service::OPERATIONS_MAX`.
 const OPERATIONS_MAX: usize = 128;
 /// The longest tuple that serialises.
 const ARGUMENTS_MAX: usize = 16;
@@ -29,12 +29,12 @@ pub(crate) struct Interface {
     pub operations: Vec<Operation>,
 }
 
-/// One of its functions.
+/// One function of the trait.
 pub(crate) struct Operation {
     pub ident: Ident,
-    /// What it is called on the wire.
+    /// Its name on the wire.
     pub name: String,
-    /// Under which conditions it is there at all.
+    /// The `cfg` attributes under which it exists.
     pub conditions: Vec<Attribute>,
     pub docs: Vec<Attribute>,
     pub arguments: Vec<Argument>,
@@ -43,7 +43,7 @@ pub(crate) struct Operation {
     pub error: Option<Type>,
 }
 
-/// What a function takes.
+/// An argument of a function.
 pub(crate) enum Argument {
     /// Part of the request.
     Sent(Ident, Box<Type>),
@@ -51,7 +51,7 @@ pub(crate) enum Argument {
     Context,
 }
 
-/// What an operation is called by: functions of the client, and parts of their names.
+/// The names derived from an operation: functions of the client, and parts of their names.
 pub(crate) struct Names {
     pub call: Ident,
     pub within: Ident,
@@ -62,10 +62,10 @@ pub(crate) struct Names {
 }
 
 impl Interface {
-    /// The interface of an item with the attribute.
+    /// Parses the interface from an item with the attribute.
     ///
     /// # Errors
-    /// All that keeps it from being a service.
+    /// Every reason why it cannot be a service.
     pub(crate) fn parse(arguments: TokenStream, item: TokenStream) -> Result<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |first| first.span());
         let item: ItemTrait = syn::parse2(item)
@@ -117,7 +117,7 @@ impl Operation {
         }
     }
 
-    /// The parts of its request, by name and type.
+    /// Returns the parts of its request, by name and type.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (&Ident, &Type)> {
         self.arguments.iter().filter_map(|argument| match argument {
             Argument::Sent(name, of) => Some((name, &**of)),
@@ -136,7 +136,7 @@ impl Names {
     }
 }
 
-/// What is wrong, all of it: whoever reads it mends it in one go.
+/// All problems found, so that the user can correct them at once.
 #[derive(Default)]
 struct Problems(Option<Error>);
 
@@ -168,7 +168,7 @@ impl Problems {
         }
     }
 
-    /// The operation that a function is, if it can be one.
+    /// Parses a function as an operation, if it can be one.
     fn operation(&mut self, function: TraitItemFn) -> Option<Operation> {
         let TraitItemFn { attrs, sig, .. } = function;
         let name = sig.ident.unraw().to_string();
@@ -231,7 +231,7 @@ impl Problems {
     fn argument(&mut self, input: FnArg) -> Option<Argument> {
         let FnArg::Typed(input) = input else { return None };
         if let Some(condition) = input.attrs.iter().find(|its| its.path().is_ident("cfg")) {
-            self.note(condition, "what a request consists of cannot hang on conditions: use `Option`");
+            self.note(condition, "the parts of a request cannot depend on conditions: use `Option`");
         }
         if is_context(&input.ty) {
             return Some(Argument::Context);
@@ -246,7 +246,7 @@ impl Problems {
         }
     }
 
-    /// The types of the reply and of the operation's own errors.
+    /// Returns the types of the reply and of the operation's own errors.
     fn reply(&mut self, output: ReturnType) -> Option<(Type, Option<Type>)> {
         let ReturnType::Type(_, its) = output else { return Some((parse_quote!(()), None)) };
         let Some(arguments) = arguments_of_result(&its) else {
@@ -254,7 +254,7 @@ impl Problems {
             return Some((*its, None));
         };
         let [reply, error] = &arguments[..] else {
-            self.note(&its, "write both types out, `Result<Reply, Error>`: callers must know the error's");
+            self.note(&its, "write both types out, `Result<Reply, Error>`: callers need the error's");
             return None;
         };
         self.check_type(reply, "a reply");
@@ -262,14 +262,15 @@ impl Problems {
         Some((reply.clone(), Some(error.clone())))
     }
 
-    /// Finds what cannot be sent to another process, of what can be seen without knowing the types: the first such thing.
+    /// Reports the first part of a type that cannot be sent to another process, as far as the
+    /// tokens show it.
     fn check_type(&mut self, of: &Type, what: &str) {
         if let Some((at, words)) = unsendable(of.to_token_stream(), what) {
             self.note(at, words);
         }
     }
 
-    /// Finds operations whose functions of the client would have the same name.
+    /// Reports operations that would give two functions of the client the same name.
     fn check_names(&mut self, operations: &[Operation]) {
         let all: Vec<_> = operations.iter().map(Operation::names).collect();
         for (index, names) in all.iter().enumerate() {
@@ -290,7 +291,7 @@ impl Problems {
     }
 }
 
-/// The first token of a type that keeps it from being sent to another process, and why.
+/// Returns the first token of a type that prevents sending it to another process, and why.
 fn unsendable(tokens: TokenStream, what: &str) -> Option<(TokenTree, String)> {
     let mut after_quote = false;
     for token in tokens {
@@ -303,10 +304,10 @@ fn unsendable(tokens: TokenStream, what: &str) -> Option<(TokenTree, String)> {
                 format!("{what} goes to another process: it cannot borrow anything")
             }
             TokenTree::Ident(word) if word == "impl" || word == "dyn" => {
-                format!("callers must know {what}'s type: write it out")
+                format!("callers need {what}'s type: write it out")
             }
             TokenTree::Ident(word) if word == "Self" => {
-                format!("callers do not know `Self`: write {what}'s type out")
+                format!("callers have no `Self`: write {what}'s type out")
             }
             TokenTree::Group(group) if group.delimiter() != Delimiter::Brace => {
                 match unsendable(group.stream(), what) {
@@ -324,7 +325,7 @@ fn unsendable(tokens: TokenStream, what: &str) -> Option<(TokenTree, String)> {
     None
 }
 
-/// The service's name: given as `name = "…"`, or the trait's.
+/// Returns the service's name: given as `name = "…"`, or the trait's.
 fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
     struct Given(Option<LitStr>);
 
@@ -355,7 +356,7 @@ fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
     Ok(name)
 }
 
-/// As the library checks names when it runs.
+/// Checks a name by the same rules as the library at run time.
 fn check_name(what: &str, name: &str) -> std::result::Result<(), String> {
     let sound = !name.is_empty()
         && name.len() <= NAME_MAX
@@ -366,7 +367,7 @@ fn check_name(what: &str, name: &str) -> std::result::Result<(), String> {
     Err(format!("`{name}` cannot be the name of {what}: use 1 to {NAME_MAX} letters, digits, `-`, `_`, `.`"))
 }
 
-/// `SignalTuner` as `signal-tuner`, `IQSource2` as `iq-source2`.
+/// Converts a name to kebab case: `SignalTuner` to `signal-tuner`, `IQSource2` to `iq-source2`.
 fn kebab(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut kebab = String::new();
@@ -391,7 +392,7 @@ fn is_context(of: &Type) -> bool {
     reference.mutability.is_none() && path.path.segments.last().is_some_and(|last| last.ident == "Context")
 }
 
-/// The types in `Result<…>`, if it is one.
+/// Returns the types in `Result<…>`, if it is one.
 fn arguments_of_result(of: &Type) -> Option<Vec<Type>> {
     let Type::Path(path) = of else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Result")?;

@@ -1,13 +1,13 @@
-//! `#[stripline::service]`: a trait becomes a service of two-way calls. Its documentation is that of `stripline::service`,
-//! which is how programs use it.
+//! `#[stripline::service]`: makes a service of two-way calls from a trait. Its documentation is at
+//! `stripline::service`, where programs import it.
 //!
-//! `interface.rs` has the trait, checked; `expand.rs` writes what follows from it. Both work on tokens
-//! alone and so are tested without a compiler.
+//! `interface.rs` parses and checks the trait; `expand.rs` generates the code. Both work on tokens
+//! alone, so they are tested without a compiler.
 
 mod expand;
 mod interface;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
 mod tests;
 
 use proc_macro::TokenStream;
@@ -16,15 +16,15 @@ use quote::quote;
 
 use interface::Interface;
 
-// Documented where it is exported from: `stripline::service`.
+// Documented at its export, `stripline::service`.
 #[allow(missing_docs)]
 #[proc_macro_attribute]
 pub fn service(arguments: TokenStream, item: TokenStream) -> TokenStream {
     service_of(arguments.into(), item.into()).into()
 }
 
-/// The trait and what follows from it. If it cannot be a service: the trait, lest whatever names it fail too, and what is
-/// wrong with it.
+/// Returns the trait and the generated code. A trait that cannot be a service is returned with its
+/// errors, so that code which names it does not fail as well.
 fn service_of(arguments: Tokens, item: Tokens) -> Tokens {
     match Interface::parse(arguments, item.clone()) {
         Ok(interface) => {

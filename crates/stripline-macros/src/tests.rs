@@ -1,5 +1,5 @@
-//! What is refused, in which words, and which part of the source each of them points at; and what is written of a trait
-//! that can be a service. That it compiles and works is tested where it runs: `crates/stripline/tests/calls/traits.rs`.
+//! The errors, with their texts and places, and the code generated from a valid trait.
+//! `crates/stripline/tests/calls/traits.rs` tests that this code compiles and works.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 
 use super::*;
 
-/// What is wrong: the words, and what they point at.
+/// Returns the errors: their texts, and the source at which they point.
 fn refused(arguments: &str, item: &str) -> Vec<(String, String)> {
     let tokens = |text| TokenStream::from_str(text).unwrap();
     let error = match Interface::parse(tokens(arguments), tokens(item)) {
@@ -17,7 +17,7 @@ fn refused(arguments: &str, item: &str) -> Vec<(String, String)> {
     error.into_iter().map(|one| (one.to_string(), one.span().source_text().unwrap_or_default())).collect()
 }
 
-/// That a function of a trait is refused once, at this place and in these words.
+/// Asserts that a function of a trait is refused once, at this place and with these words.
 fn function_refused(function: &str, at: &str, words: &str) {
     let found = refused("", &format!("pub trait Tuner {{ {function} }}"));
     assert!(
@@ -48,9 +48,9 @@ fn functions_that_cannot_be_operations_are_pointed_at() {
         ("fn tune(&self, bands: Vec<&str>);", "&", "take `String` for `&str`"),
         ("fn tune(&self, c: &mut Context<'_>);", "&", "only `&Context<'_>` is allowed"),
         ("fn tune(&self, band: Cow<'_, str>);", "_", "cannot borrow anything"),
-        ("fn tune(&self, hz: impl Into<f64>);", "impl", "callers must know an argument's type"),
-        ("fn bands(&self) -> Box<dyn Iterator<Item = u8>>;", "dyn", "callers must know a reply's type"),
-        ("fn copy(&self) -> Self;", "Self", "callers do not know `Self`"),
+        ("fn tune(&self, hz: impl Into<f64>);", "impl", "callers need an argument's type"),
+        ("fn bands(&self) -> Box<dyn Iterator<Item = u8>>;", "dyn", "callers need a reply's type"),
+        ("fn copy(&self) -> Self;", "Self", "callers have no `Self`"),
         ("fn name(&self) -> &str;", "&", "a reply goes to another process"),
         ("fn name(&self) -> Result<u8, &str>;", "&", "an error goes to another process"),
         ("fn tune(&self) -> io::Result<u8>;", "io::Result<u8>", "write both types out"),
@@ -145,7 +145,7 @@ fn operations_are_what_the_functions_say() {
     assert_eq!(matches.names().start.to_string(), "start_match");
     assert!(matches.error.is_none() && !matches.wants_context());
     assert_eq!(reset.sent().count(), 0);
-    // What is written is items, whatever they are.
+    // The generated code parses as items.
     let written = syn::parse2::<syn::File>(expand::service(&interface)).unwrap();
     let structures = written.items.iter().filter_map(|item| match item {
         syn::Item::Struct(its) => Some(its.ident.to_string()),

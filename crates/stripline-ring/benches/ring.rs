@@ -1,7 +1,9 @@
-//! One-way time and frames per second between two threads, each on a processor of its own, over a ring mapped twice.
+//! One-way time and frames per second between two threads, each on its own processor. The ring is
+//! mapped twice.
 //!
-//! Every byte of a frame is written and one word of each of its cache lines read. Both sides spin. Of several rounds
-//! the median is printed, and the best in brackets; `two words` is the same trip for two bare atomics, the limit.
+//! The writer writes every byte of a frame; the reader reads one word of each of its cache lines.
+//! Both sides spin. The figures are the median of several rounds and, in brackets, the best. `two
+//! words` is the same trip for two bare atomics: the limit.
 //!
 //! `cargo bench -p stripline-ring [-- one-way|rate]`
 
@@ -59,7 +61,7 @@ mod bench {
         }
     }
 
-    /// What is better the larger it is comes in negative.
+    /// Prints one line. Values for which larger is better are passed negated.
     fn print(label: &str, unit: &str, values: impl Iterator<Item = f64>) {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -166,7 +168,7 @@ mod bench {
             }
         }
         writer.publish(len);
-        writer.for_each_sleeper(|_| unreachable!("nobody sleeps here"));
+        writer.for_each_sleeper(|_| unreachable!("no side sleeps here"));
     }
 
     fn receive(reader: &mut Reader) -> u64 {

@@ -1,4 +1,4 @@
-//! What the writer keeps of its readers, and what it believes of them.
+//! The writer's record of each reader, and the checks of its cursor.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -8,13 +8,13 @@ use crate::layout::{Cursor, LINE, Sleepers};
 use crate::mem::Ordering;
 use crate::{Misdeed, Mode, ReaderId};
 
-/// The word of a cursor whose reader shares none.
+/// Returns the sleep word inside the cursor, for a reader that shares none.
 pub(crate) fn own_sleepers(cursor: NonNull<Cursor>) -> NonNull<Sleepers> {
     // SAFETY: a field's address, within what the cursor's pointer is valid for; nothing is read.
     unsafe { NonNull::new_unchecked(&raw mut (*cursor.as_ptr()).sleepers) }
 }
 
-/// Readers with one word in common.
+/// Readers that share one sleep word.
 pub(crate) struct Group {
     pub sleepers: NonNull<Sleepers>,
     pub readers: usize,
@@ -22,12 +22,13 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn sleepers(&self) -> &Sleepers {
-        // SAFETY: valid as long as one of the group is attached, as `attach` demands, and atomic.
+        // SAFETY: atomic, and valid as long as one reader of the group is attached (contract of
+        // `attach`).
         unsafe { self.sleepers.as_ref() }
     }
 }
 
-/// What the writer keeps of a reader.
+/// The writer's record of one reader.
 pub(crate) struct Entry {
     pub id: ReaderId,
     pub cursor: NonNull<Cursor>,
@@ -35,9 +36,9 @@ pub(crate) struct Entry {
     pub mode: Mode,
     /// The low watermark, if it has one.
     pub low: Option<u32>,
-    /// Whether the writer has found no room and waits until the reader has come down to the low watermark.
+    /// Whether the writer found no room and waits for the reader to reach its low watermark.
     pub is_held: bool,
-    /// The last position and count that it was seen to have released: the only ones believed.
+    /// The last position and count released that passed the checks.
     pub seen: Cell<(u64, u64)>,
     pub misdeed: Cell<Option<Misdeed>>,
     pub hold: Option<CursorHold>,
@@ -45,18 +46,18 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn cursor(&self) -> &Cursor {
-        // SAFETY: valid until detached, as `attach` demands, and all its words are atomics.
+        // SAFETY: valid until detached (contract of `attach`), and all its words are atomics.
         unsafe { self.cursor.as_ref() }
     }
 
-    /// Loads the cursor once and checks what it says. Who lied once is not believed again.
+    /// Loads the cursor once and validates it. After one violation every call returns it again.
     pub(crate) fn look(&self, head: u64, published: u64) -> Result<(u64, u64), Misdeed> {
         if let Some(deed) = self.misdeed.get() {
             return Err(deed);
         }
         let words = &self.cursor().released.0;
-        // Acquire: the reader's loads of the frames it has released are over before they are overwritten; and its
-        // count, stored before the position, is not older than the position.
+        // Acquire: the reader's loads of the released frames end before the writer overwrites them.
+        // The count is stored before the position, so it is not older than the position.
         let released = words.position.load(Ordering::Acquire);
         let count = words.count.load(Ordering::Relaxed);
         let (position_before, count_before) = self.seen.get();
@@ -80,8 +81,10 @@ impl Entry {
         verdict
     }
 
-    /// Whether, as far as seen, it has come down to where a writer that found no room goes on: to its low watermark, or
-    /// a quarter of its depth free if it has none; and a quarter of the ring.
+    /// Returns whether the reader has reached the level at which a blocked writer resumes.
+    ///
+    /// That level is its low watermark, or by default a quarter of its depth free. A quarter of the
+    /// ring must be free in either case. Uses the last validated values; loads nothing.
     pub(crate) fn is_low(&self, head: u64, published: u64, capacity: usize) -> bool {
         let Mode::Blocking { depth } = self.mode else { return true };
         let most = |whole: u64| whole - whole.div_ceil(4);
@@ -94,12 +97,12 @@ impl Entry {
         head - position <= most(capacity as u64) && published - count <= low
     }
 
-    /// Up to which position and count the writer can go for this reader's sake.
+    /// Returns the position and count up to which this reader allows the writer to go.
     pub(crate) fn limits(&self, capacity: usize) -> (u64, u64) {
         let (position, count) = self.seen.get();
         match self.mode {
             Mode::Lossy => (u64::MAX, u64::MAX),
-            // Nowhere.
+            // The writer may not advance at all.
             Mode::Blocking { .. } if self.is_held => (position, count),
             Mode::Blocking { depth: 0 } => (position + capacity as u64, u64::MAX),
             Mode::Blocking { depth } => (position + capacity as u64, count + u64::from(depth)),

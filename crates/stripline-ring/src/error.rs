@@ -1,11 +1,11 @@
-//! What can go wrong, and who did it.
+//! Errors of both sides, and the protocol violations behind them.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::ReaderId;
 
-/// Why the writer got no space.
+/// A reason why the writer got no space.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, ReserveError};
@@ -16,91 +16,91 @@ use crate::ReaderId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// No frame of this ring can be that large.
+    /// The frame is larger than any frame of this ring can be.
     TooLarge {
-        /// The most bytes that a frame can have here.
+        /// The largest frame of this ring, in bytes.
         max: usize,
     },
     /// A blocking reader has not released enough yet.
     Full {
-        /// The reader furthest behind of those that the writer has to wait for.
+        /// The reader furthest behind, among those that the writer waits for.
         slowest: ReaderId,
     },
-    /// A reader wrote something onto its cursor that no correct reader writes. It stays attached, and this error
-    /// comes back, until it is detached.
+    /// A reader wrote to its cursor what no correct reader writes. It stays attached. The error is
+    /// returned again until the reader is detached.
     Misbehaved {
-        /// Who.
+        /// The reader.
         reader: ReaderId,
-        /// What.
+        /// The violation.
         deed: Misdeed,
     },
 }
 
-/// What a reader did that no correct reader does.
+/// A protocol violation by a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misdeed {
-    /// It released up to a position at which no frame can end.
+    /// The reader released up to a position at which no frame can end.
     ReleasedUnaligned {
-        /// What it wrote.
+        /// The position written.
         released: u64,
     },
-    /// It took back what it had released.
+    /// The released position went backwards.
     ReleasedBackwards {
-        /// What it wrote.
+        /// The position written.
         released: u64,
-        /// What it had written before.
+        /// The position written before.
         before: u64,
     },
-    /// It released what had not been published.
+    /// The reader released frames that are not published.
     ReleasedUnpublished {
-        /// What it wrote.
+        /// The position written.
         released: u64,
-        /// Where the published frames end.
+        /// The end of the published frames.
         head: u64,
     },
-    /// Its count of released frames went down.
+    /// The count of released frames went backwards.
     CountBackwards {
-        /// What it wrote.
+        /// The count written.
         count: u64,
-        /// What it had written before.
+        /// The count written before.
         before: u64,
     },
-    /// It counts more frames than have been published.
+    /// The count of released frames exceeds the published ones.
     CountUnpublished {
-        /// What it wrote.
+        /// The count written.
         count: u64,
-        /// How many have been published.
+        /// The number of published frames.
         published: u64,
     },
 }
 
-/// Why a reader cannot use the memory it was given.
+/// A reason why a reader cannot use the memory it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttachError {
     /// The memory does not hold a ring.
     NotARing {
-        /// What was found in the place of the magic number.
+        /// The value found in place of the magic number.
         magic: u64,
     },
-    /// The ring is of a version that this reader does not know.
+    /// This reader does not support the ring's version.
     Version {
         /// The ring's version.
         found: u32,
-        /// The version known here.
+        /// The version that this build supports.
         known: u32,
     },
-    /// The ring's capacity is impossible, or not that of the memory.
+    /// The ring's capacity is not a valid one, or differs from the memory's.
     Capacity {
-        /// What the ring says.
+        /// The capacity in the ring's control page, in bytes.
         found: u64,
-        /// What the memory has.
+        /// The capacity of the memory, in bytes.
         expected: usize,
     },
 }
 
-/// Why a reader cannot go on.
+/// A reason why a reader cannot continue.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Mode, ReadError};
@@ -112,55 +112,56 @@ pub enum AttachError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The writer, or someone who can write its memory, broke the protocol.
+    /// The writer, or another process with write access to its memory, broke the protocol.
     Corrupt {
-        /// Which part of it.
+        /// The part of the protocol that was broken.
         what: Corruption,
     },
-    /// The writer no longer respects this reader.
+    /// The writer has detached this reader.
     Detached,
-    /// A lossy reader has to copy ([`Reader::try_copy`](crate::Reader::try_copy)), a blocking one to borrow
+    /// The call does not fit the mode. A lossy reader copies
+    /// ([`Reader::try_copy`](crate::Reader::try_copy)). A blocking reader borrows
     /// ([`Reader::try_next`](crate::Reader::try_next)).
     WrongMode,
 }
 
-/// What a reader found that no correct writer writes.
+/// A value in the writer's memory that no correct writer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
     /// A commit word that is neither clear nor that of its position.
     CommitWord {
-        /// Where.
+        /// The frame's position.
         position: u64,
-        /// What was there.
+        /// The word found.
         found: u64,
     },
-    /// A frame longer than any can be.
+    /// A frame longer than the maximum.
     Length {
-        /// Where.
+        /// The frame's position.
         position: u64,
-        /// What its header says.
+        /// The length in its header.
         len: usize,
-        /// The most there can be.
+        /// The largest valid length.
         max: usize,
     },
     /// A frame that is not the next one.
     FrameCount {
-        /// Where.
+        /// The frame's position.
         position: u64,
         /// The low half of the count expected.
         expected: u32,
-        /// What its header says.
+        /// The low half of the count in its header.
         found: u32,
     },
-    /// A position or count that is impossible, or that went backwards.
+    /// A position or count that is out of range or went backwards.
     Progress {
-        /// What was found.
+        /// The value found.
         found: u64,
     },
-    /// The writer attached this reader in another mode than the reader's.
+    /// The writer attached this reader in a mode other than the reader's.
     Mode {
-        /// What was found.
+        /// The mode found.
         found: u32,
     },
 }
@@ -170,7 +171,7 @@ impl fmt::Display for ReserveError {
         match self {
             Self::TooLarge { max } => write!(f, "a frame of this ring can have at most {max} bytes"),
             Self::Full { slowest } => write!(f, "the ring is full: {slowest} has not released enough"),
-            Self::Misbehaved { reader, deed } => write!(f, "{reader} misbehaved: it {deed}"),
+            Self::Misbehaved { reader, deed } => write!(f, "{reader} broke the protocol: it {deed}"),
         }
     }
 }
@@ -202,10 +203,10 @@ impl fmt::Display for AttachError {
         match self {
             Self::NotARing { magic } => write!(f, "the memory holds no ring: it starts with {magic:#x}"),
             Self::Version { found, known } => {
-                write!(f, "the ring has version {found}, known here is {known}")
+                write!(f, "the ring has version {found}, this build supports {known}")
             }
             Self::Capacity { found, expected } => {
-                write!(f, "the ring says its capacity is {found} bytes, its memory has {expected}")
+                write!(f, "the ring's capacity is {found} bytes, that of its memory {expected}")
             }
         }
     }

@@ -1,19 +1,22 @@
-//! What orders an offer and the look whether anybody sleeps.
+//! The fence between publishing a word and checking for a sleeping peer.
 
 use crate::mem::{Ordering, compiler_fence, fence};
 
-/// What stands between "there is something for you" and "is anybody asleep?".
+/// The fence between a published word and the check for a sleeping peer.
 ///
-/// Either side stores its word and then loads the other's. At least one of the two must see the other's store, and
-/// only a full fence between store and load, on both sides, makes sure of that.
+/// Each side stores its own word and then loads the other's. At least one side must see the other's
+/// store. Only a full fence between store and load, on both sides, guarantees that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fence {
-    /// A full fence here (about 5 ns), as on the side that goes to sleep.
+    /// A full fence on this side (about 5 ns), as on the side that goes to sleep.
     #[default]
     Full,
-    /// None here that costs anything: every peer that goes to sleep runs a barrier that works on all processors at
-    /// once (Linux: `membarrier`), by [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) or
-    /// [`Writer::wait_for_space_begin_with`](crate::Writer::wait_for_space_begin_with). Where a peer does not, wake-ups get lost.
+    /// No fence instruction on this side. Every peer runs a barrier on all processors (Linux:
+    /// `membarrier`) before it sleeps.
+    ///
+    /// Peers do so in [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) and
+    /// [`Writer::wait_for_space_begin_with`](crate::Writer::wait_for_space_begin_with). If a peer
+    /// does not, wake-ups are lost.
     Compiler,
 }
 

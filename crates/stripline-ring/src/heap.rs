@@ -1,4 +1,4 @@
-//! A ring in this process's own memory, safe to use: for tests, examples, and links within one process.
+//! A safe ring in this process's own memory, for tests, examples and links within one process.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use crate::attached::own_sleepers;
 use crate::layout::{Control, Cursor, Sleepers};
 use crate::{Mode, Reader, ReaderId, ReaderMode, Writer};
 
-/// Memory for one ring, from the heap. Its writer and readers keep it alive.
+/// Heap memory for one ring. Its writer and readers keep it alive.
 ///
-/// The memory is not mapped twice, but is twice as large as the ring.
+/// The memory is not mapped twice; it is twice as large as the ring.
 #[derive(Debug)]
 pub struct HeapRing {
     memory: RingHold,
 }
 
 impl HeapRing {
-    /// A ring of `capacity` bytes, and its writer.
+    /// Creates a ring of `capacity` bytes, and its writer.
     ///
     /// # Panics
     /// If `capacity` is not [valid](crate::is_valid_capacity).
@@ -25,17 +25,18 @@ impl HeapRing {
         Self::with_start(capacity, 0, 0)
     }
 
-    /// As [`HeapRing::new`], starting elsewhere than at 0.
+    /// Creates a ring as [`HeapRing::new`] does, but starts at the given position and count.
     ///
     /// # Panics
-    /// As [`HeapRing::new`], and if `start_position` is not a multiple of 64 or either start is above 2^62.
+    /// As [`HeapRing::new`]. Also if `start_position` is not a multiple of 64, or either start is
+    /// above 2^62.
     pub fn with_start(capacity: usize, start_position: u64, start_count: u64) -> (Self, Writer) {
         assert!(crate::is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
-        #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom's threads are none
+        #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom has no real threads
         let memory =
             RingHold(Arc::new(Memory { control: Control::default(), data: Bytes::new(capacity), capacity }));
         let control = NonNull::from(&memory.0.control);
-        // SAFETY: fresh memory of the right size, which the writer keeps alive, and its only writer.
+        // SAFETY: fresh memory of the right size. The writer keeps it alive and is the only one.
         let mut writer = unsafe {
             Writer::with_start(control, memory.0.data.pointer(), capacity, start_position, start_count)
         };
@@ -43,24 +44,26 @@ impl HeapRing {
         (Self { memory }, writer)
     }
 
-    /// Attaches a reader. A blocking one has to be dropped before it is [detached](Writer::detach).
+    /// Attaches a reader. A blocking reader must be dropped before it is
+    /// [detached](Writer::detach).
     ///
     /// # Panics
-    /// If `writer` is that of another ring.
+    /// If `writer` belongs to another ring.
     pub fn attach(&self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader) {
         let (reader, cursor) = self.reader(mode);
         (self.attach_cursor(writer, cursor, mode), reader)
     }
 
-    /// A word for readers to [share](HeapRing::attach_sharing).
+    /// Creates a sleep word for readers to [share](HeapRing::attach_sharing).
     pub fn sleepers(&self) -> HeapSleepers {
         HeapSleepers(Arc::new(Sleepers::default()))
     }
 
-    /// As [`HeapRing::attach`], with a word in common with other readers: the writer looks at one word for all.
+    /// Attaches a reader as [`HeapRing::attach`] does, but with a shared sleep word. The writer
+    /// checks one word for all readers that share it.
     ///
     /// # Panics
-    /// If `writer` is that of another ring.
+    /// If `writer` belongs to another ring.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -89,13 +92,13 @@ impl HeapRing {
         reader.hold_sleepers(sleepers.clone());
         let HeapCursor { mut cursor, .. } = cursor;
         cursor.1 = Some(sleepers.clone());
-        // SAFETY: the writer keeps cursor and word alive until the reader is detached, and detaches a blocking reader
-        // only once that is dropped.
+        // SAFETY: the writer keeps cursor and word alive until the reader is detached. It detaches
+        // a blocking reader only after that reader is dropped.
         let id = unsafe { writer.attach_held(NonNull::from(&*cursor.0), word, mode, Some(cursor)) };
         (id, reader)
     }
 
-    /// A reader that is not attached yet, and the cursor to [attach](HeapRing::attach_cursor) it by.
+    /// Creates an unattached reader, and the cursor to [attach](HeapRing::attach_cursor) it by.
     pub fn reader(&self, mode: Mode) -> (Reader, HeapCursor) {
         let cursor = CursorHold(Arc::new(Cursor::default()), None);
         let reader_mode = match mode {
@@ -103,7 +106,7 @@ impl HeapRing {
             Mode::Lossy => ReaderMode::Lossy,
         };
         let control = NonNull::from(&self.memory.0.control);
-        // SAFETY: the memory of a ring, which the reader keeps alive, as it does its own cursor. The writer keeps to
+        // SAFETY: the reader keeps the ring's memory and its own cursor alive. The writer keeps to
         // the protocol: `Writer::detach` checks that no borrower is left.
         let reader = unsafe {
             Reader::new(
@@ -119,16 +122,16 @@ impl HeapRing {
         (reader, HeapCursor { cursor, memory: self.memory.clone() })
     }
 
-    /// Attaches the reader that `cursor` came with.
+    /// Attaches the reader that was created with `cursor`.
     ///
     /// # Panics
-    /// If `writer` or `cursor` is that of another ring.
+    /// If `writer` or `cursor` belongs to another ring.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
     ///
     /// let (ring, mut writer) = HeapRing::new(4096);
-    /// let (mut reader, cursor) = ring.reader(Mode::Lossy); // May go to another thread at once.
+    /// let (mut reader, cursor) = ring.reader(Mode::Lossy); // Can be sent to another thread.
     /// assert!(!reader.is_attached());
     /// ring.attach_cursor(&mut writer, cursor, Mode::Lossy);
     /// assert!(reader.is_attached() && writer.readers() == 1);
@@ -138,8 +141,8 @@ impl HeapRing {
         assert!(writer.control_pointer() == control, "the writer is that of another ring");
         let HeapCursor { cursor, memory } = cursor;
         assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is that of another ring");
-        // SAFETY: the writer keeps the cursor alive until it is detached, and detaches a blocking reader only once
-        // that is dropped.
+        // SAFETY: the writer keeps the cursor alive until it is detached. It detaches a blocking
+        // reader only after that reader is dropped.
         unsafe {
             writer.attach_held(
                 NonNull::from(&*cursor.0),
@@ -157,31 +160,33 @@ impl HeapRing {
     }
 }
 
-/// The cursor of a reader that is still to be attached.
+/// The cursor of a reader that is not attached yet.
 #[derive(Debug)]
 pub struct HeapCursor {
     cursor: CursorHold,
     memory: RingHold,
 }
 
-/// Keeps a ring's memory alive.
+/// A reference that keeps a ring's memory alive.
 #[derive(Clone, Debug)]
 pub(crate) struct RingHold(Arc<Memory>);
 
-/// A word that readers share.
+/// A sleep word that readers share.
 #[derive(Clone, Debug)]
 pub struct HeapSleepers(Arc<Sleepers>);
 
-/// Keeps a cursor alive, and the word that its reader shares.
+/// A reference that keeps a cursor alive, and its reader's shared sleep word.
 #[derive(Clone, Debug)]
 pub(crate) struct CursorHold(Arc<Cursor>, Option<HeapSleepers>);
 
 impl CursorHold {
-    /// Whether the other side has let go.
+    /// Returns whether the reader has dropped its reference.
     pub(crate) fn is_last(&self) -> bool {
-        // Not `Arc::get_mut`: a unique reference would end the writer's pointer to the cursor (Miri).
+        // Not `Arc::get_mut`: a unique reference would invalidate the writer's pointer to the
+        // cursor (Miri).
         let is_last = Arc::strong_count(&self.0) == 1;
-        // Acquire, with the Release of the other side's drop: all that it did to the cursor and the ring is over.
+        // Acquire, paired with the Release of the reader's drop: all its accesses to cursor and
+        // ring have ended.
         fence(Ordering::Acquire);
         is_last
     }
@@ -199,7 +204,7 @@ mod bytes {
     use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
     use std::ptr::NonNull;
 
-    /// `2 * capacity` bytes.
+    /// Zeroed memory of `2 * capacity` bytes.
     #[derive(Debug)]
     pub(super) struct Bytes {
         start: NonNull<u8>,
@@ -212,7 +217,7 @@ mod bytes {
                 Ok(layout) => layout,
                 Err(error) => unreachable!("a valid capacity fits the address space: {error}"),
             };
-            // SAFETY: of more than no bytes.
+            // SAFETY: the layout's size is not zero.
             let start = NonNull::new(unsafe { alloc_zeroed(layout) });
             Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }
         }
@@ -224,12 +229,13 @@ mod bytes {
 
     impl Drop for Bytes {
         fn drop(&mut self) {
-            // SAFETY: allocated with this layout; writer and readers, which keep it alive, are gone.
+            // SAFETY: allocated with this layout. Writer and readers keep it alive, so none is
+            // left.
             unsafe { dealloc(self.start.as_ptr(), self.layout) }
         }
     }
 
-    // SAFETY: raw memory; who uses it from which thread is the ring's protocol.
+    // SAFETY: raw memory; the ring's protocol decides which thread accesses which part.
     unsafe impl Send for Bytes {}
     // SAFETY: as above.
     unsafe impl Sync for Bytes {}

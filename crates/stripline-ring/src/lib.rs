@@ -1,15 +1,17 @@
 //! A byte ring for one writer and many readers, in memory that processes share.
 //!
-//! Frames are written in place, one behind the other, and read in place: no copies, no locks, no reference counts, no
-//! system calls. A small frame costs the transfer of one cache line. What it costs to write does not grow with the
-//! number of readers.
+//! Frames are written in place, one after the other, and read in place. There are no copies, locks,
+//! reference counts or system calls. A small frame costs the transfer of one cache line. The cost
+//! of a write does not grow with the number of readers.
 //!
-//! A reader is attached in one of two modes. The writer waits for **blocking** readers: a frame's space is free once
-//! all of them have released it. It overtakes **lossy** readers, which copy frames out, check that they were still
-//! there, and count exactly what they missed.
+//! A reader is attached in one of two modes. The writer waits for **blocking** readers: a frame's
+//! space is free once all of them have released it. The writer overtakes **lossy** readers. They
+//! copy a frame out, check that it was not overwritten meanwhile, and count exactly the frames
+//! missed.
 //!
-//! This crate is the algorithm alone. Who maps the memory, hands it to another process, spins, sleeps or wakes is
-//! the layer above: the [`Writer`] says whom to wake ([`Writer::for_each_sleeper`]), and so does the [`Reader`]
+//! This crate is the algorithm alone. Mapping memory, passing it to another process, spinning,
+//! sleeping and waking belong to the layer above. The [`Writer`] reports the readers to wake
+//! ([`Writer::for_each_sleeper`]). The [`Reader`] reports that the writer should be woken
 //! ([`Reader::release`]).
 //!
 //! ```
@@ -36,62 +38,68 @@
 //! │ Control           │ data: `capacity` bytes       │ the same bytes again         │
 //! └───────────────────┴──────────────────────────────┴──────────────────────────────┘
 //!
-//! Control              0  magic u64, capacity u64, version u32          written once
-//!                    128  head, count, newest, tail, tail_count, claim  written with every frame
-//!                    256  writer_waiting u32                            before and after a sleep
-//!                    384  closed u32                                    written once
-//!                    388  fenced u32                                    rarely
+//! Control     0  magic u64, capacity u64, version u32          written once
+//!           128  head, count, newest, tail, tail_count, claim  written with every frame
+//!           256  writer_waiting u32                            before and after a sleep
+//!           384  closed u32                                    written once
+//!           388  fenced u32                                    rarely
 //!
 //! written by one reader and the writer, one such page each
-//! Cursor               0  released: position u64, count u64             by the reader, with every frame
-//!                    128  sleeping u32                                  by both, around a sleep
-//!                    256  start u64, start_count u64, state u32,        by the writer, on attaching
-//!                         mode u32, wake_frames u32, low_frames u32     and detaching
-//!                    384  Sleepers, unless it is shared
+//! Cursor      0  released: position u64, count u64             by the reader, with every frame
+//!           128  sleeping u32                                  by both, around a sleep
+//!           256  start u64, start_count u64, state u32,        by the writer, on attaching
+//!                mode u32, wake_frames u32, low_frames u32     and detaching
+//!           384  Sleepers, unless it is shared
 //!
-//! Sleepers             0  any u32                                       by readers, around a sleep, and the writer
+//! Sleepers    0  any u32                                       by both sides, around a sleep
 //!
 //! a frame at position p, at byte p mod capacity of the data
-//!    p                p+8               p+16                                    next multiple of 64
-//!    ├────────────────┼────────┬────────┼───────────────────────────┬───────────┤
-//!    │ commit word    │ length │ count  │ the frame's bytes         │ padding   │  the next commit word
-//!    │ p | 1          │ u32    │ u32    │                           │           │  0 until it is published
-//!    └────────────────┴────────┴────────┴───────────────────────────┴───────────┘
+//!    p                p+8               p+16                         next multiple of 64
+//!    ├────────────────┼────────┬────────┼───────────────────┬────────┤
+//!    │ commit word    │ length │ count  │ the frame's bytes │ padding│  the next commit word
+//!    │ p | 1          │ u32    │ u32    │                   │        │  0 until it is published
+//!    └────────────────┴────────┴────────┴───────────────────┴────────┘
 //! ```
 //!
-//! Positions are byte positions that only grow; frames start at multiples of 64. `count` is the low half of the
-//! number of frames published before. Words are in the machine's byte order: both sides share the machine.
+//! Positions are byte positions that only grow; frames start at multiples of 64. `count` is the low
+//! half of the number of frames published before. Words are in the machine's byte order, as both
+//! sides share the machine.
 //!
-//! Because the data is mapped twice in a row, a frame that runs over the end of the ring is still one slice. Headers
-//! are always reached through the first mapping.
+//! The data is mapped twice in a row, so a frame that crosses the end of the ring is still one
+//! slice. Headers are always accessed through the first mapping.
 //!
 //! # Protocol
 //!
-//! - **Publish.** The writer fills in a frame's bytes, clears the commit word where the next frame will start, writes
-//!   the header, and then the commit word. A reader polls the commit word at its own position and nothing else. The
-//!   word beyond is cleared first because bytes of an earlier lap may look like one; it holds the position so that no
-//!   other lap's can be taken for it.
-//! - **Space.** The writer remembers up to where all blocking readers allow it to go, and looks at their cursors
-//!   again only when that does not suffice: about once per lap.
-//! - **Overtaking.** While there are lossy readers the writer announces, before it writes, up to where it is going to
-//!   (`claim`), and which is the oldest frame that stays (`tail`). A lossy reader copies, and then looks at the
-//!   claim: if that is more than a lap ahead of the frame, the copy is thrown away, and the reader goes on at the
-//!   tail, or at the newest frame.
-//! - **Sleep.** Whoever goes to sleep sets a flag and then looks once more; whoever has something to offer offers it
-//!   and then looks at the flag. Full fences in between see to it that one sees the other ([`Fence`]). Readers set two
-//!   flags, their own and that of their group ([`Sleepers`]): the writer looks at one word for each group.
+//! - **Publish.** The writer fills in a frame's bytes and clears the commit word where the next
+//!   frame will start. Then it writes the header, and last the commit word. A reader polls only the
+//!   commit word at its own position. The next commit word is cleared first because bytes of an
+//!   earlier lap may resemble one. A commit word holds its position, so that no word of another lap
+//!   matches it.
+//! - **Space.** The writer caches the position up to which all blocking readers allow it to go. It
+//!   loads their cursors again only when that is not enough: about once per lap.
+//! - **Overtaking.** While there are lossy readers, the writer stores two positions before it
+//!   writes. `claim` is the end of the region it is about to write; `tail` is the oldest frame that
+//!   remains. A lossy reader copies a frame, and then loads the claim. If the claim is more than a
+//!   lap ahead of the frame, the reader discards the copy. It continues at the tail or at the
+//!   newest frame.
+//! - **Sleep.** The side that goes to sleep sets a flag and then checks for work again. The other
+//!   side publishes its work and then checks the flag. Full fences in between ensure that one side
+//!   sees the other ([`Fence`]). A reader sets two flags, its own and its group's ([`Sleepers`]).
+//!   The writer checks one word for each group.
 //!
 //! # Trust
 //!
-//! Every word that the peer can write is loaded once and checked before it is used. What no correct peer writes is an
-//! error that names it ([`Misdeed`], [`Corruption`]): no panic, no endless loop, no access out of bounds. One thing
-//! cannot be checked: the bytes that a blocking reader borrows lie in memory that the writer can write. Borrow only
-//! from a writer that is as trusted as the reader's own process (the same user's); from others, copy
-//! ([`Reader::try_next_copied`]).
+//! Every word that the peer can write is loaded once and validated before use. A value that no
+//! correct peer writes becomes an error that names it ([`Misdeed`], [`Corruption`]). There is no
+//! panic, no endless loop and no access out of bounds.
 //!
-//! For lossy readers, the writer's plain stores race with their atomic loads. What was torn is thrown away, but by
-//! the letter of the memory model it is a race all the same, as with every sequence lock over plain memory; the
-//! fences are placed so that neither compiler nor processor can make use of it.
+//! One thing cannot be checked: the bytes that a blocking reader borrows lie in memory that the
+//! writer can write. Borrow only from a writer that is as trusted as the reader's own process (the
+//! same user's). From other writers, copy ([`Reader::try_next_copied`]).
+//!
+//! For lossy readers, the writer's plain stores race with the readers' atomic loads. A torn copy is
+//! discarded. By the memory model it is still a race, as with every sequence lock over plain
+//! memory. The fences are placed so that neither compiler nor processor can exploit it.
 
 mod attached;
 mod error;

@@ -1,27 +1,27 @@
-//! The reading side of those for whom the writer does not wait: copy, then check that it was still there.
+//! The reading side for lossy readers: copy a frame, then check that it was not overwritten.
 
 use crate::layout::{POSITION_MAX, commit_word, frame_stride, is_valid_position};
 use crate::mem::{Ordering, fence};
 use crate::{Corruption, ReadError, Reader, ReaderMode};
 
-/// What [`Reader::try_copy`] found.
+/// The outcome of [`Reader::try_copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// No frame; or, when the writer laps the reader again and again while it copies, none that could be had now.
+    /// No frame. The writer may also have lapped the reader on every attempt.
     Empty,
     /// A frame.
     Frame {
-        /// How many frames were skipped between the last one and this: overwritten, or older than the newest
+        /// Number of frames skipped since the last one: overwritten, or older than the newest
         /// `depth`.
         skipped: u64,
     },
 }
 
 impl Reader {
-    /// Copies the next frame's bytes to `into`, in place of what it holds.
+    /// Copies the next frame's bytes to `into`, replacing its content.
     ///
-    /// Only the newest `depth` frames are of interest (0: as many as the ring holds); older ones are skipped, and so
-    /// are those that the writer has overwritten. Unless a frame is returned, the content of `into` is arbitrary.
+    /// Skips frames that the writer has overwritten, and all but the newest `depth` frames (0: as
+    /// many as the ring holds). Unless a frame is returned, the content of `into` is arbitrary.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -57,8 +57,8 @@ impl Reader {
                     self.store_released();
                     return Ok(Copied::Frame { skipped });
                 }
-                // The oldest frame is also the next to be overwritten. Who has lost it twice takes the newest, which
-                // lasts for half a lap at least.
+                // The oldest frame is also the next to be overwritten. After losing it twice, the
+                // reader takes the newest one, which lasts at least half a lap.
                 Attempt::Overtaken if attempt < 2 => from = From::Tail,
                 Attempt::Overtaken | Attempt::Stale => from = From::Newest,
             }
@@ -66,12 +66,13 @@ impl Reader {
         if self.is_detached() { Err(ReadError::Detached) } else { Ok(Copied::Empty) }
     }
 
-    /// Whether the writer may have begun to overwrite what lay at `position`. To be asked after loading it.
+    /// Returns whether the writer may have begun to overwrite the bytes at `position`. Call it
+    /// after loading them.
     pub(crate) fn is_overtaken(&self, position: u64) -> bool {
-        // The loads before must not move behind the load of the claim: if any of them saw something that was stored
-        // after a claim (behind the writer's fence), then that claim is seen here.
+        // The loads before must not move behind the load of the claim. If one of them saw a store
+        // made after a claim (behind the writer's fence), this load sees that claim.
         fence(Ordering::Acquire);
-        // Acquire: with the claim comes the tail that was stored before it.
+        // Acquire: the tail stored before the claim is visible with it.
         let claim = self.control().progress.0.claim.load(Ordering::Acquire);
         claim > position + self.data.capacity() as u64
     }
@@ -83,13 +84,14 @@ impl Reader {
             Probe::Nothing => return Ok(Attempt::Empty),
             Probe::Overtaken => return Ok(Attempt::Overtaken),
         };
-        // A jump ahead goes over at least one frame per line it leaves behind, and never back.
+        // A jump ahead skips at least one frame per line, and never goes back.
         let expected = if from == From::Own { frame.count == self.count } else { frame.count > self.count };
         if !expected {
             let found = frame.count as u32;
             return Err(corrupt(Corruption::FrameCount { position, expected: self.count as u32, found }));
         }
-        // Who has jumped to the newest frame is not sent on because of those that came meanwhile.
+        // A reader that has jumped to the newest frame takes it, even if more frames have come
+        // since.
         if depth > 0 && from != From::Newest {
             // Acquire: every frame counted is committed.
             let published = self.control().progress.0.count.load(Ordering::Acquire);
@@ -117,11 +119,12 @@ impl Reader {
         Ok(if self.is_overtaken(frame.position) { Attempt::Overtaken } else { Attempt::Copied(frame) })
     }
 
-    /// Where to look for a frame, and roughly its count.
+    /// Returns the position at which to search for a frame, and its approximate count.
     fn starting_point(&self, from: From) -> Result<(u64, u64), ReadError> {
         let progress = &self.control().progress.0;
-        // Acquire: the count stored before the tail is not older than the tail, and the frames are committed. Either
-        // count may be newer than the position; the frame itself has the exact one.
+        // Acquire: the count stored before the tail is not older than the tail, and the frames are
+        // committed. Either count may be newer than the position. The frame itself has the exact
+        // one.
         let (position, hint) = match from {
             From::Own => return Ok((self.position, self.count)),
             From::Tail => {
@@ -138,9 +141,9 @@ impl Reader {
         Ok((position, hint))
     }
 
-    /// Looks at the frame at `position`, the count of which is near `hint`.
+    /// Loads and validates the frame at `position`, with a count near `hint`.
     fn probe(&self, position: u64, hint: u64) -> Result<Probe, ReadError> {
-        // Acquire: with the commit word come the header and the bytes.
+        // Acquire: the header and the bytes are visible with the commit word.
         let commit = self.data.commit(position).load(Ordering::Acquire);
         let word = self.data.header(position).load(Ordering::Relaxed);
         if self.is_overtaken(position) {
@@ -157,7 +160,8 @@ impl Reader {
     }
 }
 
-/// How often a frame is tried for before giving up for now: a hostile writer must not keep the reader for ever.
+/// Number of attempts to get a frame in one call. A limit, so that a hostile writer cannot hold the
+/// reader for ever.
 const ATTEMPTS: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -171,7 +175,7 @@ enum Attempt {
     Empty,
     Copied(Frame),
     Overtaken,
-    /// Only the newest frame is wanted, and this is not it.
+    /// The caller wants only the newest frame, and this is an older one.
     Stale,
 }
 
@@ -187,9 +191,9 @@ struct Frame {
     count: u64,
 }
 
-/// The count nearest to `hint` of which the low half is `low`.
+/// Returns the count nearest to `hint` with the low half `low`.
 ///
-/// Exact, because a hint is off by fewer frames than a ring can hold: less than 2^31 / 64.
+/// Exact, because a hint is off by less than the frames that a ring can hold: 2^31 / 64.
 fn nearest(hint: u64, low: u32) -> u64 {
     let ahead = low.wrapping_sub(hint as u32) as i32;
     hint.wrapping_add_signed(i64::from(ahead))

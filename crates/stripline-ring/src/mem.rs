@@ -1,5 +1,5 @@
-//! The memory under the ring: real shared memory, or loom's under `cfg(loom)`. Everything that differs between the
-//! two is in this file.
+//! The memory under the ring: real shared memory, or loom's under `cfg(loom)`. All differences
+//! between the two are in this file.
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -13,14 +13,16 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
-    /// Lines of a large frame that are asked for at once; the processor finds the pattern by itself then.
+    /// Lines of a large frame to prefetch at once. From there on the hardware prefetcher follows
+    /// the pattern.
     const FIRST_LINES: usize = 8;
 
-    /// Asks for the cache line of an address, to write to it: a hint, so that several are on their way at once.
+    /// Prefetches the cache line of an address for writing. A hint, so that several fetches can
+    /// overlap.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint, which does nothing to memory, and nothing at all on processors that do not know it.
+        // SAFETY: a prefetch hint, which does not change memory. Processors without it ignore it.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
         }
@@ -28,10 +30,11 @@ mod real {
         let _ = address;
     }
 
-    /// The data area: `2 * capacity` bytes of which the second half is meant to alias the first.
+    /// The data area: `2 * capacity` bytes, where the second half aliases the first.
     ///
-    /// Headers are always reached through the first half; only frame bytes run on into the second. So the ring also
-    /// works where the second half is memory of its own (`HeapRing`), which is what lets Miri see it.
+    /// Headers are always accessed through the first half; only frame bytes extend into the second.
+    /// So the ring also works where the second half is separate memory (`HeapRing`). That allows
+    /// Miri to check it.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Data {
         base: NonNull<u8>,
@@ -40,8 +43,9 @@ mod real {
 
     impl Data {
         /// # Safety
-        /// `base` is aligned to 64 bytes and valid for reads (and for the writer: writes) of `2 * capacity` bytes for
-        /// as long as the `Data` or a copy of it is in use; `capacity` is valid.
+        /// `capacity` is valid. `base` is aligned to 64 bytes and valid for reads of `2 * capacity`
+        /// bytes (for the writer: also writes). It stays so while the `Data` or a copy of it is in
+        /// use.
         pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
             assert!(is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
             assert!(
@@ -55,69 +59,73 @@ mod real {
             self.capacity
         }
 
-        /// The commit word of the frame at `position`.
+        /// Returns the commit word of the frame at `position`.
         #[inline]
         pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
-            // SAFETY: `line` is in bounds with 64 bytes behind it and aligned to 64; commit words are only ever
-            // reached as atomics, except where they are part of frame bytes, which the protocol orders.
+            // SAFETY: `line` is in bounds, with 64 bytes behind it, and aligned to 64. Commit words
+            // are only accessed as atomics, except as part of frame bytes, and those the protocol
+            // orders.
             unsafe { self.line(position).cast::<AtomicU64>().as_ref() }
         }
 
-        /// The second header word of the frame at `position`.
+        /// Returns the second header word of the frame at `position`.
         #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
-            // SAFETY: as `commit`, 8 bytes further on the same line.
+            // SAFETY: as in `commit`, 8 bytes further on the same line.
             unsafe { self.line(position).add(8).cast::<AtomicU64>().as_ref() }
         }
 
-        /// The bytes of the frame at `position`.
+        /// Returns the bytes of the frame at `position`.
         ///
         /// # Safety
-        /// Nobody writes them while the slice lives: the frame is committed and not released.
+        /// No thread writes them while the slice lives: the frame is committed and not released.
         #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
             assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
-            // SAFETY: starts below `capacity` and is shorter than half of it, so it ends below `2 * capacity`; the
-            // caller vouches that nobody writes.
+            // SAFETY: it starts below `capacity` and is shorter than half of it, so it ends below
+            // `2 * capacity`. The caller guarantees that no thread writes it.
             unsafe { std::slice::from_raw_parts(self.line(position).add(HEADER).as_ptr(), len) }
         }
 
-        /// The bytes of the frame at `position`, to fill in.
+        /// Returns the bytes of the frame at `position`, to fill in.
         ///
         /// # Safety
-        /// The memory is writable, and nobody else borrows these bytes while the slice lives: the frame is reserved.
-        #[allow(clippy::mut_from_ref)] // exclusiveness is the protocol's, see above
+        /// The memory is writable, and no other borrow of these bytes exists while the slice lives:
+        /// the frame is reserved.
+        #[allow(clippy::mut_from_ref)] // the protocol ensures exclusive access, see above
         #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
             debug_assert!(len <= max_frame(self.capacity));
-            // SAFETY: in bounds as `bytes`; the caller vouches that nobody else has them.
+            // SAFETY: in bounds as in `bytes`; the caller guarantees exclusive access.
             unsafe { std::slice::from_raw_parts_mut(self.line(position).add(HEADER).as_ptr(), len) }
         }
 
-        /// Appends a copy of the frame's bytes to `into`, although the writer may be overwriting them: the result is
-        /// worth something only once the claim has been checked.
+        /// Appends a copy of the frame's bytes to `into`, even while the writer overwrites them.
+        /// The copy is valid only if the claim, checked afterwards, permits it.
         pub(crate) fn copy_out(&self, position: u64, len: usize, into: &mut Vec<u8>) {
             assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
             let words = len.div_ceil(8);
             into.reserve(words * 8);
-            // SAFETY: in bounds as `bytes`; `HEADER` keeps the alignment to 8, and the padding to the next line
-            // covers the last word. Atomic loads, because the writer may be storing at the same time.
+            // SAFETY: in bounds as in `bytes`. `HEADER` keeps the alignment to 8, and the padding
+            // to the next line covers the last word. Atomic loads, because the writer may be
+            // storing at the same time.
             let source = unsafe { self.line(position).add(HEADER).cast::<AtomicU64>() };
             let spare = &mut into.spare_capacity_mut()[..words * 8];
             for (index, place) in spare.chunks_exact_mut(8).enumerate() {
-                // SAFETY: `index` is below `words`, see above.
+                // SAFETY: `index` is below `words`, so it is in bounds as above.
                 let word = unsafe { source.add(index).as_ref() }.load(Ordering::Relaxed);
-                // SAFETY: `place` is 8 bytes of the vector's own.
+                // SAFETY: `place` is 8 bytes of the vector's own memory.
                 unsafe { place.as_mut_ptr().cast::<u64>().write_unaligned(word) };
             }
             // SAFETY: the bytes up to here have just been written.
             unsafe { into.set_len(into.len() + len) };
         }
 
-        /// Loom has to be told of frame bytes; memory has not.
+        /// Does nothing. Only under loom must frame bytes be copied for lossy readers.
         pub(crate) fn seal(&self, _position: u64) {}
 
-        /// Asks for the second line of the frame at `position`, which whoever finds the first is going to read.
+        /// Prefetches the second line of the frame at `position`. The reader needs it next once the
+        /// first is there.
         #[inline]
         pub(crate) fn fetch_second_line(&self, position: u64) {
             self.fetch_line(position, 1);
@@ -129,14 +137,16 @@ mod real {
             {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                 let first = self.line(position).as_ptr();
-                // SAFETY: a hint, which does nothing to memory; SSE is there on every such processor.
+                // SAFETY: a prefetch hint, which does not change memory. Every processor of this
+                // target has SSE.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE).cast()) };
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = (position, line);
         }
 
-        /// Asks for the first lines of a frame of `len` bytes at `position`, if it has more than two.
+        /// Prefetches the first lines of a frame of `len` bytes at `position`, if it has more than
+        /// two.
         #[inline]
         pub(crate) fn fetch_first_lines(&self, position: u64, len: usize) {
             if len <= 2 * LINE {
@@ -147,7 +157,7 @@ mod real {
             }
         }
 
-        /// Asks for the line at `position`, to write to it.
+        /// Prefetches the line at `position` for writing.
         #[inline]
         pub(crate) fn claim_line(&self, position: u64) {
             claim(self.line(position).as_ptr());
@@ -156,7 +166,8 @@ mod real {
         #[inline]
         fn line(&self, position: u64) -> NonNull<u8> {
             let offset = position as usize & (self.capacity - 1) & !(LINE - 1);
-            // SAFETY: below `capacity`, a multiple of 64, hence at least 64 bytes before the end of the first half.
+            // SAFETY: below `capacity` and a multiple of 64, so at least 64 bytes before the end of
+            // the first half.
             unsafe { self.base.add(offset) }
         }
     }
@@ -173,9 +184,9 @@ mod under_loom {
     pub(crate) struct LoomLine {
         commit: AtomicU64,
         header: AtomicU64,
-        /// The bytes as blocking readers borrow them; loom reports unordered borrows.
+        /// The bytes that blocking readers borrow; loom reports unordered borrows.
         bytes: loom::cell::UnsafeCell<[u8; LINE - HEADER]>,
-        /// The first 8 bytes as lossy readers load them: they race with the writer by design.
+        /// The first 8 bytes, for the loads of lossy readers, which race with the writer by design.
         racy: AtomicU64,
     }
 
@@ -219,19 +230,19 @@ mod under_loom {
         }
 
         /// # Safety
-        /// As the real one; loom checks it.
+        /// As in the real `bytes`; loom checks it.
         #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
-            // SAFETY: the caller's promise, which loom checks at this moment.
+            // SAFETY: the caller guarantees it, and loom checks it here.
             self.line(position).bytes.with(|bytes| unsafe { &(&(*bytes))[..len] })
         }
 
         /// # Safety
-        /// As the real one; loom checks it.
+        /// As in the real `bytes_mut`; loom checks it.
         #[allow(clippy::mut_from_ref)]
         #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
-            // SAFETY: the caller's promise, which loom checks at this moment.
+            // SAFETY: the caller guarantees it, and loom checks it here.
             self.line(position).bytes.with_mut(|bytes| unsafe { &mut (&mut (*bytes))[..len] })
         }
 
@@ -240,15 +251,15 @@ mod under_loom {
             into.extend_from_slice(&word.to_ne_bytes()[..len.min(8)]);
         }
 
-        // As `claim`.
+        // No effect under loom, as with `claim`.
         pub(crate) fn fetch_second_line(&self, _position: u64) {}
         pub(crate) fn fetch_first_lines(&self, _position: u64, _len: usize) {}
         pub(crate) fn claim_line(&self, _position: u64) {}
 
-        /// Stores what the writer filled in where lossy readers find it.
+        /// Copies the first bytes of the frame to the word that lossy readers load.
         pub(crate) fn seal(&self, position: u64) {
             let mut word = [0; 8];
-            // SAFETY: the writer calls this with the frame still reserved.
+            // SAFETY: the writer calls this while the frame is reserved.
             self.line(position).bytes.with(|bytes| word.copy_from_slice(unsafe { &(&(*bytes))[..8] }));
             self.line(position).racy.store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
@@ -260,9 +271,9 @@ mod under_loom {
         }
     }
 
-    /// A hint to processors means nothing to loom.
+    /// Does nothing: loom has no caches to prefetch into.
     pub(crate) fn claim<T>(_: *const T) {}
 
-    /// Orders nothing between threads.
+    /// Does nothing: a compiler fence orders nothing between threads.
     pub(crate) fn compiler_fence(_: Ordering) {}
 }

@@ -1,4 +1,4 @@
-//! The reading side: borrow the next frame in place, release it.
+//! The reading side: borrow the next frame in place, then release it.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -12,16 +12,16 @@ use crate::layout::{
 use crate::mem::{Data, Ordering, fence};
 use crate::{AttachError, Corruption, Fence, ReadError};
 
-/// One of those who read a ring.
+/// A reader of a ring.
 ///
-/// It never writes to the writer's memory, and checks what it finds there.
+/// It never writes to the writer's memory, and validates what it loads from there.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Mode};
 ///
 /// let (ring, mut writer) = HeapRing::new(4096);
 /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
-/// assert!(reader.prepare_sleep()); // Nothing is there: it could sleep now.
+/// assert!(reader.prepare_sleep()); // There is no frame, so it may sleep.
 /// reader.cancel_sleep();
 /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
 /// writer.publish(3);
@@ -37,13 +37,13 @@ pub struct Reader {
     sleepers: NonNull<Sleepers>,
     mode: ReaderMode,
     attached: bool,
-    /// Of the next frame, or the one borrowed.
+    /// Position of the next frame, or of the one borrowed.
     pub(crate) position: u64,
     pub(crate) count: u64,
-    /// The length of the frame borrowed.
+    /// The length of the borrowed frame.
     current: Option<usize>,
-    /// Released position and count when the writer was first seen waiting, or was last to be woken; `None` while it
-    /// does not wait.
+    /// The released position and count when the writer was first seen waiting, or last reported for
+    /// waking. `None` while it does not wait.
     woken: Option<(u64, u64)>,
     wake_frames: u64,
     fence: Fence,
@@ -51,24 +51,30 @@ pub struct Reader {
     _sleepers: Option<HeapSleepers>,
 }
 
-/// How a reader takes frames; the writer has to attach it in the like [`Mode`](crate::Mode).
+/// The way in which a reader takes frames. The writer must attach it in the same
+/// [`Mode`](crate::Mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReaderMode {
-    /// It borrows every frame in place, or copies it out, and the writer waits for it.
+    /// The reader borrows each frame in place or copies it out. The writer waits for it.
     Blocking,
-    /// It copies frames out, and the writer does not wait for it.
+    /// The reader copies frames out. The writer does not wait for it.
     Lossy,
 }
 
 impl Reader {
-    /// A reader of the ring in this memory. It gets frames once the writer has attached its cursor.
+    /// Creates a reader of the ring in this memory. It gets frames once the writer has attached its
+    /// cursor.
     ///
     /// # Safety
-    /// `control` is valid for reads, `data` for reads of `2 * capacity` bytes as in
-    /// [`Writer::new`](crate::Writer::new), `cursor` for reads and writes, zeroed or fresh from `Cursor::default`,
-    /// and of this reader alone; all as long as the `Reader` lives. For a blocking reader, the writer keeps to the
-    /// protocol while a frame is borrowed: what [`Reader::try_next`] returns lies in the writer's memory. Of a writer
-    /// that may not, frames are taken with [`Reader::try_next_copied`] only.
+    /// - `control` is valid for reads.
+    /// - `data` is valid for reads of `2 * capacity` bytes, as in
+    ///   [`Writer::new`](crate::Writer::new).
+    /// - `cursor` is valid for reads and writes, zeroed or fresh from `Cursor::default`, and used
+    ///   by this reader alone.
+    /// - All three stay valid as long as the `Reader` lives.
+    /// - For a blocking reader, the writer keeps to the protocol while a frame is borrowed, because
+    ///   [`Reader::try_next`] returns bytes in the writer's memory. From a writer that may not keep
+    ///   to it, take frames only with [`Reader::try_next_copied`].
     ///
     /// # Errors
     /// If the memory holds no ring of this version and capacity.
@@ -79,9 +85,9 @@ impl Reader {
         cursor: NonNull<Cursor>,
         mode: ReaderMode,
     ) -> Result<Self, AttachError> {
-        // SAFETY: valid, says the caller, and all its words are atomics.
+        // SAFETY: the caller guarantees validity, and all its words are atomics.
         let identity = unsafe { &control.as_ref().identity.0 };
-        // Acquire: with the magic comes the ring that the writer made before.
+        // Acquire: the ring made before the magic is visible with it.
         let magic = identity.magic.load(Ordering::Acquire);
         if magic != MAGIC {
             return Err(AttachError::NotARing { magic });
@@ -95,7 +101,7 @@ impl Reader {
             return Err(AttachError::Capacity { found, expected: capacity });
         }
         Ok(Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it (`# Safety`).
             data: unsafe { Data::new(data, capacity) },
             control,
             cursor,
@@ -113,8 +119,8 @@ impl Reader {
         })
     }
 
-    /// Announces sleep on a word that this reader has in common with others of its process; the writer has to
-    /// [attach](crate::Writer::attach_sharing) it with the same one.
+    /// Sets a sleep word shared with other readers of the process. The writer must
+    /// [attach](crate::Writer::attach_sharing) this reader with the same word.
     ///
     /// # Safety
     /// `sleepers` is valid for reads and writes as long as the `Reader` lives.
@@ -122,24 +128,25 @@ impl Reader {
         self.sleepers = sleepers;
     }
 
-    /// Whether the writer has attached this reader. From then on it gets every frame.
+    /// Returns whether the writer has attached this reader. From then on it gets every frame.
     pub fn is_attached(&mut self) -> bool {
         self.attached || self.try_attach().unwrap_or(false)
     }
 
-    /// Borrows the next frame's bytes, if there is one: the same frame again until it is released.
+    /// Borrows the next frame's bytes, if there is one. Returns the same frame until it is
+    /// released.
     ///
     /// # Errors
-    /// See [`ReadError`]. The reader stays where it is.
+    /// See [`ReadError`]. The reader's position does not change.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
         Ok(if self.has_next()? { Some(self.borrowed()) } else { None })
     }
 
-    /// Whether [`Reader::try_next`] finds a frame, which is then [`Reader::borrowed`].
+    /// Returns whether there is a next frame. [`Reader::borrowed`] then returns it.
     ///
     /// # Errors
-    /// See [`ReadError`]. The reader stays where it is.
+    /// See [`ReadError`]. The reader's position does not change.
     #[inline(always)]
     pub fn has_next(&mut self) -> Result<bool, ReadError> {
         if self.current.is_none() {
@@ -148,14 +155,17 @@ impl Reader {
         Ok(self.current.is_some())
     }
 
-    /// As [`Reader::try_next`], for a writer that is not trusted to leave a frame alone: copies the frame's bytes to
-    /// `into`, in place of what it holds, without ever borrowing them. The length is checked, and no writer can make
-    /// this read elsewhere; but one that breaks the protocol decides what the copy holds. False: there is none.
+    /// Copies the next frame's bytes to `into`, replacing its content. Returns false if there is no
+    /// frame.
     ///
-    /// The frame is still to be released. Until then the same one is copied again.
+    /// For a writer that is not trusted to leave a published frame alone: nothing is ever borrowed.
+    /// The length is validated, so no writer can cause a read out of bounds. A writer that breaks
+    /// the protocol can still change what the copy holds.
+    ///
+    /// The frame still has to be released. Until then the same one is copied again.
     ///
     /// # Errors
-    /// See [`ReadError`]. The reader stays where it is.
+    /// See [`ReadError`]. The reader's position does not change.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -180,27 +190,29 @@ impl Reader {
         Ok(true)
     }
 
-    /// As [`Reader::try_next`] where there is a frame and nothing wrong with it; `None` says nothing.
+    /// Returns the next frame if there is one and it is valid. After `None`, call
+    /// [`Reader::try_next`] for the reason.
     #[inline(always)]
     pub fn at_hand(&mut self) -> Option<&[u8]> {
         if self.has_next() != Ok(true) {
             return None;
         }
-        // The payload comes while its header is looked at.
+        // Prefetch the payload while the caller reads its header.
         self.data.fetch_first_lines(self.position, self.current.unwrap_or(0));
         Some(self.borrowed())
     }
 
-    /// Asks for the second cache line of the frame to come. For who looks again and again: so it comes together with
-    /// the first. Not to be asked for where frames follow each other closely: the writer would have to take the line
-    /// back.
+    /// Prefetches the second cache line of the next frame, for a reader that polls, so that it
+    /// arrives with the first. Do not call it while frames follow each other closely: the writer
+    /// would have to fetch the line back.
     #[inline]
     pub fn anticipate(&self) {
         self.data.fetch_second_line(self.position);
     }
 
-    /// Looks that many times, with a processor pause before each, whether there may be a frame: sooner done than asking for
-    /// it again and again. In the end, [anticipates](Reader::anticipate) one.
+    /// Polls up to `looks` times for a frame, with a processor pause before each. This costs less
+    /// than repeated calls of [`Reader::try_next`]. If none comes,
+    /// [prefetches](Reader::anticipate).
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -210,13 +222,13 @@ impl Reader {
     /// reader.linger(8);
     /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
     /// writer.publish(3);
-    /// reader.linger(u32::MAX); // It does not take that long.
+    /// reader.linger(u32::MAX); // Returns at once, as there is a frame.
     /// assert_eq!(reader.try_next(), Ok(Some(&b"abc"[..])));
     /// ```
     pub fn linger(&self, looks: u32) {
         for _ in 0..looks {
             std::hint::spin_loop();
-            // Relaxed: who asks for the frame looks again, in order.
+            // Relaxed: the caller polls again with ordering before it takes the frame.
             if self.data.commit(self.position).load(Ordering::Relaxed) != 0 {
                 return;
             }
@@ -224,23 +236,30 @@ impl Reader {
         self.anticipate();
     }
 
-    /// The bytes of the frame borrowed, again; empty if there is none.
+    /// Returns the bytes of the borrowed frame; empty if no frame is borrowed.
     #[inline]
     pub fn borrowed(&self) -> &[u8] {
-        // SAFETY: the frame is committed, and its release is still to come; the writer waits for that.
+        // SAFETY: the frame is committed and not released; the writer waits for the release.
         self.current.map_or(&[], |len| unsafe { self.data.bytes(self.position, len) })
     }
 
-    /// Releases the frame that [`Reader::try_next`] returned last; nothing happens if there is none. True if the
-    /// writer waits for space and should be woken now: when all there is has been released, or a quarter of the ring
-    /// (of the frames allowed unread) since the writer was first seen waiting, or was last to be woken; with a
-    /// [low watermark](crate::Writer::set_low_watermark), when no more are left unread than it says.
+    /// Releases the frame that [`Reader::try_next`] returned last. Does nothing if no frame is
+    /// borrowed. Returns true if the writer waits for space and should be woken now.
     ///
-    /// No wake-up is lost. A writer that goes to sleep has seen, after setting its flag, a frame of this reader's
-    /// unreleased, and publishes nothing while asleep; so this reader comes to a release with no frame behind it. Had
-    /// it not seen the flag then, that release, stored before this side's fence, would have been there for the writer
-    /// to see after its own: no frame was left unreleased, against what the writer saw. So it sees the flag, finds
-    /// that there is no more, and says so.
+    /// It should be woken when every published frame is released. It should also be woken after
+    /// each quarter of the ring, or of the frames allowed unread. The quarter counts from when the
+    /// writer was first seen waiting, or last reported. With a [low
+    /// watermark](crate::Writer::set_low_watermark), it should be woken once no more frames are
+    /// unread than that.
+    ///
+    /// No wake-up is lost. Before it sleeps, a writer sets its flag and then sees an unreleased
+    /// frame of this reader. It publishes nothing while asleep, so this reader comes to a release
+    /// with no frame behind it.
+    ///
+    /// Suppose that this release did not see the flag. Then its store, made before this side's
+    /// fence, would have been visible to the writer behind its own fence. The writer would have
+    /// seen no unreleased frame: a contradiction. So the release sees the flag, finds no further
+    /// frame, and returns true.
     #[inline]
     pub fn release(&mut self) -> bool {
         let Some(len) = self.current.take() else { return false };
@@ -248,12 +267,12 @@ impl Reader {
         self.position += frame_stride(len) as u64;
         self.count += 1;
         self.store_released();
-        // The cursor's store must not pass the flag's load; the writer stores the flag and, behind its own fence,
-        // loads the cursor.
+        // The cursor's store must not pass the flag's load. The writer stores the flag and loads
+        // the cursor behind its own fence.
         self.fence.run();
-        // Relaxed: the fence orders it. The flag first, and the next commit word only if it is set: the flag's cache
-        // line hardly ever changes, the commit word's is about to be written to, and fetching it now would hold up
-        // whatever this thread does next.
+        // Relaxed: the fence orders it. The flag is loaded first, and the next commit word only if
+        // the flag is set. The flag's cache line hardly ever changes. The commit word's line is
+        // about to be written, so fetching it now would delay this thread's next step.
         if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {
             self.woken = None;
             return false;
@@ -261,25 +280,29 @@ impl Reader {
         self.is_waking_worthwhile(position, count)
     }
 
-    /// Announces that the reader is going to sleep. True: there is nothing for it, it may sleep, and the writer will
-    /// wake it. False: there is something (a frame, the end, an error), and the announcement is taken back.
+    /// Marks the reader as going to sleep. Returns true if there is nothing for it: it may sleep,
+    /// and the writer will wake it. Otherwise (a frame, the end, an error) clears the mark and
+    /// returns false.
     pub fn prepare_sleep(&mut self) -> bool {
         self.prepare_sleep_with(|| fence(Ordering::SeqCst))
     }
 
-    /// As [`Reader::prepare_sleep`], with the barrier that goes with the writer's [`Fence::Compiler`].
+    /// Does the same as [`Reader::prepare_sleep`], but with the barrier that the writer's
+    /// [`Fence::Compiler`] requires.
     pub fn prepare_sleep_with(&mut self, barrier: impl FnOnce()) -> bool {
         self.announce_sleep(ASLEEP, barrier)
     }
 
-    /// As [`Reader::prepare_sleep_with`], to sleep on the cursor's own [word](Cursor::word) until it changes: a futex.
+    /// Does the same as [`Reader::prepare_sleep_with`], to park on the cursor's own
+    /// [word](Cursor::word) (a futex) until it changes.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
     ///
     /// let (ring, mut writer) = HeapRing::new(4096);
     /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
-    /// assert!(reader.prepare_nap_with(|| std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst)));
+    /// use std::sync::atomic::{Ordering, fence};
+    /// assert!(reader.prepare_nap_with(|| fence(Ordering::SeqCst)));
     /// let mut naps = false;
     /// writer.for_each_sleeper(|sleeper| naps = sleeper.naps);
     /// assert!(naps);
@@ -289,18 +312,20 @@ impl Reader {
     }
 
     fn announce_sleep(&mut self, how: u32, barrier: impl FnOnce()) -> bool {
-        // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame (attaches, closes)
-        // and, behind its own fence, loads this flag: one of the two sees the other.
-        // A swap, as is every change of this flag, although stores would do: swaps form one chain, in which loom, too,
-        // can tell what came last. It costs nothing beside a sleep.
+        // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame
+        // (attaches, closes) and loads this flag behind its own fence. One of the two sees the
+        // other.
+        //
+        // Every change of this flag is a swap, although stores would do. Swaps form one chain, so
+        // that loom, too, can determine the last one. The cost is small beside a sleep.
         self.cursor().sleeping.0.swap(how, Ordering::Relaxed);
-        // Release: who sees the group's flag sees this reader's own.
-        // SAFETY: valid as long as the reader lives, see `new` and `share_sleepers`, and atomic.
+        // Release: a writer that sees the group's flag sees this reader's own.
+        // SAFETY: atomic, and valid as long as the reader lives, see `new` and `share_sleepers`.
         unsafe { self.sleepers.as_ref() }.any.0.swap(1, Ordering::Release);
-        // The writer raises `fenced` once every frame to come has a full fence between it and the look for sleepers, and
-        // takes it back with a full fence before the first frame that has none: so whoever finds it raised, behind a fence
-        // of its own, needs no barrier on the writer's side. Acquire: the frames published before it was raised are
-        // seen.
+        // The writer sets `fenced` once every later frame has a full fence before the check for
+        // sleepers. It clears it with a full fence before the first frame without one. A reader
+        // that sees it set, behind its own fence, needs no barrier on the writer's side. Acquire:
+        // the frames published before it was set are visible.
         fence(Ordering::SeqCst);
         if self.control().mood.0.fenced.load(Ordering::Acquire) == 0 {
             barrier();
@@ -312,33 +337,33 @@ impl Reader {
         nothing
     }
 
-    /// Takes the announcement back, as after a sleep that ended by itself.
+    /// Clears the mark of [`Reader::prepare_sleep`], also after a sleep that ended by itself.
     pub fn cancel_sleep(&mut self) {
-        // Relaxed: seen late it costs a wake-up too many.
+        // Relaxed: seen late, it costs one needless wake-up.
         self.cursor().sleeping.0.swap(0, Ordering::Relaxed);
     }
 
-    /// Which fence [`Reader::release`] runs before it looks whether the writer waits.
+    /// Sets the fence that [`Reader::release`] runs before it checks whether the writer waits.
     pub fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;
     }
 
-    /// Whether the writer has closed the ring. Frames published before may still be there: the end has come when
-    /// there is no next frame after this has been true.
+    /// Returns whether the writer has closed the ring. Frames published before may remain: the
+    /// stream ends when this is true and there is then no next frame.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        // Acquire: with it come all frames published before it.
+        // Acquire: all frames published before are visible with it.
         self.control().mood.0.closed.load(Ordering::Acquire) != 0
     }
 
-    /// Where the next frame (or the one borrowed) starts; 0 until [`Reader::is_attached`] (or any try) has found the
-    /// reader attached.
+    /// Returns the position of the next frame, or of the one borrowed. It is 0 until
+    /// [`Reader::is_attached`], or any attempt to read, has found the reader attached.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// How many frames of the ring lie before the next one (or the one borrowed), skipped ones included; as
-    /// [`Reader::position`], 0 until attached.
+    /// Returns the number of frames of the ring before the next one (or the one borrowed), skipped
+    /// ones included. It is 0 until attached, as with [`Reader::position`].
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -360,29 +385,29 @@ impl Reader {
         self.mode
     }
 
-    /// Whether the writer has attached this reader, as it should.
+    /// Returns whether the writer has attached this reader, in the right mode.
     #[inline]
     pub(crate) fn ready(&mut self) -> Result<bool, ReadError> {
         if self.attached { Ok(true) } else { self.try_attach() }
     }
 
     pub(crate) fn is_detached(&self) -> bool {
-        // Relaxed: nothing else is learnt from it.
+        // Relaxed: no other data depends on it.
         self.cursor().terms.0.state.load(Ordering::Relaxed) == DETACHED
     }
 
-    /// Tells the writer how far this reader is done.
+    /// Publishes this reader's progress to the writer.
     #[inline]
     pub(crate) fn store_released(&self) {
         let released = &self.cursor().released.0;
-        // Relaxed: the position's Release puts it before the position.
+        // Relaxed: the Release of the position orders it.
         released.count.store(self.count, Ordering::Relaxed);
-        // Release: this reader's loads of the frame are over when the writer sees it.
+        // Release: this reader's loads of the frame have ended when the writer sees it.
         released.position.store(self.position, Ordering::Release);
     }
 
-    /// Why the word found where a commit word is expected is neither clear nor right: the reader was detached and
-    /// overtaken, or the writer broke the protocol.
+    /// Returns the error for a commit word that is neither clear nor right. The reader was detached
+    /// and overtaken, or the writer broke the protocol.
     #[cold]
     pub(crate) fn bad_commit(&self, position: u64, found: u64) -> ReadError {
         if self.is_detached() {
@@ -391,7 +416,7 @@ impl Reader {
         ReadError::Corrupt { what: Corruption::CommitWord { position, found } }
     }
 
-    /// The length and count of a frame, out of its header word.
+    /// Returns the length and count from a frame's header word, validated.
     #[inline]
     pub(crate) fn checked_header(&self, position: u64, word: u64) -> Result<(usize, u32), ReadError> {
         let (len, count) = parse_header(word);
@@ -410,13 +435,14 @@ impl Reader {
     #[cold]
     fn try_attach(&mut self) -> Result<bool, ReadError> {
         let terms = &self.cursor().terms.0;
-        // Acquire: with the state come the terms, and the cleared commit word at the start.
+        // Acquire: the attach values and the cleared commit word at the start are visible with the
+        // state.
         match terms.state.load(Ordering::Acquire) {
             ATTACHED => {}
             DETACHED => return Err(ReadError::Detached),
             _ => return Ok(false),
         }
-        // Relaxed: see above.
+        // Relaxed: ordered by the Acquire above.
         let start = terms.start.load(Ordering::Relaxed);
         let start_count = terms.start_count.load(Ordering::Relaxed);
         let mode = terms.mode.load(Ordering::Relaxed);
@@ -449,10 +475,12 @@ impl Reader {
             return Ok(None);
         }
         let position = self.position;
-        // Acquire: with the commit word come the header, the bytes, and the cleared commit word beyond them.
+        // Acquire: the header, the bytes and the next, cleared commit word are visible with the
+        // commit word.
         let commit = self.data.commit(position).load(Ordering::Acquire);
         if commit != commit_word(position) {
-            // A clear word is the common case; the state lies in a cache line that hardly ever changes.
+            // A clear word is the common case. The state lies in a cache line that hardly ever
+            // changes.
             return if commit == 0 && !self.is_detached() {
                 Ok(None)
             } else {
@@ -469,18 +497,20 @@ impl Reader {
         Ok(Some(len))
     }
 
-    /// Whether enough has been released for a writer that waits; `position` and `count` are those before the last
-    /// release.
+    /// Returns whether enough is released to wake a waiting writer. `position` and `count` are
+    /// those before the last release.
     #[cold]
     fn is_waking_worthwhile(&mut self, position: u64, count: u64) -> bool {
         let (position, count) = *self.woken.get_or_insert((position, count));
-        // Acquire: with the flag that brought us here comes how far the writer is, which does not change while it waits.
+        // Acquire: the writer's progress is visible with the flag that led here, and does not
+        // change while it waits.
         fence(Ordering::Acquire);
         let low = u64::from(self.cursor().terms.0.low_frames.load(Ordering::Relaxed));
-        // A writer may write anything here: then it is woken too often, or by the last release.
+        // A faulty writer may store any value here. It is then woken too often, or only by the last
+        // release.
         let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(self.count);
-        // Relaxed: only when to wake hangs on it. A frame not seen yet means waking a little early; a frame seen
-        // means another release to come.
+        // Relaxed: it only decides when to wake the writer. A frame not seen yet wakes it a little
+        // early. A frame seen means that another release follows.
         let drained = self.data.commit(self.position).load(Ordering::Relaxed) != commit_word(self.position);
         let worthwhile = drained
             || unread == low
@@ -499,8 +529,8 @@ impl Reader {
             Ok(false) => return self.is_closed(),
             Err(_) => return true,
         }
-        // Relaxed: the frame is looked at again, in order, by who asked. Anything but a clear word is something, be
-        // it an error.
+        // Relaxed: the caller checks the frame again, with ordering. Any word but a clear one
+        // counts, even an invalid one.
         self.current.is_some()
             || self.data.commit(self.position).load(Ordering::Relaxed) != 0
             || self.is_closed()
@@ -509,7 +539,8 @@ impl Reader {
     }
 }
 
-/// A writer that waits is woken for this part of the ring. Under loom, where three frames fill the ring, for two.
+/// A waiting writer is woken for this share of the ring: a quarter. Under loom, where three frames
+/// fill the ring, it is half.
 const WAKE_SHARE: u64 = if cfg!(loom) { 2 } else { 4 };
 
 impl fmt::Debug for Reader {
@@ -523,5 +554,5 @@ impl fmt::Debug for Reader {
     }
 }
 
-// SAFETY: a reader owns its side of the ring; its pointers are to memory that any thread may use.
+// SAFETY: a reader owns its side of the ring. Its pointers are to memory that any thread may use.
 unsafe impl Send for Reader {}

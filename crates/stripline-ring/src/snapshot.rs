@@ -1,13 +1,14 @@
-//! A look at a ring from a third side: for tools that say how writer and readers are getting on.
+//! Snapshots of a ring for tools, taken from neither the writer nor a reader.
 //!
-//! Nothing is stored, so neither side is slowed down or misled. What is found is a moment that may be over, and nothing
-//! in it is trusted: words that no correct side writes give no answer instead of a wrong one.
+//! A snapshot stores nothing, so it neither slows nor disturbs the two sides. Its values may be
+//! outdated at once. Every word is validated: if one is invalid, the result is `None` or no lag,
+//! not a wrong figure.
 
 use crate::layout::{ATTACHED, Control, Cursor, MAGIC, POSITION_MAX, is_valid_capacity, is_valid_position};
 use crate::mem::Ordering;
 use crate::{HeapRing, Lag};
 
-/// What a ring's control page says at one moment.
+/// A snapshot of a ring's control page.
 ///
 /// ```
 /// use stripline_ring::HeapRing;
@@ -22,21 +23,21 @@ use crate::{HeapRing, Lag};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Where the next frame will start.
+    /// Position of the next frame.
     pub position: u64,
-    /// Frames published.
+    /// Number of frames published.
     pub count: u64,
-    /// Where the newest frame starts, once there is one.
+    /// Position of the newest frame, if there is one.
     pub newest: Option<u64>,
-    /// Bytes of the ring.
+    /// Capacity of the ring, in bytes.
     pub capacity: u64,
-    /// Whether the writer sleeps, or is about to, until there is space.
+    /// Whether the writer waits for space, or is about to.
     pub writer_waiting: bool,
-    /// Whether nothing more will be published.
+    /// Whether the writer has closed the ring: it will publish nothing more.
     pub closed: bool,
 }
 
-/// What a reader's cursor page says at one moment.
+/// A snapshot of a reader's cursor page.
 ///
 /// ```
 /// let fresh = stripline_ring::Cursor::default().snapshot();
@@ -46,26 +47,27 @@ pub struct Snapshot {
 pub struct CursorSnapshot {
     /// Whether the writer respects the cursor.
     pub attached: bool,
-    /// Whether the reader sleeps, or is about to, until there is a frame.
+    /// Whether the reader sleeps until there is a frame, or is about to.
     pub sleeping: bool,
-    /// Up to where the reader is done, by its own account.
+    /// Position up to which the reader has released, not validated.
     pub position: u64,
-    /// Frames that the reader is done with, by its own account.
+    /// Number of frames that the reader has released, not validated.
     pub count: u64,
 }
 
 impl Control {
-    /// A look at the ring; `None` when the page is not a ring's, or says what no writer says.
+    /// Takes a snapshot of the ring. Returns `None` if the page is no ring's, or holds invalid
+    /// values.
     ///
     /// ```
     /// assert_eq!(stripline_ring::Control::default().snapshot(), None);
     /// ```
     pub fn snapshot(&self) -> Option<Snapshot> {
         let (identity, progress) = (&self.identity.0, &self.progress.0);
-        // Acquire: with the magic comes the capacity.
+        // Acquire: the capacity is visible with the magic.
         let magic = identity.magic.load(Ordering::Acquire);
         let capacity = identity.capacity.load(Ordering::Relaxed);
-        // Acquire, in the order in which they are stored: the newest frame lies below the head.
+        // Acquire, in the order of the stores: the newest frame lies below the head.
         let newest = progress.newest.load(Ordering::Acquire);
         let position = progress.head.load(Ordering::Acquire);
         let count = progress.count.load(Ordering::Acquire);
@@ -80,7 +82,7 @@ impl Control {
             count,
             newest: (newest < position).then_some(newest),
             capacity,
-            // Relaxed: a moment that may be over in any case.
+            // Relaxed: the value may be outdated in any case.
             writer_waiting: self.writer_waiting.0.load(Ordering::Relaxed) == 1,
             closed: self.mood.0.closed.load(Ordering::Relaxed) == 1,
         })
@@ -88,14 +90,14 @@ impl Control {
 }
 
 impl Cursor {
-    /// A look at the reader.
+    /// Takes a snapshot of the reader's cursor.
     pub fn snapshot(&self) -> CursorSnapshot {
-        // Acquire: with the state come the positions that the writer set, with the position its count.
+        // Acquire: the start values are visible with the state, and the count with the position.
         let attached = self.terms.0.state.load(Ordering::Acquire) == ATTACHED;
         let position = self.released.0.position.load(Ordering::Acquire);
         CursorSnapshot {
             attached,
-            // Relaxed: a moment that may be over in any case.
+            // Relaxed: the value may be outdated in any case.
             sleeping: self.sleeping.0.load(Ordering::Relaxed) != 0,
             position,
             count: self.released.0.count.load(Ordering::Relaxed),
@@ -104,8 +106,8 @@ impl Cursor {
 }
 
 impl CursorSnapshot {
-    /// How far the reader was behind, if the ring was looked at after it; `None` when it is not attached or says what
-    /// no reader says.
+    /// Returns how far the reader was behind, given a snapshot of the ring taken after this one.
+    /// Returns `None` if the reader is not attached or its values are invalid.
     ///
     /// ```
     /// use stripline_ring::{CursorSnapshot, HeapRing, Lag};
@@ -120,7 +122,7 @@ impl CursorSnapshot {
     /// assert_eq!(liar.lag(&now), None);
     /// ```
     pub fn lag(&self, ring: &Snapshot) -> Option<Lag> {
-        // A reader sees a frame a moment before the control page speaks of it.
+        // A reader sees a frame a moment before the control page counts it.
         let sound = self.attached
             && is_valid_position(self.position)
             && self.position <= ring.position + ring.capacity
@@ -133,7 +135,7 @@ impl CursorSnapshot {
 }
 
 impl HeapRing {
-    /// A look at the ring; `None` never, unless memory was overwritten.
+    /// Takes a snapshot of the ring. Returns `None` only if its memory was overwritten.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.control().snapshot()
     }

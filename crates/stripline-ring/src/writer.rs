@@ -16,21 +16,23 @@ use crate::layout::{
 use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
 use crate::{Fence, Misdeed, ReserveError};
 
-/// Lines are claimed so many bytes ahead of where they will be written: the time that one takes to come.
+/// How far ahead of the next write lines are prefetched, in bytes: the distance written while one
+/// line arrives.
 const AHEAD: u64 = 1024;
-/// As [`AHEAD`], for frames of one line. A reader that keeps up with those has the lines behind fetched by its
-/// processor, which takes back what was claimed early (measured: with six lines a frame takes twice as long as with
-/// five, where a line takes 250 ns).
+/// The same as [`AHEAD`] for frames of one line. While a reader keeps up with those, its processor
+/// prefetches the following lines and takes them back from the writer. Measured where a line takes
+/// 250 ns: with six lines a frame takes twice as long as with five.
 const AHEAD_OF_LINES: u64 = 5 * LINE as u64;
-/// The smallest ring whose lines are claimed ahead, in bytes. Those of a smaller one are in the reader's caches still,
-/// from the lap before, and to ask for more of them holds up what the frame itself needs (measured: a call of 64 bytes
-/// in rings of 256 KiB takes half as long without).
+/// The smallest ring with lines prefetched ahead, in bytes. In a smaller ring the lines are still
+/// in the reader's caches from the lap before. More requests then delay those of the frame itself.
+/// Measured: a call of 64 bytes in rings of 256 KiB takes half as long without prefetching.
 const CLAIMED_FROM: usize = 1 << 20;
 pub use sleepers::Sleeper;
 
-/// The one who writes a ring.
+/// The writer of a ring.
 ///
-/// Everything it decides on it keeps in its own memory; what readers can write is loaded once and checked.
+/// It keeps the state it depends on in its own memory. Words that readers can write are loaded once
+/// and validated.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Lag, Mode, ReserveError};
@@ -52,16 +54,17 @@ pub use sleepers::Sleeper;
 pub struct Writer {
     data: Data,
     control: NonNull<Control>,
-    /// Where the next frame starts; the truth behind `Control::progress`.
+    /// Position of the next frame. `Control::progress` is a copy of it for readers.
     head: u64,
     count: u64,
     max: usize,
     reserved: Option<usize>,
-    /// Frames may reach up to here (with the line beyond them) without another look at any cursor.
+    /// Frames may end up to here (with the line beyond them) before any cursor must be loaded
+    /// again.
     space_until: u64,
-    /// Whether lines are claimed ahead of where they will be written.
+    /// Whether lines are prefetched ahead of the next write.
     claims_ahead: bool,
-    /// Frames up to this count may be published without another look at any cursor.
+    /// Frames up to this count may be published before any cursor must be loaded again.
     count_until: u64,
     claim: u64,
     tail: u64,
@@ -69,67 +72,71 @@ pub struct Writer {
     lossy: usize,
     readers: Vec<Entry>,
     groups: Vec<Group>,
-    /// The word of the reader that was asleep last.
+    /// The sleep word of the reader that was asleep last.
     slept_on: Option<NonNull<AtomicU32>>,
     next_id: u64,
-    /// What the readers ask for at least.
+    /// The weakest fence that the readers require.
     fence: Fence,
-    /// Whether a full one is run all the same, because readers sleep so often that their barriers cost more.
+    /// Whether to run a full fence all the same, because readers sleep so often that their barriers
+    /// cost more.
     fenced: bool,
-    /// The count at which a sleeper was found last, and how many have been in close succession.
+    /// The count at which a sleeper was last found. `sleeps` is the number found in close
+    /// succession.
     slept_at: u64,
     sleeps: u32,
     _hold: Option<RingHold>,
 }
 
-/// One attached reader. Ids are never used twice by a writer.
+/// The identifier of one attached reader. A writer never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(u64);
 
-/// How the writer treats a reader that is slow.
+/// The writer's treatment of a slow reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It waits for the reader.
+    /// The writer waits for the reader.
     Blocking {
-        /// The most frames that may lie unread; 0: as many as the ring holds.
+        /// The most frames that may be unread; 0: as many as the ring holds.
         depth: u32,
     },
-    /// It overtakes the reader, which notices and counts what it missed.
+    /// The writer overtakes the reader. The reader detects it and counts the frames missed.
     Lossy,
 }
 
-/// How far a reader is behind.
+/// The distance of a reader behind the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Bytes of ring, headers and padding included.
+    /// Bytes of the ring, headers and padding included.
     pub bytes: u64,
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
 }
 
 impl Writer {
-    /// Makes a ring in zeroed memory, and its writer.
+    /// Creates a ring in zeroed memory, and its writer.
     ///
     /// # Safety
-    /// `control` is valid, zeroed (or fresh from `Control::default`) and writable. `data` is aligned to a page and
-    /// valid for reads and writes of `2 * capacity` bytes, the second half of which aliases the first (or is never
-    /// looked at by anybody but through this crate). Both stay so as long as the `Writer` lives, and nobody else
-    /// writes to either.
+    /// - `control` is valid, zeroed (or fresh from `Control::default`) and writable.
+    /// - `data` is aligned to a page and valid for reads and writes of `2 * capacity` bytes.
+    /// - The second half of `data` aliases the first, or is accessed only through this crate.
+    /// - All this holds as long as the `Writer` lives, and nothing else writes to either.
     ///
     /// # Panics
-    /// If `capacity` is not [valid](crate::is_valid_capacity) or `data` not aligned.
+    /// If `capacity` is not [valid](crate::is_valid_capacity) or `data` is not aligned.
     pub unsafe fn new(control: NonNull<Control>, data: NonNull<u8>, capacity: usize) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it (`# Safety`).
         unsafe { Self::with_start(control, data, capacity, 0, 0) }
     }
 
-    /// As [`Writer::new`], starting elsewhere than at 0: for tests, and for rings that go on where another ended.
+    /// Creates a ring as [`Writer::new`] does, but at a given position and count: for tests, and
+    /// for rings that continue an earlier one.
     ///
     /// # Safety
     /// As [`Writer::new`].
     ///
     /// # Panics
-    /// As [`Writer::new`], and if `start_position` is not a multiple of 64 or either start is above 2^62.
+    /// As [`Writer::new`]. Also if `start_position` is not a multiple of 64, or either start is
+    /// above 2^62.
     pub unsafe fn with_start(
         control: NonNull<Control>,
         data: NonNull<u8>,
@@ -140,7 +147,7 @@ impl Writer {
         assert!(is_valid_position(start_position), "a ring cannot start at position {start_position}");
         assert!(start_count <= POSITION_MAX, "a ring cannot start at count {start_count}");
         let writer = Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it (`# Safety`).
             data: unsafe { Data::new(data, capacity) },
             control,
             head: start_position,
@@ -164,7 +171,8 @@ impl Writer {
             sleeps: 0,
             _hold: None,
         };
-        // Relaxed: nobody looks before the magic is there, which the Release at the end puts behind all of this.
+        // Relaxed: no reader loads these before it sees the magic. The Release at the end orders
+        // them all before the magic.
         writer.data.commit(start_position).store(0, Ordering::Relaxed);
         let control = writer.control();
         control.progress.0.head.store(start_position, Ordering::Relaxed);
@@ -175,43 +183,47 @@ impl Writer {
         control.progress.0.claim.store(writer.claim, Ordering::Relaxed);
         control.identity.0.capacity.store(capacity as u64, Ordering::Relaxed);
         control.identity.0.version.store(VERSION, Ordering::Relaxed);
-        // Release: who sees the magic sees the ring.
+        // Release: a reader that sees the magic sees the ring.
         control.identity.0.magic.store(MAGIC, Ordering::Release);
         writer
     }
 
-    /// Attaches a reader: it gets every frame published from now on, and one that is reserved now. A reader asleep
-    /// on this cursor is among the sleepers of the next [`Writer::for_each_sleeper`].
+    /// Attaches a reader. It gets every frame published from now on, also one that is already
+    /// reserved. If it is asleep on this cursor, the next [`Writer::for_each_sleeper`] reports it.
     ///
     /// # Safety
-    /// `cursor` is valid and writable until it is detached or the `Writer` dropped. A blocking reader borrows frames
-    /// in place: it must not be detached, nor the `Writer` dropped and the memory reused, while it may still hold
-    /// one (a peer that is dead or has been told to let go holds none).
+    /// `cursor` is valid and writable until it is detached or the `Writer` is dropped.
+    ///
+    /// A blocking reader borrows frames in place. While it may hold one, it must not be detached,
+    /// nor the memory reused after the `Writer` is dropped. A peer counts as holding none once it is
+    /// dead, or was notified to release its frame.
     pub unsafe fn attach(&mut self, cursor: NonNull<Cursor>, mode: Mode) -> ReaderId {
         let own = own_sleepers(cursor);
-        // SAFETY: the caller's promise; the cursor's own word lives as long as the cursor.
+        // SAFETY: the caller guarantees it; the cursor's own sleep word lives as long as the
+        // cursor.
         unsafe { self.attach_held(cursor, own, mode, None) }
     }
 
-    /// As [`Writer::attach`], with a word that the reader [shares](crate::Reader::share_sleepers) with others of its
-    /// process: the writer then looks at one word for all of them.
+    /// Attaches a reader with a sleep word [shared](crate::Reader::share_sleepers) among readers of
+    /// one process. The writer then checks one word for all of them.
     ///
     /// # Safety
-    /// As [`Writer::attach`], for `sleepers` as for `cursor`.
+    /// As for [`Writer::attach`], for `sleepers` as well as `cursor`.
     pub unsafe fn attach_sharing(
         &mut self,
         cursor: NonNull<Cursor>,
         sleepers: NonNull<Sleepers>,
         mode: Mode,
     ) -> ReaderId {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it (`# Safety`).
         unsafe { self.attach_held(cursor, sleepers, mode, None) }
     }
 
-    /// Forgets a reader. Nothing happens if it is not attached.
+    /// Detaches a reader. Does nothing if it is not attached.
     ///
     /// # Panics
-    /// If it is a living blocking reader of a [`HeapRing`](crate::HeapRing): it might still borrow a frame.
+    /// If it is a blocking reader of a [`HeapRing`](crate::HeapRing) that still exists: it might
+    /// hold a frame.
     pub fn detach(&mut self, reader: ReaderId) {
         let Some(index) = self.readers.iter().position(|entry| entry.id == reader) else { return };
         if let Entry { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &self.readers[index] {
@@ -226,21 +238,22 @@ impl Writer {
             group.readers -= 1;
         }
         self.groups.retain(|group| group.readers > 0);
-        // Release, although nothing is handed over: it costs nothing here and keeps the terms in order.
+        // Release, although no data depends on it: it costs nothing here and keeps the stores to
+        // `terms` in order.
         entry.cursor().terms.0.state.store(DETACHED, Ordering::Release);
         self.recompute_limits();
     }
 
-    /// How many readers are attached.
+    /// Returns the number of attached readers.
     pub fn readers(&self) -> usize {
         self.readers.len()
     }
 
-    /// Reserves `len` bytes for the next frame, in place of any reservation there was. The bytes hold whatever an
-    /// earlier lap left there.
+    /// Reserves `len` bytes for the next frame, replacing any earlier reservation. The bytes hold
+    /// data of an earlier lap.
     ///
     /// # Errors
-    /// See [`ReserveError`]. Trying again after `Full` looks at the cursors again.
+    /// See [`ReserveError`]. A retry after `Full` loads the cursors again.
     #[inline]
     pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
         if !self.reserve_at_hand(len) {
@@ -249,11 +262,12 @@ impl Writer {
         Ok(self.reserved())
     }
 
-    /// As [`Writer::try_reserve`], as far as it can be done without another look at the readers: false says nothing but
-    /// that it takes one.
+    /// Reserves `len` bytes if that is possible without loading any cursor. After false, call
+    /// [`Writer::try_reserve`].
     #[inline]
     pub fn reserve_at_hand(&mut self, len: usize) -> bool {
-        // The line beyond the frame will hold the next commit word, which is cleared before this frame is published.
+        // The line beyond the frame will hold the next commit word. It is cleared before this frame
+        // is published.
         let needed = self.head.wrapping_add((frame_stride(len.min(self.max)) + LINE) as u64);
         let at_hand =
             len <= self.max && needed <= self.space_until && self.count < self.count_until && self.lossy == 0;
@@ -261,7 +275,7 @@ impl Writer {
         at_hand
     }
 
-    /// Reserves with a look at the readers, if need be.
+    /// Reserves `len` bytes, and loads the readers' cursors where necessary.
     #[cold]
     fn make_room(&mut self, len: usize) -> Result<(), ReserveError> {
         if len > self.max {
@@ -278,7 +292,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes the first `len` bytes reserved as one frame.
+    /// Publishes the first `len` reserved bytes as one frame.
     ///
     /// # Panics
     /// If fewer than `len` bytes are reserved.
@@ -293,22 +307,26 @@ impl Writer {
         let stride = frame_stride(len) as u64;
         let next = position + stride;
         self.data.seal(position);
-        // What the look for sleepers is going to change if there are any: so that it comes while the frame goes.
+        // Prefetch the words that the check for sleepers changes if there are any, while the frame
+        // is published.
         if let [group] = &*self.groups {
             claim(group.sleepers.as_ptr());
         }
         if let Some(word) = self.slept_on {
             claim(word.as_ptr());
         }
-        // The next frame's commit word lies where an earlier lap, or the unused end of this reservation, may have
-        // left bytes that look like one. Release keeps the clearing behind the caller's stores to the frame bytes:
-        // near the end of the ring they go to the same memory through another address.
+        // Bytes at the next frame's commit word may resemble one. They come from an earlier lap, or
+        // from the unused end of this reservation. Release keeps the clearing behind the caller's
+        // stores to the frame bytes. Near the end of the ring those reach the same memory through
+        // another address.
         self.data.commit(next).store(0, Ordering::Release);
         // Relaxed: ordered by the commit word.
         self.data.header(position).store(header_word(len, self.count), Ordering::Relaxed);
-        // Release: who sees the commit word sees the bytes, the header and the cleared word beyond.
+        // Release: a reader that sees the commit word sees the bytes, the header and the next,
+        // cleared commit word.
         self.data.commit(position).store(commit_word(position), Ordering::Release);
-        // Some frames ahead, as far as nobody may still be reading there, as many lines as a small frame takes.
+        // Prefetch as many lines as a small frame takes, some frames ahead, but only where no
+        // reader can still be reading.
         let is_line = stride == LINE as u64;
         let ahead = next + if is_line { AHEAD_OF_LINES } else { AHEAD };
         if self.claims_ahead && ahead <= self.space_until {
@@ -323,91 +341,95 @@ impl Writer {
             self.leave_out_fences();
         }
         let progress = &self.control().progress.0;
-        // Release, after the commit word: who sees these finds the frames they speak of committed.
+        // Release, after the commit word: the frames counted by these words are visible as
+        // committed.
         progress.newest.store(position, Ordering::Release);
         progress.head.store(self.head, Ordering::Release);
         progress.count.store(self.count, Ordering::Release);
     }
 
-    /// The bytes reserved, again; empty if there are none.
+    /// Returns the reserved bytes; empty if there are none.
     #[inline]
     pub fn reserved(&mut self) -> &mut [u8] {
         match self.reserved {
-            // SAFETY: every blocking reader has released what lay here, or never had it; lossy readers load atomically.
-            // What was free when it was reserved is free until it is published.
+            // SAFETY: every blocking reader has released these bytes or never had them. Lossy
+            // readers load them atomically. Bytes that were free when reserved stay free until
+            // published.
             Some(len) => unsafe { self.data.bytes_mut(self.head, len) },
             None => &mut [],
         }
     }
 
-    /// Gives the reservation back.
+    /// Cancels the reservation.
     pub fn cancel(&mut self) {
         self.reserved = None;
     }
 
-    /// Announces that the writer is going to sleep until there is space. To be followed by another try (of
-    /// [`Writer::try_reserve`], or [`Writer::released`]), and by sleep only if that fails, too.
+    /// Marks the writer as waiting for space. Afterwards try again ([`Writer::try_reserve`] or
+    /// [`Writer::released`]), and sleep only if that fails, too.
     ///
-    /// It can also wait for a frame to be released: readers look for the writer whenever they have released all
-    /// that there is.
+    /// The writer can also wait for a frame to be released. Readers check for a waiting writer
+    /// whenever they have released all published frames.
     pub fn wait_for_space_begin(&mut self) {
         self.wait_for_space_begin_with(|| fence(Ordering::SeqCst));
     }
 
-    /// As [`Writer::wait_for_space_begin`], with the barrier that goes with readers' [`Fence::Compiler`].
+    /// Does the same as [`Writer::wait_for_space_begin`], but with the barrier that the readers'
+    /// [`Fence::Compiler`] requires.
     pub fn wait_for_space_begin_with(&mut self, barrier: impl FnOnce()) {
-        // The barrier orders it before the loads of the cursors that follow. The reader stores its cursor and, behind its
-        // own fence, loads this flag: one of the two sees the other. Release: who sees it sees how many frames there are.
+        // The barrier orders it before the loads of the cursors that follow. The reader stores its
+        // cursor and loads this flag behind its own fence. One of the two sees the other. Release:
+        // a reader that sees it sees how many frames there are.
         self.control().writer_waiting.0.store(1, Ordering::Release);
         barrier();
     }
 
-    /// The writer is awake.
+    /// Ends the wait for space.
     pub fn wait_for_space_end(&mut self) {
-        // Relaxed: seen late it costs a wake-up too many.
+        // Relaxed: seen late, it costs one needless wake-up.
         self.control().writer_waiting.0.store(0, Ordering::Relaxed);
     }
 
-    /// Which fence [`Writer::for_each_sleeper`] runs.
+    /// Sets the fence that [`Writer::for_each_sleeper`] runs.
     pub fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;
     }
 
-    /// How far behind a reader is; `None` if it is not attached or misbehaved.
+    /// Returns how far a reader is behind. `None` if it is not attached or broke the protocol.
     pub fn lag(&self, reader: ReaderId) -> Option<Lag> {
         let (position, count) = self.released(reader)?;
         Some(Lag { bytes: self.head - position, frames: self.count - count })
     }
 
-    /// Up to which position, and how many frames in all (of the ring's count), a reader is done with; `None` if it
-    /// is not attached or misbehaved.
+    /// Returns the position and the frame count (of the ring's count) that a reader has released.
+    /// `None` if it is not attached or broke the protocol.
     pub fn released(&self, reader: ReaderId) -> Option<(u64, u64)> {
         self.entry(reader)?.look(self.head, self.count).ok()
     }
 
-    /// What an attached reader has been found to have done.
+    /// Returns the protocol violation found for an attached reader, if any.
     pub fn misdeed(&self, reader: ReaderId) -> Option<Misdeed> {
         self.entry(reader)?.look(self.head, self.count).err()
     }
 
-    /// Where the next frame will start.
+    /// Returns the position of the next frame.
     pub fn position(&self) -> u64 {
         self.head
     }
 
-    /// How many frames have been published.
+    /// Returns the number of frames published.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The ring's capacity in bytes.
+    /// Returns the ring's capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.data.capacity()
     }
 
-    /// Says that nothing more will come. Readers still get what has been published.
+    /// Marks the end of the stream. Readers still get the frames already published.
     pub fn close(&mut self) {
-        // Release: who sees it sees every frame published before.
+        // Release: a reader that sees it sees every frame published before.
         self.control().mood.0.closed.store(1, Ordering::Release);
     }
 
@@ -419,10 +441,10 @@ impl Writer {
         self._hold = Some(hold);
     }
 
-    /// As `attach`, with something that keeps the cursor alive.
+    /// Attaches a reader as `attach` does, with a reference that keeps the cursor alive.
     ///
     /// # Safety
-    /// As `attach`.
+    /// As for `attach`.
     pub(crate) unsafe fn attach_held(
         &mut self,
         cursor: NonNull<Cursor>,
@@ -442,7 +464,7 @@ impl Writer {
             self.lossy += 1;
         }
         let cursor = entry.cursor();
-        // Relaxed: the reader looks at none of this before it sees the state.
+        // Relaxed: the reader loads none of this before it sees the state.
         cursor.released.0.position.store(self.head, Ordering::Relaxed);
         cursor.released.0.count.store(self.count, Ordering::Relaxed);
         let terms = &cursor.terms.0;
@@ -456,15 +478,18 @@ impl Writer {
         terms.mode.store(mode_word, Ordering::Relaxed);
         terms.wake_frames.store(wake_frames, Ordering::Relaxed);
         terms.low_frames.store(ANY, Ordering::Relaxed);
-        // Release: the terms above, the cleared commit word at the start, and for lossy readers the claim.
+        // Release: orders the stores above, the cleared commit word at the start, and for lossy
+        // readers the claim.
         terms.state.store(ATTACHED, Ordering::Release);
         match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
             Some(group) => group.readers += 1,
             None => self.groups.push(Group { sleepers, readers: 1 }),
         }
         self.readers.push(entry);
-        // It may be asleep already, and the writer have looked at its group without it.
-        // SAFETY: valid, says the caller, and atomic. AcqRel: one more link of the chain of swaps.
+        // The reader may be asleep already, and the writer may have checked its group before it was
+        // attached.
+        // SAFETY: atomic, and the caller guarantees validity. AcqRel: one more link of the chain of
+        // swaps.
         unsafe { sleepers.as_ref() }.any.0.swap(1, Ordering::AcqRel);
         self.recompute_limits();
         id
@@ -479,7 +504,7 @@ impl Writer {
         self.readers.iter().find(|entry| entry.id == reader)
     }
 
-    /// Loads every blocking reader's cursor and finds out whether there is space up to `needed` for one frame more.
+    /// Loads every blocking reader's cursor and checks for space up to `needed` for one more frame.
     #[cold]
     fn look_at_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
         let (head, published, capacity) = (self.head, self.count, self.data.capacity());
@@ -504,7 +529,7 @@ impl Writer {
         slowest.map_or(Ok(()), |(slowest, _)| Err(ReserveError::Full { slowest }))
     }
 
-    /// From what has been seen of the cursors, without loading them.
+    /// Computes the limits from the last validated cursors, without loading them.
     fn recompute_limits(&mut self) {
         let limits = |entry: &Entry| entry.limits(self.data.capacity());
         let (space, count) = self
@@ -516,7 +541,7 @@ impl Writer {
         self.count_until = count;
     }
 
-    /// Tells lossy readers that everything a lap below `needed` is going to be overwritten.
+    /// Announces to lossy readers that everything a lap below `needed` will be overwritten.
     fn claim_up_to(&mut self, needed: u64) {
         if needed <= self.claim {
             return;
@@ -529,22 +554,24 @@ impl Writer {
         }
         let progress = &self.control().progress.0;
         if stale_tail {
-            // Relaxed: the tail's Release puts it before the tail.
+            // Relaxed: the Release of the tail orders it before the tail.
             progress.tail_count.store(self.tail_count, Ordering::Relaxed);
             progress.tail.store(self.tail, Ordering::Release);
         }
-        // Release: who sees the claim, and so knows that it was overtaken, sees a tail that is still there.
+        // Release: a reader that sees the claim, and so detects that it was overtaken, sees a tail
+        // that still exists.
         progress.claim.store(self.claim, Ordering::Release);
-        // The claim must be seen by everybody who sees any of the bytes written next. A Release fence would do if
-        // those were atomic stores; they are the caller's plain ones, so neither side of the fence may be crossed.
+        // Every reader that sees any byte written next must see the claim. For atomic stores a
+        // Release fence would do. These are the caller's plain stores, so no access may cross the
+        // fence in either direction.
         fence(Ordering::AcqRel);
     }
 
     /// Moves the tail to the first frame that starts at `gone` or later.
     fn advance_tail(&mut self, gone: u64) {
         while self.tail < gone && self.tail < self.head {
-            // Relaxed: the writer's own stores. Only the writer can have written them, but a length from shared
-            // memory is never trusted with a loop.
+            // Relaxed: the writer's own stores. Only the writer can have written them, but a length
+            // from shared memory never controls an unbounded loop.
             let (len, _) = parse_header(self.data.header(self.tail).load(Ordering::Relaxed));
             self.tail += frame_stride(len.min(self.max)) as u64;
             self.tail_count += 1;
@@ -554,7 +581,7 @@ impl Writer {
         }
     }
 
-    /// The claim and the tail were not kept while there was no lossy reader.
+    /// Restarts the claim and the tail, which are not kept while there is no lossy reader.
     fn restart_claim(&mut self) {
         self.claim = self.head + (frame_stride(self.reserved.unwrap_or(0)) + LINE) as u64;
         (self.tail, self.tail_count) = (self.head, self.count);
@@ -583,5 +610,5 @@ impl fmt::Display for ReaderId {
     }
 }
 
-// SAFETY: a writer owns its side of the ring; its pointers are to memory that any thread may use.
+// SAFETY: a writer owns its side of the ring. Its pointers are to memory that any thread may use.
 unsafe impl Send for Writer {}

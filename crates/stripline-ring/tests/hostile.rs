@@ -1,4 +1,4 @@
-//! Peers that write what no correct peer writes: found out, named, and harmless.
+//! Peers that write what no correct peer writes: they are detected, named and harmless.
 #![cfg(all(not(loom), not(miri), target_os = "linux"))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -17,13 +17,13 @@ use support::{Mapped, Random, Ring};
 const CAPACITY: usize = 4096;
 const BLOCKING: Mode = Mode::Blocking { depth: 0 };
 
-/// A word of memory, as someone sees it who knows no protocol.
+/// Returns a word of memory, for access without the protocol.
 fn word<T>(base: NonNull<T>, offset: usize) -> &'static AtomicU64 {
-    // SAFETY: tests stay inside the page, and drop the ring last; all words are aligned atomics.
+    // SAFETY: tests stay inside the page and drop the ring last. All words are aligned atomics.
     unsafe { base.cast::<u8>().add(offset).cast::<AtomicU64>().as_ref() }
 }
 
-/// Ends the other thread, also when a test fails.
+/// A guard that ends the other thread, also when a test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -37,7 +37,8 @@ fn publish(writer: &mut Writer, len: usize) {
     writer.publish(len);
 }
 
-/// A writer with one frame published that the reader has not released, and room for no other of the largest size.
+/// Returns a writer with one published, unreleased frame and no room for another of the largest
+/// size.
 fn with_cursor(mode: Mode) -> (Mapped, Writer, Reader, NonNull<Cursor>, stripline_ring::ReaderId) {
     let (mut ring, mut writer) = Mapped::make(CAPACITY, 128, 1);
     let (reader, cursor) = ring.reader(mode);
@@ -69,7 +70,7 @@ fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
         for _ in 0..2 {
             assert_eq!(writer.try_reserve(max).unwrap_err(), ReserveError::Misbehaved { reader: id, deed });
         }
-        // Making it good again is too late.
+        // Correcting the cursor afterwards does not help.
         word(cursor, 0).store(128, Ordering::Relaxed);
         word(cursor, 8).store(1, Ordering::Relaxed);
         assert_eq!(writer.misdeed(id), Some(deed));
@@ -155,7 +156,7 @@ fn a_lying_writer_is_named() {
                 Mode::Lossy => reader.try_copy(0, &mut Vec::new()).unwrap_err(),
                 _ => reader.try_next().unwrap_err(),
             };
-            // A lossy reader has no count but the frame's own, and the one it remembers.
+            // A lossy reader has only the frame's own count, and the one it stored.
             assert_eq!(error, ReadError::Corrupt { what });
         }
     }
@@ -169,7 +170,7 @@ fn impossible_terms_are_refused() {
         word(cursor, offset).store(lie, Ordering::Relaxed);
         assert!(!reader.is_attached());
         assert_eq!(reader.try_next(), Err(ReadError::Corrupt { what: Corruption::Progress { found: lie } }));
-        assert!(!reader.prepare_sleep(), "an error is something to look at");
+        assert!(!reader.prepare_sleep(), "a reader with an error must not sleep");
     }
     let (mut ring, mut writer, _, _, _) = with_cursor(BLOCKING);
     let (mut reader, cursor) = ring.reader(BLOCKING);
@@ -184,7 +185,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
     let cursor = Cursor::default();
     let open = |capacity| {
         let (control, data) = (ring.read_only.control(), ring.read_only.data());
-        // SAFETY: a ring's memory; no reader comes to life where the capacity is not its own.
+        // SAFETY: a ring's memory. No reader is created where the capacity differs from the ring's.
         unsafe { Reader::new(control, data, capacity, NonNull::from(&cursor), ReaderMode::Lossy) }
     };
     assert!(open(CAPACITY).is_ok());
@@ -198,7 +199,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
     }
 }
 
-/// Overtaken or not, awake or asleep, it takes a bounded time and stays in bounds.
+/// Checks that readers take a bounded time and stay in bounds, overtaken or not, awake or asleep.
 #[test]
 fn readers_survive_memory_scribbled_over() {
     for (mode, borrows) in [(BLOCKING, true), (BLOCKING, false), (Mode::Lossy, false)] {
@@ -221,7 +222,8 @@ fn readers_survive_memory_scribbled_over() {
             let mut bytes = Vec::new();
             let start = Instant::now();
             for turn in 0.. {
-                // How the two threads take turns is not ours to say: go on until both kinds of luck were had.
+                // The scheduling of the two threads varies. Continue until frames and errors have
+                // both occurred often.
                 let enough = turn > 500 && scribbles.load(Ordering::Relaxed) > 500_000;
                 if (enough && frames > 100 && errors > 100) || start.elapsed() > Duration::from_secs(30) {
                     break;
@@ -257,7 +259,7 @@ fn readers_survive_memory_scribbled_over() {
             }
         });
         assert!(frames > 100 && errors > 100, "{mode:?}: {frames} frames and {errors} errors made up");
-        // The writer, too, walks no further than its own head, whatever it finds.
+        // The writer, too, never walks beyond its own head, even over corrupted headers.
         Ring::attach(&mut ring, &mut writer, Mode::Lossy);
         for _ in 0..100 {
             publish(&mut writer, 500);
@@ -265,7 +267,8 @@ fn readers_survive_memory_scribbled_over() {
     }
 }
 
-/// Often something that nearly makes sense: frames of one line each, from position 128 on, where readers start.
+/// Overwrites words, often so that the ring is nearly valid: frames of one line each, from position
+/// 128 on, where readers start.
 fn scribble(random: &mut Random, control: &[&AtomicU64], data: &[&AtomicU64]) {
     let line = random.below(CAPACITY / LINE);
     let position = (line * LINE) as u64;

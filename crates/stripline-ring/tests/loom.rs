@@ -1,4 +1,5 @@
-//! Every interleaving, up to a bound on preemptions, of small rings: four lines, hence at most three frames.
+//! Every interleaving, up to a bound on preemptions, of small rings: four lines, so at most three
+//! frames.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p stripline-ring --release --test loom`
 #![cfg(loom)]
@@ -37,22 +38,22 @@ fn try_publish(writer: &mut Writer) -> bool {
     true
 }
 
-/// Takes the next frame and checks that it is the next one. Returns what `release` said.
+/// Takes the next frame and checks that it is the expected one. Returns the result of `release`.
 fn try_take(reader: &mut Reader) -> Option<bool> {
     let bytes: Vec<u8> = reader.try_next().unwrap()?.to_vec();
     assert_eq!(bytes, reader.count().to_le_bytes());
     Some(reader.release())
 }
 
-// No model spins: every turn of a waiting loop would double what loom has to walk. Threads try a few times, and what
-// is left is looked at in the end.
+// No model spins: every turn of a waiting loop would double the interleavings. Threads try a few
+// times, and the test checks the rest at the end.
 
 #[test]
 fn frames_arrive_whole_and_in_order_over_laps() {
     model(3, || {
         let (ring, mut writer) = ring();
         let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
-        // Nobody sleeps: a full fence would only hide that another ordering is missing.
+        // No thread sleeps here: a full fence would hide another missing ordering.
         reader.set_fence(Fence::Compiler);
         assert!(try_publish(&mut writer));
         let thread = thread::spawn(move || {
@@ -102,7 +103,8 @@ fn two_readers_each_get_every_frame() {
     });
 }
 
-/// The reader sleeps whenever it finds nothing. A lost wake-up is a deadlock, which loom reports.
+/// Checks a reader that sleeps whenever it finds nothing. A lost wake-up is a deadlock, which loom
+/// reports.
 fn sleeping_reader(mode: Mode, frames: u64, close: bool) {
     model(3, move || {
         let (ring, mut writer) = ring();
@@ -154,8 +156,8 @@ fn a_sleeping_lossy_reader_is_woken() {
     sleeping_reader(Mode::Lossy, 2, false);
 }
 
-/// The writer sleeps whenever there is no space: `before` frames fill the ring, and `more` are to follow. A lost
-/// wake-up is a deadlock.
+/// Checks a writer that sleeps whenever there is no space: `before` frames fill the ring, and
+/// `more` follow. A lost wake-up is a deadlock.
 fn sleeping_writer(depth: u32, low: Option<u32>, before: u64, more: u64) {
     model(3, move || {
         let (ring, mut writer) = ring();
@@ -209,7 +211,8 @@ fn a_writer_asleep_on_a_depth_of_two_is_woken() {
 
 #[test]
 fn a_writer_that_waits_for_the_low_watermark_is_woken() {
-    // One more only: with two, the reader might take the first two and leave the third, which is more than none.
+    // One more frame only. With two, the reader might take the first two and leave the third, which
+    // exceeds the watermark of 0.
     sleeping_writer(2, Some(0), 2, 1);
 }
 
@@ -218,7 +221,7 @@ fn a_writer_that_waits_for_a_low_watermark_in_between_is_woken() {
     sleeping_writer(3, Some(1), 3, 1);
 }
 
-/// Two readers with one word in common: the look for one must not hide the other.
+/// Checks that two readers can share a sleep word: the check for one must not hide the other.
 #[test]
 fn sleeping_readers_that_share_a_word_are_both_woken() {
     model(2, || {
@@ -290,7 +293,7 @@ fn a_reader_attached_while_frames_are_published_starts_with_the_next() {
         let doorbell = Arc::new(Notify::new());
         let bell = doorbell.clone();
         let thread = thread::spawn(move || {
-            // It sleeps even before it is attached.
+            // The reader sleeps even before it is attached.
             while reader.count() < START_COUNT + 2 {
                 if try_take(&mut reader).is_none() && reader.prepare_sleep() {
                     bell.wait();
@@ -306,7 +309,7 @@ fn a_reader_attached_while_frames_are_published_starts_with_the_next() {
     });
 }
 
-/// Frames taken and skipped add up, and none is half of one and half of another.
+/// Checks that frames taken and skipped add up, and that no frame mixes two.
 fn overtaken(depth: u32, frames: u64, takes: u32, preemptions: usize) {
     model(preemptions, move || {
         let (ring, mut writer) = ring();

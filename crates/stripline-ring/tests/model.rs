@@ -1,4 +1,4 @@
-//! Random operations, each compared with what a plain list of frames says.
+//! Random operations, each compared with a model that is a plain list of frames.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -22,7 +22,7 @@ enum Step {
     Copy { reader: usize, depth: u32 },
 }
 
-/// A frame as it should be.
+/// The expected content of a frame.
 struct Frame {
     position: u64,
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ struct Tested {
     id: ReaderId,
     mode: Mode,
     reader: Reader,
-    /// What it should get next, as an index into the frames.
+    /// The index of the next frame expected.
     next: usize,
 }
 
@@ -138,7 +138,7 @@ impl<R: Ring> Model<R> {
             Ok(bytes) => {
                 assert!(hindering.is_empty());
                 assert_eq!(bytes.len(), len);
-                // What looks like a commit word must not be taken for one.
+                // Bytes that resemble a commit word must not be taken for one.
                 for chunk in bytes.chunks_mut(8) {
                     chunk.copy_from_slice(&(needed | 1).to_le_bytes()[..chunk.len()]);
                 }
@@ -158,7 +158,7 @@ impl<R: Ring> Model<R> {
     fn publish(&mut self, part: usize) {
         let Some(reserved) = self.reserved.take() else { return };
         let len = reserved / part;
-        // Different in every frame, and like a commit word further on in the ring.
+        // Different in every frame, and resembling a commit word further on in the ring.
         let seed = self.head + (self.frames.len() as u64 % 64) * LINE as u64;
         let bytes: Vec<u8> = (0..len).map(|at| (seed | 1).to_le_bytes()[at % 8] ^ (at / 8) as u8).collect();
         self.writer.reserved()[..len].copy_from_slice(&bytes);
@@ -208,7 +208,7 @@ fn check<R: Ring>(start: u64, start_count: u64, steps: Vec<Step>) {
     }
 }
 
-/// Around zero, around the 32-bit edge, and high up.
+/// Returns starts around zero, around the 32-bit edge, and at high values.
 fn start() -> impl Strategy<Value = (u64, u64)> {
     let position = prop_oneof![Just(0), 0..200u64, Just((1 << 26) - 20), Just(1 << 50)];
     let count = prop_oneof![Just(0), Just(u64::from(u32::MAX) - 5), Just(u64::from(u32::MAX / 2) - 5)];

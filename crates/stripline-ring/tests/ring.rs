@@ -1,4 +1,4 @@
-//! What the ring promises, one promise a test.
+//! The guarantees of the ring, one test for each.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -66,7 +66,7 @@ fn frames_copied_are_those_that_are_borrowed() {
     let (_, mut copier) = ring.attach(&mut writer, BLOCKING);
     let mut copy = b"left from before".to_vec();
     assert_eq!(copier.try_next_copied(&mut copy), Ok(false));
-    // Some laps, with every remainder of a word and a line, over the end of the ring as well.
+    // Several laps, with every remainder of a word and a line, also across the end of the ring.
     for len in (0..=200).chain([max_frame(CAPACITY); 5]) {
         let frame: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8).collect();
         publish(&mut writer, &frame);
@@ -82,7 +82,7 @@ fn frames_copied_are_those_that_are_borrowed() {
     }
     drop(borrower);
     writer.detach(id);
-    // What is copied and not released still keeps its place.
+    // A frame that is copied but not released still takes space.
     publish(&mut writer, &vec![1; max_frame(CAPACITY)]);
     publish(&mut writer, &vec![2; max_frame(CAPACITY)]);
     copier.try_next_copied(&mut copy).unwrap();
@@ -276,7 +276,7 @@ fn capacities_are_checked() {
     }
 }
 
-/// The low watermark: no room until the reader has come down to it, and one wake-up, just there.
+/// Checks the low watermark: no room until the reader reaches it, and one wake-up, exactly there.
 #[test]
 fn a_writer_without_room_goes_on_at_the_low_watermark() {
     for (depth, low) in [(1, 0), (2, 0), (8, 0), (8, 2), (8, 7), (64, 48)] {
@@ -298,7 +298,7 @@ fn a_writer_without_room_goes_on_at_the_low_watermark() {
             writer.wait_for_space_end();
             assert!(writer.is_worth_resuming(id));
             publish(&mut writer, b"and");
-            // No longer held: whatever room there is will do.
+            // No longer held: any room is enough.
             while writer.lag(id).unwrap().frames < u64::from(depth) {
                 publish(&mut writer, b"on");
             }
@@ -322,7 +322,7 @@ fn a_reader_that_has_room_is_not_held_to_its_low_watermark() {
     behind.try_next().unwrap();
     behind.release();
     publish(&mut writer, b"x");
-    // Who has gone does not hold the writer any more.
+    // A departed reader no longer holds up the writer.
     for reader in [&mut ahead, &mut behind] {
         while reader.try_next().unwrap().is_some() {
             reader.release();

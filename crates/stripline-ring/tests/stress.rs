@@ -1,4 +1,4 @@
-//! Threads at full speed over the real double mapping, every byte checked.
+//! Threads at full speed over the real double mapping, with every byte checked.
 #![cfg(all(not(loom), not(miri), target_os = "linux"))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -13,11 +13,11 @@ use support::{Mapped, Random, Ring};
 
 const CAPACITY: usize = 1 << 14;
 const FRAMES: u64 = 60_000;
-/// Past the 32-bit edges soon after the start.
+/// The 32-bit edges are crossed soon after the start.
 const START: u64 = (1 << 32) - (1 << 16);
 const START_COUNT: u64 = (1 << 32) - 1000;
 
-/// Its number, and as much noise that follows from it as comes out.
+/// Fills a frame with its number, and noise derived from it.
 fn fill(bytes: &mut [u8], number: u64) {
     let mut random = Random(number);
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -33,7 +33,7 @@ fn check(bytes: &[u8], number: u64) {
     assert!(bytes == expected, "frame {number} of {} bytes is damaged", bytes.len());
 }
 
-/// Steps aside, but not for ever: the other thread may have failed.
+/// Yields the processor, with a time limit, as the other thread may have failed.
 fn step_aside(since: Instant) {
     assert!(since.elapsed() < Duration::from_secs(120), "the other side is gone");
     thread::yield_now();
@@ -54,7 +54,7 @@ fn write(mut writer: Writer, mut idle: impl FnMut(&mut Writer), mut published: i
                 Err(error) => panic!("{error}"),
             }
         }
-        // Sometimes less than was reserved.
+        // Sometimes publish less than was reserved.
         let unused = if random.below(4) == 0 { random.below(len - 7) } else { 0 };
         writer.publish(len - unused);
         published(&mut writer);
@@ -110,7 +110,7 @@ fn blocking_and_lossy_readers_spin() {
     });
 }
 
-/// A lost wake-up shows as a sleep that ends by its time limit.
+/// Checks that no sleep ends by its time limit, as it would after a lost wake-up.
 #[test]
 fn a_blocking_reader_and_the_writer_sleep() {
     for depth in [0, 1, 7] {

@@ -1,4 +1,4 @@
-//! One case: everything that tells it from the others.
+//! One case of an experiment, with all its parameters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,50 +16,51 @@ use stripline::link::Scope;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// The name in the file; all members of a matrix share it.
+    /// The name in the file. All members of a matrix share it.
     pub name: String,
-    /// What the case is, in a few words; empty if the file says nothing.
+    /// A short description; empty if the file has none.
     pub title: String,
-    /// What tells it from the others of its matrix, as `shm` or `shm, 2 stages`.
+    /// The values that differ within its matrix, as `shm` or `shm, 2 stages`.
     pub variant: String,
-    /// Components in a row, after the producer.
+    /// Number of components in a row, after the producer.
     pub stages: u32,
-    /// Packets that the producer sends.
+    /// Number of packets that the producer sends.
     pub packets: u32,
-    /// Bytes of a packet.
+    /// Bytes per packet.
     pub size: usize,
-    /// The element type, as `f64`.
+    /// The element type, such as `f64`.
     #[serde(rename = "type")]
     pub element: String,
-    /// What a component does with each packet.
+    /// The work of a component on each packet.
     pub work: Work,
-    /// For how long, milliseconds.
+    /// Duration of that work, in milliseconds.
     pub work_ms: f64,
-    /// The time from one send to the next as the producer intends it, milliseconds; 0: at once.
+    /// The intended time from one send to the next, in milliseconds; 0: no pause.
     pub pace_ms: f64,
-    /// When a send returns.
+    /// The scope of a send: the event at which it returns.
     pub scope: Scope,
-    /// What runs a component's code.
+    /// The dispatch: the threads that run a component's code.
     pub dispatch: Dispatch,
-    /// In which order a component gets its packets.
+    /// The order in which a component gets its packets.
     pub order: Order,
-    /// Of resequencing: the packets that may wait for a missing one.
+    /// With resequencing: the most packets that may wait for a missing one.
     pub window: u32,
-    /// Of resequencing: how long they do, milliseconds.
+    /// With resequencing: the longest such wait, in milliseconds.
     pub skip_after_ms: f64,
-    /// What carries them.
+    /// The transport.
     pub transport: String,
-    /// Where the components run.
+    /// The placement of the components.
     pub placement: Placement,
 }
 
 impl Case {
-    /// Producer and components, and the observer that puts in sequence what leaves the last of them.
+    /// Returns the number of places: the producer, the components, and an observer that resequences
+    /// after the last.
     pub(crate) fn places(&self) -> u32 {
         self.stages + 1 + u32::from(self.order == Order::Resequence)
     }
 
-    /// Seconds that its work and its pauses take, one after the other: no run takes much longer.
+    /// Returns the seconds of all work and pauses in sequence. No run takes much longer.
     pub(crate) fn seconds_max(&self) -> f64 {
         f64::from(self.packets) * (f64::from(self.stages) * self.work_ms + self.pace_ms) / 1e3
     }
@@ -97,7 +98,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What a component does with each packet.
+    /// The work of a component on each packet.
     ///
     /// ```
     /// use stripline_bench::experiment::Work;
@@ -106,17 +107,17 @@ words! {
     /// assert_eq!("hard".parse::<Work>().unwrap_err(), "`hard` is no kind of work; use one of none, busy, wait");
     /// ```
     Work, "kind of work" {
-        /// Nothing.
+        /// No work.
         None => "none",
-        /// It uses a processor: it runs until its thread has had that much processor time.
+        /// Busy work: it runs until its thread has used that much processor time.
         Busy => "busy",
-        /// It sleeps, as if a co-processor worked.
+        /// A sleep, as if a co-processor worked.
         Wait => "wait",
     }
 }
 
 words! {
-    /// In which order a component gets its packets when several threads run it.
+    /// The order in which a component gets its packets when several threads run it.
     ///
     /// ```
     /// use stripline_bench::experiment::Order;
@@ -124,15 +125,16 @@ words! {
     /// assert_eq!("resequence".parse(), Ok(Order::Resequence));
     /// ```
     Order, "order" {
-        /// As they come.
+        /// The order of arrival.
         AsCompleted => "as-completed",
-        /// Put back into the order of the producer first, before each component but the first and behind the last.
+        /// The order of the producer, restored before each component but the first, and after the
+        /// last.
         Resequence => "resequence",
     }
 }
 
 words! {
-    /// Where the components run.
+    /// The placement of the components.
     ///
     /// ```
     /// use stripline_bench::experiment::Placement;
@@ -147,7 +149,7 @@ words! {
     }
 }
 
-/// What runs a component's code; a word of the link contract.
+/// The dispatch of a component's code, a term of the link contract.
 ///
 /// ```
 /// use stripline_bench::experiment::Dispatch;
@@ -160,9 +162,9 @@ words! {
 pub enum Dispatch {
     /// The component's own thread takes packets from its input.
     Queue,
-    /// The receiving thread runs it.
+    /// The receiving thread runs the code.
     Direct,
-    /// So many threads run it at once.
+    /// This many threads run the code at once.
     Pool(u32),
 }
 
@@ -170,7 +172,7 @@ impl Dispatch {
     /// The most threads of a pool.
     pub const THREADS_MAX: u32 = 256;
 
-    /// How many packets a component works on at once.
+    /// Returns the number of packets that a component works on at once.
     pub(crate) fn threads(self) -> u32 {
         match self {
             Self::Queue | Self::Direct => 1,
@@ -223,7 +225,7 @@ impl<'de> Deserialize<'de> for Dispatch {
     }
 }
 
-/// What a case should reach. Ratios are medians over the runs; counts hold in every run.
+/// The targets of a case. Ratios are medians over the runs; counts hold in every run.
 ///
 /// ```
 /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered = 0 }";
@@ -232,17 +234,19 @@ impl<'de> Deserialize<'de> for Dispatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Target {
-    /// The last packet's time over the ideal, at most.
+    /// The most that the last packet's time may be over the ideal.
     pub over_ideal: Option<f64>,
-    /// Packets out of order at any stage, at most; behind the last, if they are put in sequence.
+    /// The most packets out of order at any stage. If they are resequenced, only the order after
+    /// the last stage counts.
     pub reordered: Option<u32>,
-    /// The share of packets out of order as they leave the last stage must be larger.
+    /// The least share of packets out of order as they leave the last stage, exclusive.
     pub reordered_share_min: Option<f64>,
-    /// The last packet's time over that of another case in the same round, at most: its name and the ratio.
+    /// The most that the last packet's time may be over that of another case in the same round: its
+    /// name and the ratio.
     pub over_case: Option<(String, f64)>,
 }
 
-/// What has been published of a case.
+/// The published figures of a case.
 ///
 /// ```
 /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\npublished = { last-ms = [5, 6, 7] }";
@@ -251,13 +255,13 @@ pub struct Target {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Published {
-    /// When the last packet left each stage, milliseconds.
+    /// The time at which the last packet left each stage, in milliseconds.
     pub last_ms: Vec<f64>,
-    /// Packets out of order at each stage.
+    /// Number of packets out of order at each stage.
     pub reordered: Vec<u32>,
-    /// The ideal that it was published with, milliseconds.
+    /// The ideal published with them, in milliseconds.
     pub ideal_ms: Option<f64>,
-    /// What was said about the producer's sends.
+    /// The published remark on the producer's sends.
     pub sends: String,
 }
 

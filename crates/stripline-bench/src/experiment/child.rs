@@ -1,4 +1,4 @@
-//! The inside of a process that is a part of a pipeline, or all of it.
+//! The code of a process that runs part of a pipeline, or all of it.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -18,31 +18,32 @@ use crate::processes::{self, Usage};
 
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_STAGE";
-/// Between two looks whether all others are done.
+/// Interval between two checks whether all others are done.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// What one process is told.
+/// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub case: Case,
-    /// Its place in the pipeline, from 0, the producer; if the case has one process, that has them all.
+    /// Its place in the pipeline, from 0, the producer. A case with one process has all places in
+    /// it.
     pub place: u32,
     /// The domain of the pipeline's nodes.
     pub domain: String,
-    /// The memory by which all start together.
+    /// The shared memory that synchronises the start.
     pub board: i32,
 }
 
-/// What one process has found.
+/// The result of one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub seen: Vec<Seen>,
     pub usage: Usage,
-    /// Why there is nothing.
+    /// The reason why there is no result.
     pub trouble: Option<Trouble>,
 }
 
-/// In a process that an experiment started: does its part and returns the exit code.
+/// Runs the job of a process that an experiment started, and returns the exit code.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     processes::answer(JOB_VARIABLE, |job| {
         let before = Usage::now();
@@ -51,7 +52,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
             Err(trouble) => (Vec::new(), Some(trouble)),
         };
         let mut usage = Usage::now();
-        // What it took to start is not the pipeline's.
+        // The cost of starting is not the pipeline's.
         usage.cpu_s -= before.cpu_s;
         let is_well = trouble.is_none();
         (Outcome { seen, usage, trouble }, is_well)
@@ -69,7 +70,7 @@ fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
     if job.case.placement == Placement::ProcessPerStage {
         return Ok(vec![stage::run(&job.case, job.place, &node, &meeting)?]);
     }
-    // What the others suffer from it is not the trouble.
+    // Only the first failure counts; those of the other places follow from it.
     let first_trouble = OnceLock::new();
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..job.case.places())
@@ -79,7 +80,7 @@ fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
                     Ok(seen) => Some(seen),
                     Err(trouble) => {
                         let _ = first_trouble.set(trouble);
-                        // The others need not wait for what will not come.
+                        // Signal the others not to wait for a place that failed.
                         meeting.given_up.store(1, Ordering::Release);
                         node.stop();
                         None
@@ -88,13 +89,13 @@ fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
             })
             .collect();
         let panicked = |_| drop(first_trouble.set(Trouble::Failed("a thread panicked".into())));
-        // All have ended before the trouble is told.
+        // All threads end before the failure is reported.
         threads.into_iter().filter_map(|thread| thread.join().map_err(panicked).ok().flatten()).collect()
     });
     first_trouble.into_inner().map_or(Ok(seen), Err)
 }
 
-/// Where all places of the pipeline meet, in shared memory.
+/// The shared memory where all places of the pipeline meet.
 struct Board<'a> {
     here: &'a AtomicU64,
     done: &'a AtomicU64,
@@ -107,12 +108,13 @@ impl Meeting for Board<'_> {
         Ok(assemble(self.here, self.places)?)
     }
 
-    /// Nobody leaves before the last: a sender that leaves waits ten seconds at most for its receivers.
+    /// Waits for all places to finish, because a sender that closes waits for its receivers for ten
+    /// seconds only.
     fn end(&self) -> Result<(), Trouble> {
         self.done.fetch_add(1, Ordering::AcqRel);
         while self.done.load(Ordering::Acquire) < u64::from(self.places) {
             if self.given_up.load(Ordering::Acquire) > 0 {
-                return Err(Trouble::Failed("another component has given up".into()));
+                return Err(Trouble::Failed("another component has failed".into()));
             }
             std::thread::sleep(GLANCE);
         }

@@ -1,4 +1,4 @@
-//! What runs a component's code, and that code.
+//! The code of a component, and its dispatch.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::sequence::Sequence;
 use super::stage::{Meeting, Seen, Trouble};
 use crate::ladder::measure;
 
-/// Looks at a clock are this far apart, in turns of an empty loop: a look is a system call.
+/// Turns of an empty loop between two readings of the clock, because a reading is a system call.
 const TURNS: u32 = 256;
 
-/// Where a component or the observer gets its packets.
+/// The source of packets for a component or the observer.
 pub(super) struct Input<T: Sample> {
     pub subscriber: Subscriber<T>,
     is_in_sequence: bool,
 }
 
 impl<T: Sample> Input<T> {
-    /// What comes from the producer is in sequence.
+    /// Creates the input. Packets directly from the producer are in sequence already.
     pub(super) fn new(case: &Case, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
         if case.order == Order::AsCompleted || place <= 1 {
             return Ok(Self { subscriber, is_in_sequence: false });
@@ -33,7 +33,7 @@ impl<T: Sample> Input<T> {
         Ok(Self { subscriber, is_in_sequence: true })
     }
 
-    /// The number of a packet that is there already.
+    /// Returns the number of a packet that has already arrived.
     fn number(&mut self) -> Option<Result<u64, String>> {
         match self.subscriber.try_receive() {
             Ok(Received::Packet(packet)) => Some(measure::read(cast_slice(&packet))),
@@ -42,8 +42,8 @@ impl<T: Sample> Input<T> {
     }
 }
 
-/// Runs a component's code on all its packets, as its dispatch says. The only place that knows how. An observer's code
-/// does nothing, on a thread of its own.
+/// Runs a component's code on all its packets, with the case's dispatch. No other function depends
+/// on the dispatch. An observer's code does nothing, on a thread of its own.
 pub(super) fn work<T: Sample>(
     case: &Case,
     place: u32,
@@ -69,11 +69,12 @@ pub(super) fn work<T: Sample>(
             if let Some(output) = &mut output {
                 let mut loan = output.loan(packet.len())?;
                 loan.copy_from_slice(&packet);
-                // Says whose turn the packet had.
+                // Also passes on the packet's order number.
                 loan.send_like(&packet)?;
             }
             exit.left(number, service_ns)?;
-            // Streams end when all places have met at the end: nobody can wait for that. Other threads of a pool finish.
+            // Streams end only when all places have met at the end, so no place can wait for that.
+            // Other threads of a pool still finish.
             if exit.is_over { Err(Error::Stopped) } else { Ok(()) }
         },
     );
@@ -82,7 +83,7 @@ pub(super) fn work<T: Sample>(
         other => other?,
     }
     meeting.end()?;
-    // Whoever sends more than it should has done so by now.
+    // Any packet sent in excess has arrived by now.
     while let Some(number) = input.number() {
         exit.sequence.take(number?)?;
     }
@@ -97,7 +98,7 @@ fn dispatch(case: &Case) -> Result<Dispatch> {
     }
 }
 
-/// Works for so long; how long it has, nanoseconds: of processor time if it is that what it uses.
+/// Works for a given time. Returns the nanoseconds worked: processor time for busy work.
 fn exert(work: Work, time: Duration) -> u64 {
     match work {
         Work::None => 0,
@@ -121,14 +122,15 @@ fn exert(work: Work, time: Duration) -> u64 {
     }
 }
 
-/// What leaves a component.
+/// The exit of a component: the packets that have left it.
 struct Exit {
     seen: Seen,
     sequence: Sequence,
     packets: u64,
-    /// Whether nothing is taken behind the packet with the highest number: what had been skipped came too late.
+    /// Whether the packet with the highest number is the last one to take. A packet that was
+    /// skipped came too late.
     ends_with_last: bool,
-    /// Whether no packet is to be taken any more.
+    /// Whether no more packets are to be taken.
     is_over: bool,
 }
 
@@ -158,12 +160,12 @@ impl Exit {
     }
 }
 
-/// Monotonic nanoseconds of the host, which all its processes share.
+/// Returns the host's monotonic nanoseconds, which all its processes share.
 pub(super) fn now() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Nanoseconds that this thread has had of a processor.
+/// Returns the nanoseconds of processor time that this thread has used.
 fn processor_time() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
@@ -189,7 +191,7 @@ mod tests {
         };
         assert_eq!(ends_after(false, &[3, 1, 2, 0]), Some(4));
         assert_eq!(ends_after(false, &[0, 0, 1, 3]), None);
-        // Number 1 was skipped, and 2 is still in the hands of another thread.
+        // Number 1 was skipped, and another thread still works on 2.
         assert_eq!(ends_after(true, &[0, 3, 2]), Some(2));
     }
 

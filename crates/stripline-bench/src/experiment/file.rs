@@ -1,4 +1,4 @@
-//! From an experiment file to its cases.
+//! Parsing of an experiment file into its cases.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,14 +17,14 @@ use super::tables::{self, At, File, Keys, Many};
 
 /// The largest experiment file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
-/// The most cases that a file has, all its matrices spread out.
+/// The most cases of a file, with all matrices expanded.
 const CASES_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 500;
 const STAGES_MAX: i64 = 64;
 const PACKETS_MAX: i64 = 1_000_000;
-/// A packet has its number in it.
+/// A packet contains its number.
 const SIZE_MIN: i64 = 8;
 const SIZE_MAX: i64 = 1 << 26;
 const MS_MAX: f64 = 60_000.0;
@@ -35,7 +35,7 @@ const COUNT_MAX: i64 = 1_000_000_000;
 const RATIO_MAX: f64 = 1e6;
 const PUBLISHED_MS_MAX: f64 = 1e9;
 
-/// What an experiment file asks for.
+/// A parsed experiment file.
 ///
 /// ```
 /// use stripline_bench::experiment::Experiment;
@@ -54,21 +54,22 @@ const PUBLISHED_MS_MAX: f64 = 1e9;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its name.
+    /// The experiment's name.
     pub name: String,
-    /// What it is about; empty if the file says nothing.
+    /// A short description; empty if the file has none.
     pub title: String,
-    /// Where the published figures are from.
+    /// The source of the published figures.
     pub source: String,
-    /// How often each case is run.
+    /// Number of runs of each case.
     pub repeats: u32,
-    /// The most packets, and how often each case is run, if it has to be quick; `None`: a tenth, and once.
+    /// For a quick run: the most packets, and the number of runs of each case. `None`: a tenth, and
+    /// one.
     pub quick: (Option<u32>, Option<u32>),
-    /// All cases, matrices spread out, in the order of the file.
+    /// All cases, with matrices expanded, in the order of the file.
     pub cases: Vec<Case>,
-    /// What the cases of a name should reach.
+    /// The targets, by case name.
     pub targets: BTreeMap<String, Target>,
-    /// What has been published of the cases of a name.
+    /// The published figures, by case name.
     pub published: BTreeMap<String, Published>,
 }
 
@@ -76,7 +77,7 @@ impl Experiment {
     /// Reads a file of at most 1 MiB.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Every problem, with its place.
     ///
     /// ```
     /// let problems = stripline_bench::experiment::Experiment::load("no/such.toml".as_ref()).unwrap_err();
@@ -97,10 +98,10 @@ impl Experiment {
         }
     }
 
-    /// Reads the text of a file; `name` is for messages.
+    /// Parses the text of a file; `name` is for messages.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Every problem, with its place.
     pub fn parse(text: &str, name: &str) -> Result<Self, Problems> {
         if text.len() > FILE_BYTES_MAX {
             let message = "the file is larger than an experiment file can be";
@@ -129,10 +130,10 @@ impl Experiment {
         }
     }
 
-    /// The same with the cases of these names only.
+    /// Keeps only the cases of these names.
     ///
     /// # Errors
-    /// What is not there, and what is.
+    /// The names that do not exist, and those that do.
     ///
     /// ```
     /// use stripline_bench::experiment::Experiment;
@@ -159,7 +160,7 @@ impl Experiment {
         Ok(self)
     }
 
-    /// The same with fewer packets and runs.
+    /// Reduces the packets and runs to those of a quick experiment.
     pub(super) fn quickened(mut self) -> Self {
         let (packets, repeats) = self.quick;
         for case in &mut self.cases {
@@ -258,7 +259,7 @@ impl Checker {
         }
     }
 
-    /// The case with every combination of the values of its keys.
+    /// Returns one case for every combination of the values of its keys.
     fn spread(
         &mut self,
         name: &str,
@@ -347,14 +348,14 @@ impl Checker {
                 case.variant.clone_from(&case.transport);
             }
         }
-        // What has already been found wrong stands at its default now.
+        // Invalid values have been reported and replaced by their defaults.
         if self.problems.len() == found_before {
             self.check_fit(&cases, own, default, span);
         }
         cases
     }
 
-    /// What each value allows by itself but not with the others.
+    /// Checks combinations of values that are each valid alone.
     fn check_fit(&mut self, cases: &[Case], own: &Keys, default: &Keys, span: &std::ops::Range<usize>) {
         let place = |list: &Option<Many<_>>, else_span: &std::ops::Range<usize>| match list {
             Some(Many(values)) => values.first().map_or(else_span.clone(), |at: &At<String>| at.span.clone()),
@@ -384,7 +385,7 @@ impl Checker {
         }
     }
 
-    /// Whether every member of the case has one to be compared with.
+    /// Checks that every member of the case has a case to be compared with.
     fn check_reference(&mut self, name: &str, over: &At<String>, experiment: &Experiment) {
         let own = experiment.cases.iter().filter(|case| case.name == name);
         if let Some(case) = own.into_iter().find(|case| counterpart(case, &over.value, experiment).is_none())
@@ -440,7 +441,8 @@ impl Checker {
         words
     }
 
-    /// A number out of range is reported and put into it.
+    /// Returns the number. If it is out of range, reports it and returns the nearest value in
+    /// range.
     fn whole(&mut self, at: &At<i64>, key: &str, min: i64, max: i64) -> i64 {
         if !(min..=max).contains(&at.value) {
             let remedy = format!("it must be from {min} to {max}");
@@ -450,7 +452,7 @@ impl Checker {
     }
 
     fn real(&mut self, at: &At<f64>, key: &str, min: f64, max: f64) -> f64 {
-        // Not a number is not in it, either.
+        // NaN is out of range, too.
         if !(min..=max).contains(&at.value) {
             let remedy = format!("it must be from {min} to {max}");
             self.problems.push(at.span.clone(), format!("`{key}` is {}", at.value), remedy);
@@ -472,7 +474,7 @@ impl Checker {
 
     fn text(&mut self, text: Option<toml::Spanned<String>>, key: &str) -> String {
         let Some(text) = text.map(At::from) else { return String::new() };
-        // It is printed on terminals.
+        // The text is printed on terminals.
         if text.value.len() > TEXT_BYTES_MAX || text.value.chars().any(char::is_control) {
             let remedy = format!("write one line of at most {TEXT_BYTES_MAX} bytes");
             self.problems.push(text.span, format!("`{key}` is not one short line"), remedy);
@@ -481,7 +483,7 @@ impl Checker {
     }
 }
 
-/// A matrix on its way.
+/// A matrix during its expansion.
 struct Spread {
     cases: Vec<Case>,
     room: usize,
@@ -489,7 +491,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Every case with each of the values; with none, it keeps its own.
+    /// Multiplies the cases by the values; without values, each case keeps its own.
     fn over<T: Clone>(&mut self, values: Vec<T>, say: impl Fn(&T) -> String, set: impl Fn(&mut Case, T)) {
         if values.is_empty() || self.is_full {
             return;
@@ -514,7 +516,7 @@ impl Spread {
     }
 }
 
-/// The case of that name that a case is compared with: the same transport and placement, the same number of packets.
+/// Returns the case of that name to compare with: same transport, placement and number of packets.
 pub(super) fn counterpart<'e>(case: &Case, name: &str, experiment: &'e Experiment) -> Option<&'e Case> {
     experiment.cases.iter().find(|other| {
         other.name == name

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else.
+//! The report as one self-contained page.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ const STYLE: &str = "body{font:15px/1.45 Helvetica,Arial,sans-serif;max-width:10
     td:first-child,th:first-child,.text{text-align:left}.met{color:#137333}.missed{color:#b3261e;font-weight:600}\
     .absent{color:#777}svg{max-width:100%;height:auto}h2{margin-top:2em}small{color:#666}";
 
-/// The report as an HTML page with its plots, self-contained.
+/// Renders the report as a self-contained HTML page with its plots.
 ///
 /// # Errors
-/// When a plot cannot be drawn.
+/// If a plot cannot be drawn.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{Experiment, Settings, html, run};
@@ -38,7 +38,7 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
     if !report.source.is_empty() {
         writeln!(page, "<p>Published: {}</p>", escaped(&report.source))?;
     }
-    let quick = if report.quick { ", quick: fewer packets than the file asks for" } else { "" };
+    let quick = if report.quick { ", quick: fewer packets than in the file" } else { "" };
     writeln!(
         page,
         "<p>Measured: {}; runs of each case: {}{quick}</p>",
@@ -47,11 +47,11 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
     )?;
     writeln!(
         page,
-        "<p>Other programs had up to {:.0} % of the processors during a run.</p>",
+        "<p>Other programs used up to {:.0} % of the processors during a run.</p>",
         report.others_share_max() * 100.0
     )?;
     if report.interrupted {
-        writeln!(page, "<p class=\"missed\">Ended early: what was measured until then.</p>")?;
+        writeln!(page, "<p class=\"missed\">Ended early: the figures are incomplete.</p>")?;
     }
     if !report.verdicts.is_empty() {
         page.push_str("<h2>Targets</h2>\n");
@@ -61,9 +61,9 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
     figures(page, report)?;
     page.push_str(
         "<p><small>Last packet: when it left each component, milliseconds since the first send began, median of the runs. \
-         Ideal: what it would be if links took nothing, from the measured times of work. Over: the last packet over its \
+         Ideal: the same for links that cost nothing, from the measured times of work. Over: the last packet over its \
          ideal, with its 95 % interval over runs. Reordered: packets that came out after one with a higher number, the \
-         most of all runs; behind an arrow, after they were put back in sequence. Overshoot: how much longer than asked for a component worked on a packet.</small></p>\n",
+         most of all runs; after an arrow: once resequenced. Overshoot: how much longer than requested a component worked on a packet.</small></p>\n",
     );
     if let Some(svg) = plot::last_packets(report)? {
         page.push_str(&svg);
@@ -191,7 +191,8 @@ fn per_stage(case: &CaseReport, of: impl Fn(&super::report::Run, usize) -> Optio
     (0..case.case.stages as usize).filter_map(|stage| case.median(|run| of(run, stage))).collect()
 }
 
-/// The most packets out of order at each component in any run; behind an arrow, after they were put back in sequence.
+/// Returns the most packets out of order at each component in any run. A figure after an arrow is
+/// that after resequencing.
 fn reordered_max(case: &CaseReport) -> String {
     let of =
         |stage: usize| case.runs.iter().filter_map(move |run| run.stages.get(stage)).map(|s| s.reordered);

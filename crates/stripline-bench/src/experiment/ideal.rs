@@ -1,32 +1,32 @@
-//! What a pipeline would take if its links took nothing.
+//! The time of a pipeline with links that cost nothing.
 
-/// What the ideal depends on besides the work.
+/// The parameters of the ideal, besides the work.
 ///
 /// ```
 /// use stripline_bench::experiment::{Shape, ideal};
 ///
-/// // 1000 packets, 3 components of 5 ms each, every one with its own thread: two until it is full, then 1000.
+/// // 1000 packets, 3 components of 5 ms each with its own thread: 2 periods to fill, then 1000.
 /// let own_threads = Shape { packets: 1000, ..Shape::default() };
 /// assert!((ideal(&[0.005; 3], &own_threads) - 5.010).abs() < 1e-9);
-/// // Nested calls: one packet at a time in all of it.
+/// // Nested calls: one packet at a time in the whole pipeline.
 /// assert!((ideal(&[0.005; 3], &Shape { nested: true, ..own_threads }) - 15.0).abs() < 1e-9);
-/// // 8 threads to a component, and so 8 packets at a time.
+/// // 8 threads per component, and so 8 packets at a time.
 /// assert!((ideal(&[0.005; 3], &Shape { threads: 8, ..own_threads }) - 0.635).abs() < 1e-9);
 /// // 3 busy components on 2 processors.
 /// assert!((ideal(&[0.005; 3], &Shape { cpus: Some(2), ..own_threads }) - 7.5).abs() < 1e-9);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Packets that the producer sends.
+    /// Number of packets that the producer sends.
     pub packets: u32,
-    /// Seconds from one send to the next, as intended; 0: at once.
+    /// Intended seconds from one send to the next; 0: no pause.
     pub pace_s: f64,
-    /// Whether a send returns when the next component has finished with the packet. It has, when it has passed it
-    /// on; so there is never more than one in the pipeline.
+    /// Whether a send returns only when the next component has finished with the packet and passed
+    /// it on. Then there is never more than one packet in the pipeline.
     pub nested: bool,
-    /// Packets that a component works on at once.
+    /// Number of packets that a component works on at once.
     pub threads: u32,
-    /// The processors that the work shares; `None`: it needs none.
+    /// Number of processors that the work shares; `None`: it needs no processor.
     pub cpus: Option<usize>,
 }
 
@@ -36,17 +36,19 @@ impl Default for Shape {
     }
 }
 
-/// The earliest time, in seconds since the first send, at which the last packet can leave the last component, if links
-/// and dispatch cost nothing. `services_s` is the mean time that each component worked on a packet, as *measured*: a
-/// sleep takes longer than it is asked to, and that is not the link's doing.
+/// Returns the earliest time at which the last packet can leave the last component, in seconds
+/// since the first send. Links and dispatch cost nothing.
 ///
-/// With `n` packets, service times `s`, pace `p`, and `t` threads to a component:
+/// `services_s` is the mean time that each component worked on a packet, as *measured*. A sleep
+/// takes longer than requested, and that is not a cost of the link.
 ///
-/// - components with threads of their own: the slowest has all packets to work on, with `t` threads at once, and one
-///   packet must come to it and leave the others behind it: `Σs + (n / t − 1) · max s`, or `Σs + (n − 1) · p` if that
-///   is more, and `Σs` at least;
-/// - nested calls: `n · Σs`, or `Σs + (n − 1) · p` if that is more;
-/// - work that needs a processor, on `c` of them: not less than all of it shared out evenly, `n · Σs / c`.
+/// With `n` packets, service times `s`, pace `p`, and `t` threads per component:
+///
+/// - Components with threads of their own: `Σs + (n / t − 1) · max s`. The slowest component works
+///   on all packets, `t` at a time. One packet must reach it, and leave the components after it. At
+///   least `Σs + (n − 1) · p`, and at least `Σs`.
+/// - Nested calls: `n · Σs`, and at least `Σs + (n − 1) · p`.
+/// - Work that needs a processor, on `c` of them: at least all of it shared evenly, `n · Σs / c`.
 pub fn ideal(services_s: &[f64], shape: &Shape) -> f64 {
     let one: f64 = services_s.iter().sum();
     let slowest = services_s.iter().copied().fold(0.0, f64::max);

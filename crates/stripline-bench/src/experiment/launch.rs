@@ -1,4 +1,4 @@
-//! Starting the processes of one run.
+//! The start of the processes of one run.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -11,18 +11,20 @@ use super::stage::{Seen, Trouble};
 use crate::memory;
 use crate::processes::{Family, Usage, machine_cpu_s};
 
-/// What a run may take beyond its work.
+/// The most time that a run may take beyond its work.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much longer than all its work one after the other: sleeps overshoot, and processors are shared.
+/// The factor by which a run may exceed the sum of its work. Sleeps overshoot, and processors are
+/// shared.
 const SLACK: f64 = 3.0;
 
-/// What all places of a pipeline have seen, by their place, and what it took.
+/// The results of all places of a pipeline, in order, and the resources used.
 pub(super) struct Whole {
     pub seen: Vec<Seen>,
     pub usage: Usage,
-    /// Of each process by its place, if each place has its own.
+    /// Processor time of each process by its place, if each place has its own.
     pub cpu_s: Vec<f64>,
-    /// Seconds of processor time that others had meanwhile, and the time that this was; `None` if unknown.
+    /// Seconds of processor time that other programs used during the run, and its duration. `None`
+    /// if unknown.
     pub others_s: Option<(f64, f64)>,
 }
 
@@ -33,7 +35,7 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Runs a case once, in fresh processes. None of them is left when it returns.
+    /// Runs a case once, in new processes. All of them have ended when it returns.
     pub(super) fn run(&mut self, case: &Case) -> Result<Whole, Trouble> {
         self.count += 1;
         let domain = format!("experiment-{}-{}", std::process::id(), self.count);
@@ -63,7 +65,7 @@ impl Launcher<'_> {
         let mut seen: Vec<Seen> = outcomes.into_iter().flat_map(|outcome| outcome.seen).collect();
         seen.sort_by_key(|seen| seen.place);
         if seen.len() != case.places() as usize {
-            return Err(Trouble::Failed(format!("{} of {} places answered", seen.len(), case.places())));
+            return Err(Trouble::Failed(format!("{} of {} places reported", seen.len(), case.places())));
         }
         let others_s = worked.map(|worked| ((worked - usage.cpu_s).max(0.0), elapsed_s));
         Ok(Whole { seen, usage, cpu_s, others_s })

@@ -1,16 +1,18 @@
-//! Experiments: pipelines of components from a file, each beside its ideal.
+//! Experiments: pipelines of components from a file, each compared with its ideal.
 //!
-//! A [`Case`] is a producer and a number of components in a row that each read a packet, work, and pass on a copy. They
-//! are threads of one process or a process each, and use the library as anybody would. Every case is run several times
-//! in fresh processes; the order of the cases turns round every time (A B, B A, …), and ratios are medians over the
-//! runs. Nothing is dropped as warm-up, as the studies dropped nothing, and nothing is pinned to a processor.
+//! A [`Case`] is a producer and a number of components in a row. Each component reads a packet,
+//! works, and passes on a copy. They are threads of one process, or a process each, and use the
+//! public library. Every case is run several times in new processes. The order of the cases
+//! reverses every time (A B, B A, …), and ratios are medians over the runs. No run is dropped as
+//! warm-up, as in the published studies. No thread is pinned to a processor.
 //!
-//! When the last packet left a component is the time, since the first send began, at which the component had passed it
-//! on; at the last component, at which it had done its work. Where packets are put back in sequence, an observer behind
-//! the last component is handed them, and its time counts. [`ideal`] says what that would have been if links took
-//! nothing, computed from the time that the components were *measured* to have worked.
+//! Times count from the beginning of the first send. The last packet leaves a component when the
+//! component has passed it on. It leaves the last component when the work on it is done. With
+//! resequencing, an observer after the last component receives the packets, and its time counts.
+//! [`ideal`] computes that time for links that cost nothing, from the *measured* work of the
+//! components.
 //!
-//! A case that the library refuses is in the report with the library's words.
+//! If the library refuses a case, the report contains its error message.
 
 mod case;
 mod child;
@@ -45,7 +47,7 @@ use crate::processes::{self, Interruption};
 use launch::Launcher;
 use stage::Trouble;
 
-/// How an experiment is run.
+/// The settings of an experiment.
 ///
 /// ```
 /// let settings = stripline_bench::experiment::Settings { quick: true, ..Default::default() };
@@ -53,18 +55,19 @@ use stage::Trouble;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// With the packets and runs of the file's `[quick]`.
+    /// Whether to use the packets and runs of the file's `[quick]`.
     pub quick: bool,
-    /// How often each case is run; `None`: as the file says.
+    /// Number of runs of each case; `None`: as in the file.
     pub repeats: Option<u32>,
-    /// The program whose `main` begins with [`child_if_launched`](crate::child_if_launched); `None`: this one.
+    /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
+    /// `None`: this one.
     pub program: Option<PathBuf>,
 }
 
-/// Runs all cases of an experiment. Ctrl-C ends it early, with what there is by then.
+/// Runs all cases of an experiment. Ctrl-C ends it early, with the results up to then.
 ///
 /// # Errors
-/// When nothing can be run at all; what a case suffers is in the report.
+/// If nothing can be run at all. The failure of one case is in the report instead.
 ///
 /// ```no_run
 /// use stripline_bench::experiment::{Experiment, Settings, run};
@@ -110,7 +113,8 @@ pub fn run(
             done += 1;
             match run {
                 Ok(whole) => runs.push(report::run(case, &whole, cpus)),
-                // It would not fare better the next time, or the figures would be of those that went well.
+                // A case that failed is not repeated. It would fail again, or only its good runs
+                // would be reported.
                 Err(trouble) => {
                     done += (repeats - round - 1) as usize;
                     results[index] = Err(trouble);

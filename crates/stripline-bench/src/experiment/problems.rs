@@ -1,11 +1,11 @@
-//! What is wrong with an experiment file, each with its place.
+//! The problems of an experiment file, each with its place.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
-/// Everything that is wrong with an experiment file, in the order of the file. Nothing was started.
+/// All problems of an experiment file, in the order of the file. Nothing was started.
 ///
 /// ```
 /// use stripline_bench::experiment::Experiment;
@@ -29,12 +29,12 @@ struct Finding {
     remedy: String,
 }
 
-/// The most that is shown; a file with more is another kind of file.
+/// The most problems shown. A file with more is probably of another kind.
 const SHOWN_MAX: usize = 50;
 
 impl Problems {
     pub(super) fn new(name: &str, text: &str) -> Self {
-        // The renderer shows other control characters, but not these; `·` has as many bytes.
+        // The renderer escapes other control characters, but not these. `·` has as many bytes.
         let text = text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
         Self { name: printable(name), text, list: Vec::new() }
     }
@@ -54,30 +54,30 @@ impl Problems {
         self
     }
 
-    /// The file as a whole is wrong.
+    /// Reports a problem of the file as a whole.
     pub(super) fn whole(name: &str, message: impl AsRef<str>, remedy: &str) -> Self {
         let mut problems = Self::new(name, "");
         problems.push(0..0, message, remedy);
         problems
     }
 
-    /// `value` if nothing is wrong.
+    /// Returns `value` if there is no problem.
     pub(super) fn or<T>(mut self, value: T) -> Result<T, Self> {
         self.list.sort_by_key(|finding| finding.span.start);
         if self.list.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// How many things are wrong.
+    /// Returns the number of problems.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether nothing is, which no error says.
+    /// Returns whether there is no problem; an error always has one.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of it as text for people, the places underlined.
+    /// Renders all problems as text, with the places underlined.
     pub fn render(&self, coloured: bool) -> String {
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
         let mut text = String::new();
@@ -97,7 +97,7 @@ impl Problems {
         }
         let noun = if self.list.len() == 1 { "error" } else { "errors" };
         let shown = if self.list.len() > SHOWN_MAX {
-            format!(", of which {SHOWN_MAX} are shown")
+            format!(", the first {SHOWN_MAX} shown")
         } else {
             String::new()
         };
@@ -121,7 +121,7 @@ fn floor(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// A text that does nothing to a terminal, and is no longer than anybody reads.
+/// Returns the text without control characters, and cut to a readable length.
 fn printable(text: &str) -> String {
     const LENGTH_MAX: usize = 600;
     let is_harmful =

@@ -1,4 +1,4 @@
-//! What an experiment has found.
+//! The results of an experiment.
 
 use serde::Serialize;
 use stripline::link::Scope;
@@ -12,7 +12,7 @@ use super::verdict::{self, Verdict};
 use crate::ladder::Machine;
 use crate::ladder::statistics::{bootstrap, median, percentile, pool};
 
-/// A whole experiment. As JSON it is described in `docs/experiment-file.md`.
+/// The results of a whole experiment. `docs/experiment-file.md` describes them as JSON.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{Experiment, Settings, run};
@@ -25,25 +25,25 @@ use crate::ladder::statistics::{bootstrap, median, percentile, pool};
 pub struct Report {
     /// The experiment's name.
     pub name: String,
-    /// What it is about.
+    /// The experiment's description.
     pub title: String,
-    /// Where the published figures are from.
+    /// The source of the published figures.
     pub source: String,
-    /// What it was measured on.
+    /// The machine it was measured on.
     pub machine: Machine,
-    /// Whether it had to be quick: fewer packets and runs than the file asks for.
+    /// Whether it was quick: fewer packets and runs than in the file.
     pub quick: bool,
-    /// How often each case was to be run.
+    /// Number of runs planned for each case.
     pub repeats: u32,
     /// All cases, in the order of the file.
     pub cases: Vec<CaseReport>,
-    /// What was to be reached, and whether it was.
+    /// The verdict on each target.
     pub verdicts: Vec<Verdict>,
-    /// Whether it was ended early: what was measured until then.
+    /// Whether it was ended early, so that the results are incomplete.
     pub interrupted: bool,
 }
 
-/// One case.
+/// The results of one case.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{Experiment, Settings, Status, run};
@@ -56,31 +56,32 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseReport {
-    /// Its parameters.
+    /// The case's parameters.
     #[serde(flatten)]
     pub case: Case,
     /// Whether there are figures.
     pub status: Status,
-    /// Why there are none.
+    /// The reason why there are no figures.
     pub reason: Option<String>,
-    /// What it should reach.
+    /// The case's target.
     pub target: Option<Target>,
-    /// What has been published of it.
+    /// The published figures of the case.
     pub published: Option<Published>,
-    /// The last packet's time over the ideal, the median over the runs.
+    /// The last packet's time over the ideal: the median over the runs.
     pub over_ideal: Option<f64>,
     /// The lower end of its 95 % interval (bootstrap over runs).
     pub over_ideal_low: Option<f64>,
-    /// The upper end.
+    /// The upper end of that interval.
     pub over_ideal_high: Option<f64>,
-    /// How much longer than asked for a component worked on a packet: mean over packets and components, the median
-    /// over the runs, milliseconds. Of work that waits: how far a sleep overshoots.
+    /// How much longer than requested a component worked on a packet, in milliseconds. The mean
+    /// over packets and components, and of it the median over the runs. For work that waits, it is
+    /// the overshoot of a sleep.
     pub overshoot_ms: Option<f64>,
     /// Each run, in the order of the rounds.
     pub runs: Vec<Run>,
 }
 
-/// Whether a case has figures.
+/// The status of a case: whether it has figures.
 ///
 /// ```
 /// use stripline_bench::experiment::Status;
@@ -90,17 +91,18 @@ pub struct CaseReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It has.
+    /// The case has figures.
     Measured,
-    /// The library refuses it.
+    /// The library refuses the case.
     NotAvailable,
-    /// It should have worked.
+    /// The case should have worked, but failed.
     Failed,
-    /// The experiment ended before.
+    /// The experiment ended before this case.
     NotRun,
 }
 
-/// One run of a case. Times are milliseconds since the producer's first send began.
+/// The results of one run of a case. Times are milliseconds since the beginning of the producer's
+/// first send.
 ///
 /// ```
 /// let nothing = stripline_bench::experiment::Run::default();
@@ -108,36 +110,38 @@ pub enum Status {
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
-    /// When the last packet left the last component; if there is an observer behind it, when that had been handed it.
+    /// The time at which the last packet left the last component. With an observer after it, the
+    /// time at which the observer had received it.
     pub last_ms: f64,
-    /// When it could have, with the measured times of work.
+    /// The ideal of that time, from the measured times of work.
     pub ideal_ms: f64,
-    /// One over the other.
+    /// The time over its ideal.
     pub over_ideal: f64,
-    /// Each component.
+    /// The results of each component.
     pub stages: Vec<StageReport>,
-    /// Who was handed, behind the last component, what had been put back in sequence; `None`: nothing was.
+    /// The results of the observer, which receives the resequenced packets after the last
+    /// component. `None`: no resequencing.
     pub observer: Option<StageReport>,
-    /// The producer's sends, in figures.
+    /// A summary of the producer's sends.
     pub sends: Sends,
-    /// How long each send took, nanoseconds, packet by packet.
+    /// Duration of each send in nanoseconds, packet by packet.
     pub sends_ns: Vec<u64>,
-    /// How much later than intended the producer's latest send began.
+    /// How much later than intended the producer's latest send began, in milliseconds.
     pub behind_ms: f64,
-    /// Seconds of processor time, all processes.
+    /// Seconds of processor time of all processes.
     pub cpu_s: f64,
-    /// The share of all processors that other programs had meanwhile, 0 to 1; `None` if unknown. Next to much of it,
-    /// busy work says little.
+    /// The share of all processors that other programs used meanwhile, 0 to 1; `None` if unknown.
+    /// If it is large, figures of busy work mean little.
     pub others_share: Option<f64>,
-    /// Context switches: those that a process asked for.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// Context switches: those that it did not.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// The most memory that the processes had together, KiB.
+    /// The peak memory of the processes together, in KiB.
     pub peak_kib: u64,
 }
 
-/// One component of a run.
+/// The results of one component in a run.
 ///
 /// ```
 /// let nothing = stripline_bench::experiment::StageReport::default();
@@ -145,27 +149,28 @@ pub struct Run {
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StageReport {
-    /// When it took its first packet.
+    /// The time at which it took its first packet.
     pub first_ms: f64,
-    /// When the last packet left it.
+    /// The time at which the last packet left it.
     pub last_ms: f64,
-    /// Packets that came out of it after one with a higher number.
+    /// Number of packets that left it after one with a higher number.
     pub reordered: u64,
-    /// Packets that came twice.
+    /// Number of packets that came twice.
     pub duplicates: u64,
-    /// Packets that never came.
+    /// Number of packets that never came.
     pub missing: u64,
-    /// How long it worked on a packet, the mean.
+    /// The mean time of work on a packet.
     pub service_ms: f64,
-    /// The longest.
+    /// The longest time of work on a packet.
     pub service_max_ms: f64,
-    /// How much longer than asked for, the mean.
+    /// The mean excess over the requested time of work.
     pub overshoot_ms: f64,
-    /// Seconds of processor time, if it had a process of its own.
+    /// Seconds of processor time, if the component had a process of its own.
     pub cpu_s: Option<f64>,
 }
 
-/// How long the producer's sends took, milliseconds. A percentile with fewer than 100 sends beyond it is not given.
+/// Durations of the producer's sends, in milliseconds. A percentile is omitted if fewer than 100
+/// sends lie beyond it.
 ///
 /// ```
 /// let nothing = stripline_bench::experiment::Sends::default();
@@ -175,18 +180,19 @@ pub struct StageReport {
 pub struct Sends {
     /// The mean.
     pub mean_ms: f64,
-    /// Half of them were faster.
+    /// The median.
     pub p50_ms: Option<f64>,
-    /// 99 % were.
+    /// The 99th percentile.
     pub p99_ms: Option<f64>,
-    /// The slowest.
+    /// The maximum.
     pub max_ms: f64,
-    /// How many took a millisecond or longer: those that waited for room or for an answer.
+    /// Number of sends of a millisecond or longer: those that waited for room or for an
+    /// acknowledgement.
     pub over_1_ms: usize,
 }
 
 impl CaseReport {
-    /// The median over the runs of what a run says.
+    /// Returns the median over the runs of one of their figures.
     ///
     /// ```no_run
     /// # fn example(case: &stripline_bench::experiment::CaseReport) {
@@ -199,7 +205,7 @@ impl CaseReport {
 }
 
 impl Report {
-    /// The largest share of all processors that other programs had during a run, 0 to 1.
+    /// Returns the largest share of all processors that other programs used during a run, 0 to 1.
     ///
     /// ```no_run
     /// # fn example(report: &stripline_bench::experiment::Report) {
@@ -214,7 +220,7 @@ impl Report {
     }
 }
 
-/// A run from what its places have seen.
+/// Makes the report of a run from the results of its places.
 pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
     let Some((producer, components)) = whole.seen.split_first() else { return Run::default() };
     let ms_since = |ns: u64| ns.saturating_sub(producer.first_ns) as f64 / 1e6;
@@ -299,7 +305,7 @@ pub(super) fn report(
             Err(Trouble::Refused(reason)) => (Status::NotAvailable, Some(reason), Vec::new()),
             Err(Trouble::Failed(reason)) => (Status::Failed, Some(reason), Vec::new()),
         };
-        // A pipeline that does nothing has no ideal.
+        // A pipeline without work has no ideal.
         let ratios: Vec<f64> = runs.iter().map(|run| run.over_ideal).filter(|ratio| *ratio > 0.0).collect();
         let over = bootstrap(&ratios);
         let overshoots: Vec<f64> = runs
@@ -373,7 +379,7 @@ mod tests {
     #[test]
     fn a_run_is_beside_its_ideal() {
         let run = run(&case(""), &whole(), 2);
-        // 6 ms a packet: two components, and two packets more.
+        // 6 ms per packet: two components, and two more packets.
         assert!((run.ideal_ms - 24.0).abs() < 1e-9, "{}", run.ideal_ms);
         assert!((run.over_ideal - 25.0 / 24.0).abs() < 1e-9);
         assert_eq!(run.stages.iter().map(|stage| stage.reordered).collect::<Vec<_>>(), [1, 2]);

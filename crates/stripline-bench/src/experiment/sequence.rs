@@ -1,6 +1,7 @@
-//! Which packets came out of order, twice, or not at all.
+//! Counts of packets out of order, duplicated or missing.
 
-/// Counts as RFC 4737 does: a packet is reordered if one with a higher number came before it.
+/// The sequence of packets received, counted as in RFC 4737. A packet is reordered if one with a
+/// higher number came before it.
 pub(super) struct Sequence {
     next: u64,
     seen: Vec<bool>,
@@ -10,12 +11,12 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// For packets numbered from 0.
+    /// Creates a sequence for packets numbered from 0.
     pub(super) fn new(packets: u32) -> Self {
         Self { next: 0, seen: vec![false; packets as usize], distinct: 0, reordered: 0, duplicates: 0 }
     }
 
-    /// Takes the number of the packet that comes now.
+    /// Records the number of the next packet received.
     pub(super) fn take(&mut self, number: u64) -> Result<(), String> {
         let packets = self.seen.len();
         let seen = usize::try_from(number).ok().and_then(|index| self.seen.get_mut(index));
@@ -33,7 +34,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Packets that have not come.
+    /// Returns the number of packets that have not come.
     pub(super) fn missing(&self) -> u64 {
         self.seen.len() as u64 - self.distinct
     }
@@ -52,9 +53,9 @@ mod tests {
     #[test]
     fn order_is_counted_as_in_the_standard() {
         assert_eq!(counts(5, &[0, 1, 2, 3, 4]), (0, 0, 0));
-        // One late packet is one reordered packet, however many it lets pass.
+        // One late packet is one reordered packet, no matter how many overtook it.
         assert_eq!(counts(5, &[1, 2, 3, 4, 0]), (1, 0, 0));
-        // One early packet makes all reordered that it overtook.
+        // One early packet makes every packet that it overtook a reordered one.
         assert_eq!(counts(5, &[4, 0, 1, 2, 3]), (4, 0, 0));
         assert_eq!(counts(4, &[1, 0, 3, 2]), (2, 0, 0));
     }

@@ -1,5 +1,5 @@
-//! The places of a pipeline, through the library's public interface: a producer, components, and an observer behind the
-//! last if packets are put back in sequence.
+//! The places of a pipeline, through the library's public interface: a producer, components, and an
+//! observer. The observer comes after the last component if packets are resequenced.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::case::Case;
 use super::component::{Input, now, work};
 use crate::ladder::measure;
 
-/// The longest that producer and components look for each other.
+/// The longest wait of producer and components for each other's discovery.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Trouble {
-    /// The library does not do this: its words.
+    /// The library refuses the case, with this message.
     Refused(String),
-    /// It should have worked.
+    /// The case should have worked, but failed.
     Failed(String),
 }
 
@@ -40,38 +40,38 @@ impl From<stripline::Error> for Trouble {
     }
 }
 
-/// What one place in the pipeline has seen. Times are monotonic nanoseconds of the host.
+/// The measurements of one place in the pipeline. Times are monotonic nanoseconds of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Seen {
     pub place: u32,
-    /// The producer: when its first send began. A component: when it took its first packet.
+    /// The producer: the beginning of its first send. A component: when it took its first packet.
     pub first_ns: u64,
-    /// When the last packet had been passed on; at the last component: when its work was done.
+    /// When the last packet had been passed on. At the last component: when its work was done.
     pub last_ns: u64,
-    /// Of the producer: how long each send took, the wait for room included.
+    /// The producer: the duration of each send, including the wait for room.
     pub sends_ns: Vec<u64>,
-    /// Of the producer: how much later than intended its latest send began.
+    /// The producer: how much later than intended its latest send began.
     pub behind_ns: u64,
-    /// Of a component: how long it worked on each packet, in the order of its exit.
+    /// A component: the time of work on each packet, in the order of its exit.
     pub services_ns: Vec<u64>,
     pub reordered: u64,
     pub duplicates: u64,
     pub missing: u64,
 }
 
-/// All places wait for each other, before the first packet and after the last.
+/// A barrier for all places, before the first packet and after the last.
 pub(super) trait Meeting {
     fn start(&self) -> Result<(), Trouble>;
     fn end(&self) -> Result<(), Trouble>;
 }
 
-/// The rules of the case's topics, or why the library does not keep them.
+/// Returns the rules of the case's topics, or why the library refuses them.
 pub(super) fn topics(case: &Case) -> Result<Topics, Trouble> {
     let text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
     Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))
 }
 
-/// A parser's message without the place that it draws: that is in a text that the user has not written.
+/// Returns a parser's message without the excerpt. That shows text which the user has not written.
 fn one_line(message: &str) -> String {
     let is_drawn = |line: &str| line.is_empty() || line.contains('|') || line.contains(" at line ");
     let lines = message.lines().map(str::trim);
@@ -81,10 +81,10 @@ fn one_line(message: &str) -> String {
 
 macro_rules! elements {
     ($($name:literal => $type:ty,)*) => {
-        /// The element types that packets are made of.
+        /// The supported element types of packets.
         pub(super) const ELEMENTS: &[&str] = &[$($name),*];
 
-        /// One place of the case's pipeline, from its first packet to its last.
+        /// Runs one place of the case's pipeline, from its first packet to its last.
         pub(super) fn run(
             case: &Case,
             place: u32,
@@ -130,13 +130,13 @@ fn run_with<T: Sample>(
     if let Some(output) = &mut output
         && !output.wait_for_receivers(1, PATIENCE)?
     {
-        return Err(format!("component {} did not come", place + 1).into());
+        return Err(format!("component {} did not connect", place + 1).into());
     }
     if let Some(input) = &mut input {
         let end = std::time::Instant::now() + PATIENCE;
         while input.subscriber.senders() == 0 {
             if std::time::Instant::now() > end {
-                return Err(format!("nobody came to send to component {place}").into());
+                return Err(format!("no sender connected to component {place}").into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -150,7 +150,7 @@ fn run_with<T: Sample>(
     Ok(seen)
 }
 
-/// Sends all packets when they are due, or as soon as it can after that.
+/// Sends all packets when they are due, or as soon as possible after that.
 fn produce<T: Sample>(
     case: &Case,
     output: &mut Publisher<T>,

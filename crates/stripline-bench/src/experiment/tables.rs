@@ -1,4 +1,4 @@
-//! The tables of an experiment file as they are written: which keys there are, and the kind of each value.
+//! The tables of an experiment file as written: the keys, and the kind of each value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -37,7 +37,7 @@ pub(super) struct Quick {
     pub repeats: Option<Spanned<i64>>,
 }
 
-/// Of one case, or of all of them.
+/// The keys of one case, or of the defaults.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Keys {
@@ -87,7 +87,7 @@ pub(super) struct Published {
     pub sends: Option<Spanned<String>>,
 }
 
-/// A value and its place.
+/// A value and its place in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct At<T> {
     pub value: T,

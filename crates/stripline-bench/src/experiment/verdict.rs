@@ -1,4 +1,4 @@
-//! Whether a case has reached what it should.
+//! The comparison of each case with its targets.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::file::{Experiment, counterpart};
 use super::report::{CaseReport, Run, Status};
 use crate::ladder::statistics::median;
 
-/// One target of one case.
+/// The verdict on one target of one case.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{Outcome, Report};
@@ -19,18 +19,18 @@ use crate::ladder::statistics::median;
 pub struct Verdict {
     /// The case and its variant.
     pub case: String,
-    /// What it should reach, in words.
+    /// The target in words.
     pub target: String,
-    /// What it has reached; `None` if there are no figures.
+    /// The value reached; `None` if there are no figures.
     pub value: Option<f64>,
-    /// Whether it has.
+    /// Whether the target was reached.
     pub outcome: Outcome,
-    /// Why there are no figures.
+    /// The reason why there are no figures.
     pub reason: Option<String>,
 }
 
 impl Verdict {
-    /// The value as people read it: a count is whole, a ratio has four digits.
+    /// Returns the value as text: a count is whole, a ratio has four digits.
     ///
     /// ```
     /// use stripline_bench::experiment::{Outcome, Verdict};
@@ -48,7 +48,7 @@ impl Verdict {
     }
 }
 
-/// Whether a target was reached.
+/// The outcome for a target.
 ///
 /// ```
 /// use stripline_bench::experiment::Outcome;
@@ -58,20 +58,20 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was.
+    /// The target was reached.
     Met,
-    /// It was not.
+    /// The target was not reached.
     Missed,
     /// The library refuses the case, or the one to compare it with.
     NotAvailable,
-    /// The case should have worked, and did not.
+    /// The case should have worked, but failed.
     Failed,
-    /// The experiment ended before.
+    /// The experiment ended before this case.
     NotRun,
 }
 
 impl Outcome {
-    /// As people are told.
+    /// Returns the outcome as text for the user.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -83,8 +83,8 @@ impl Outcome {
     }
 }
 
-/// All targets of all cases, in their order. What has gone wrong is among them without being asked for: a case that
-/// failed, packets that are missing or came twice.
+/// Returns the verdicts on all targets of all cases, in their order. Two kinds need no target: a
+/// case that failed, and packets that were missing or came twice.
 pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for report in reports {
@@ -108,7 +108,8 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             own(format!("last packet over ideal <= {most}"), report.over_ideal, &|ratio| ratio <= most);
         }
         if let Some(most) = target.reordered {
-            // Of a case with an observer, that is what counts: what leaves the components is still to be put in sequence.
+            // With an observer, only its count matters: packets that leave the components are still
+            // to be resequenced.
             let reordered = |run: &Run| match &run.observer {
                 Some(observer) => observer.reordered as f64,
                 None => run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64,
@@ -133,13 +134,13 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             let text = format!("last packet over that of {name} <= {most}");
             let Some(other) = other else {
                 let mut verdict = judge(report, text, &[report], None, |_| false);
-                // Every case had one when the file was read.
+                // The parser checked that every case has one.
                 verdict.reason.get_or_insert_with(|| format!("case {name} was not chosen"));
                 verdicts.push(verdict);
                 continue;
             };
             let pairs = report.runs.iter().zip(&other.runs);
-            // Of what was measured in the same round only.
+            // Compare only runs of the same round.
             let ratios: Vec<f64> = pairs.map(|(own, its)| own.last_ms / its.last_ms).collect();
             verdicts.push(judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most));
         }
@@ -147,7 +148,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
     verdicts
 }
 
-/// The largest value of all runs.
+/// Returns the largest value of all runs.
 fn worst(report: &CaseReport, of: impl Fn(&Run) -> f64) -> Option<f64> {
     report.runs.iter().map(of).reduce(f64::max)
 }
@@ -199,12 +200,13 @@ mod tests {
         let outcomes = |a: Vec<Run>, b: Vec<Run>| -> Vec<Outcome> {
             verdicts(vec![Ok(a), Ok(b)]).into_iter().map(|verdict| verdict.0).collect()
         };
-        // One packet of b was out of order in one run; its time over that of a is between 102/101 and 1.
+        // One packet of b was out of order in one run. The ratio of its time to a's is between
+        // 102/101 and 1.
         let (a, b) = (vec![run(101.0, 20), run(90.0, 11)], vec![run(102.0, 0), run(90.0, 1)]);
         assert_eq!(outcomes(a, b), [Met, Met, Missed, Met]);
         let (a, b) = (vec![run(101.5, 10)], vec![run(103.0, 0)]);
         assert_eq!(outcomes(a, b), [Missed, Missed, Met, Missed]);
-        // Nobody asked, but a packet is missing.
+        // No target asks for it, but a packet is missing.
         let (a, mut b) = (run(100.0, 20), run(100.0, 0));
         b.stages[0].missing = 1;
         assert_eq!(outcomes(vec![a], vec![b]), [Met, Met, Missed, Met, Met]);

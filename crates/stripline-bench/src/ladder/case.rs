@@ -1,4 +1,4 @@
-//! What is measured, and what a process is told to do for it.
+//! The cases of a ladder, and the jobs of their processes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Problem;
 use crate::processes::Usage;
 
-/// What carries the packets.
+/// The subject of a measurement: the means by which packets are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum What {
     Atomics,
@@ -16,16 +16,16 @@ pub(crate) enum What {
     Ring,
     UnixSocket,
     TcpSocket,
-    /// The way back on the same socket: what a dialogue can use, and a stream of packets one way has not.
+    /// Both ways on the same socket. A dialogue can use it; a one-way stream of packets cannot.
     UnixDuplex,
     TcpDuplex,
     PosixQueue,
     Stripline,
-    /// Its two-way calls.
+    /// Two-way calls.
     Calls,
     Iceoryx2,
     Zeromq,
-    /// No peer at all: what the clock and the machine do by themselves.
+    /// No peer: the clock and the machine alone.
     Noise,
 }
 
@@ -50,11 +50,11 @@ impl What {
     }
 }
 
-/// How both sides wait.
+/// The way in which both sides wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wait {
-    /// There is nothing to wait for.
+    /// No waiting.
     None,
     Spin,
     Adaptive,
@@ -76,17 +76,17 @@ impl Wait {
 pub(crate) enum Measure {
     /// Round trips.
     Latency,
-    /// As fast as it goes, one way.
+    /// One way, at full rate.
     Throughput,
     /// The cost of a publish with many readers.
     Publish,
     /// A chain of components.
     Pipeline,
-    /// Calls, with so many outstanding: `readers`.
+    /// Calls, `readers` of them outstanding.
     Outstanding,
 }
 
-/// One rung: everything that tells it from the others.
+/// One rung of the ladder, with all its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub measure: Measure,
@@ -96,9 +96,9 @@ pub(crate) struct Case {
     pub size: usize,
     pub readers: u32,
     pub components: u32,
-    /// Statistics at their default.
+    /// Whether statistics are at their default.
     pub statistics: bool,
-    /// The same once more, to be compared with itself.
+    /// Whether this is the repetition of a case, to compare it with itself.
     pub again: bool,
 }
 
@@ -118,7 +118,7 @@ impl Case {
         }
     }
 
-    /// How many processes take part.
+    /// Returns the number of processes that take part.
     pub(crate) fn processes(&self) -> u32 {
         match self.what {
             What::Memcpy | What::Noise => 1,
@@ -127,12 +127,13 @@ impl Case {
         }
     }
 
-    /// How many sides wait for each other before they start.
+    /// Returns the number of sides that wait for each other before they start.
     pub(crate) fn sides(&self) -> u32 {
         if matches!(self.what, What::Memcpy | What::Noise) { 1 } else { self.components }
     }
 
-    /// A ring, and what is compared with it, has at least the default size and room for two messages.
+    /// Returns the bytes of a ring, and of what is compared with it: at least the default, and room
+    /// for two messages.
     pub(crate) fn buffer(&self) -> usize {
         (2 * (self.size + 1024)).next_power_of_two().max(1 << 21)
     }
@@ -159,46 +160,47 @@ impl fmt::Display for Case {
     }
 }
 
-/// What one process is told.
+/// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub case: Case,
     /// Its place in the chain, from 0.
     pub place: u32,
-    /// Processors, one per side, in order; sides of a pipeline share them all.
+    /// Processors, one per side, in order. The sides of a pipeline share them all.
     pub cpus: Vec<usize>,
     pub seconds: f64,
-    /// The domain of Stripline's nodes, and the name of whatever needs one.
+    /// The domain of Stripline's nodes, also the name of other objects that need one.
     pub domain: String,
-    /// The memory by which all sides start together.
+    /// The shared memory that synchronises the start.
     pub board: i32,
     /// Inherited descriptors, as the case needs them.
     pub descriptors: Vec<i32>,
 }
 
-/// What one process has found.
+/// The result of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// Round trips timed one by one: nanoseconds and how often.
+    /// Single round trips: nanoseconds, and the number of each value.
     pub round_trips: Vec<(u64, u64)>,
-    /// The median over batches of the mean time of one trip, publish or copy in the batch.
+    /// The mean time of one trip, publish or copy in a batch; the median over batches.
     pub typical_ns: Option<f64>,
-    /// Packets received in `elapsed_s`, first to last.
+    /// Number of packets received in `elapsed_s`, first to last.
     pub packets: u64,
     pub elapsed_s: f64,
     pub lost: u64,
     pub reordered: u64,
     pub usage: Usage,
-    /// Nanoseconds that a cache line took between the processors around the run; `None`: not looked at.
+    /// The time of a cache line between the processors around the run, in nanoseconds; `None`: not
+    /// measured.
     pub line_ns: Option<f64>,
-    /// Whether that changed meanwhile.
+    /// Whether that time changed during the run.
     pub is_unsettled: bool,
-    /// Why there is nothing.
+    /// The reason why there is no result.
     pub error: Option<Problem>,
 }
 
 impl Outcome {
-    /// Takes in what another process of the same run has found.
+    /// Merges the result of another process of the same run.
     pub(crate) fn merge(&mut self, other: Self) {
         self.round_trips.extend(other.round_trips);
         self.typical_ns = self.typical_ns.or(other.typical_ns);

@@ -1,4 +1,4 @@
-//! The inside of a process that takes part in a measurement.
+//! The code of a process that takes part in a measurement.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -17,10 +17,11 @@ use crate::processes::{self, Usage};
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
 
-/// The longest that a side waits for the others.
+/// The longest wait of a side for the others.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// In a process that a ladder started: does its part and returns the exit code. In any other process: `None`.
+/// Runs the job of a process that a ladder started, and returns the exit code. In any other process
+/// it returns `None`.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     processes::answer(JOB_VARIABLE, |job| {
         let outcome = job.and_then(|job| perform(&job));
@@ -33,7 +34,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
 }
 
 fn perform(job: &Job) -> Result<Outcome, Problem> {
-    // Two hundred readers have many descriptors.
+    // Two hundred readers need many descriptors.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     pin(job, job.place)?;
@@ -57,7 +58,7 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
                     pin(job, place)?;
                     let outcome = part(job, place, node, all_here);
                     if outcome.is_err() {
-                        // The other side need not wait for what will not come.
+                        // Signal the other side not to wait for a side that failed.
                         node.stop();
                     }
                     outcome
@@ -76,7 +77,7 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
     Ok(whole)
 }
 
-/// One side of what Stripline does.
+/// Runs one side of a case of Stripline.
 fn part(
     job: &Job,
     place: u32,
@@ -89,7 +90,7 @@ fn part(
     }
 }
 
-/// One side of everything that is not Stripline.
+/// Runs one side of any other case.
 fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
     let Job { case, place, seconds, .. } = job;
     let (place, seconds) = (*place, *seconds);
@@ -116,7 +117,7 @@ fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     ends::ring::run(case, place, seconds, files, ready)
 }
 
-/// Those that are connected from the start.
+/// Runs one side of a case with ends that are connected from the start.
 fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
     let Job { case, place, seconds, .. } = job;
     let (place, seconds) = (*place, *seconds);
@@ -139,20 +140,20 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     }
 }
 
-/// Waits until all sides are here.
+/// Waits until all sides have arrived.
 pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
     here.fetch_add(1, Ordering::AcqRel);
     let patience = Instant::now() + PATIENCE;
     while here.load(Ordering::Acquire) < u64::from(sides) {
         if Instant::now() > patience {
-            return Err("the other side did not come".into());
+            return Err("the other side did not start".into());
         }
         std::thread::sleep(Duration::from_micros(100));
     }
     Ok(())
 }
 
-/// Keeps the calling thread, and those that it will start, on its side's processor.
+/// Pins the calling thread, and those that it will start, to its side's processor.
 fn pin(job: &Job, place: u32) -> Result<(), Problem> {
     let mut set = CpuSet::new();
     if job.case.measure == Measure::Pipeline {
@@ -161,5 +162,5 @@ fn pin(job: &Job, place: u32) -> Result<(), Problem> {
         let own = job.cpus.get(place as usize % job.cpus.len().max(1));
         set.set(*own.ok_or("no processor to run on")?);
     }
-    sched_setaffinity(None, &set).map_err(|e| format!("cannot stay on a processor: {e}"))
+    sched_setaffinity(None, &set).map_err(|e| format!("cannot pin to a processor: {e}"))
 }

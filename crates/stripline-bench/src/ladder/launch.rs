@@ -1,4 +1,4 @@
-//! Starting the processes of one run and hearing what they have found.
+//! The start of the processes of one run, and the collection of their results.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -14,15 +14,15 @@ use super::{ends, mood};
 use crate::memory;
 use crate::processes::Family;
 
-/// What a run may take beyond its measuring time.
+/// The most time that a run may take beyond its measuring time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a run is tried during which nothing moves.
+/// Number of attempts to get a run during which the processor distance stays the same.
 const TRIES: u32 = 3;
 
-/// Where and how runs are made.
+/// The settings and limits of all runs.
 pub(super) struct Launcher<'a> {
-    /// The program whose `main` begins with `child_if_launched`.
+    /// The program with a `main` that begins with `child_if_launched`.
     pub program: &'a Path,
     pub cpus: Vec<usize>,
     pub seconds: f64,
@@ -31,7 +31,8 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// As [`Launcher::run`], again if the processors moved meanwhile.
+    /// Runs a case as [`Launcher::run`] does, and again if the distance of the processors changed
+    /// meanwhile.
     pub(super) fn run_settled(&mut self, case: &Case) -> Result<Outcome, Problem> {
         let mut tries = 0;
         loop {
@@ -41,14 +42,14 @@ impl Launcher<'_> {
             tries += 1;
             outcome.line_ns = before.zip(after).map(|(before, after)| (before * after).sqrt());
             outcome.is_unsettled = !mood::are_alike(before, after);
-            // Relaxed: a late look costs one run.
+            // Relaxed: a late load costs one more run.
             if !outcome.is_unsettled || tries == TRIES || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(outcome);
             }
         }
     }
 
-    /// Runs a case once, in fresh processes. None of them is left when it returns.
+    /// Runs a case once, in new processes. All of them have ended when it returns.
     pub(super) fn run(&mut self, case: &Case) -> Result<Outcome, Problem> {
         self.count += 1;
         let domain = format!("ladder-{}-{}", std::process::id(), self.count);
@@ -69,7 +70,7 @@ impl Launcher<'_> {
             let inherited = job.descriptors.iter().copied().chain([job.board]).collect();
             family.spawn(self.program, JOB_VARIABLE, &job, inherited)?;
         }
-        // A side that dies is noticed by the other only if nobody else holds its socket.
+        // A side detects the death of the other only if no other process holds its socket.
         drop(supplies);
         let end = Instant::now() + PATIENCE + Duration::from_secs_f64(self.seconds);
         let mut whole = Outcome::default();
@@ -88,7 +89,7 @@ impl Launcher<'_> {
 enum Supplies {
     /// Each process has all of them.
     Shared(Vec<OwnedFd>),
-    /// Each process has its own: one to send to, one to receive from.
+    /// Each process has its own: one to send to, and one to receive from.
     Own([[OwnedFd; 2]; 2]),
 }
 

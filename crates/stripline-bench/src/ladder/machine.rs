@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine that the figures were measured on.
 
 use serde::Serialize;
 
@@ -11,22 +11,22 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// The processor's name; empty if the system does not tell.
+    /// The processor's name; empty if the system does not provide it.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cpus: usize,
     /// The system's name and version.
     pub kernel: String,
-    /// The frequency governor; `None` where there is none to be seen.
+    /// The frequency governor; `None` if the system shows none.
     pub governor: Option<String>,
-    /// Whether it is a virtual machine, as far as it says so.
+    /// Whether it is a virtual machine, as far as the system reports it.
     pub virtualised: bool,
-    /// What the kernel takes the time from.
+    /// The kernel's clock source.
     pub clock_source: Option<String>,
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub fn here() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();

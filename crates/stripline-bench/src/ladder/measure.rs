@@ -1,4 +1,4 @@
-//! The loops of a measurement, the same for everything that carries packets.
+//! The loops of a measurement, the same for every subject.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,25 +9,26 @@ use super::Problem;
 use super::case::Outcome;
 use super::statistics::median;
 
-/// The first packet that counts.
+/// The first word of the first packet that counts.
 const START: u64 = 1 << 63;
-/// The last packet.
+/// The first word of the last packet.
 const STOP: u64 = 1 << 62;
 const NUMBER: u64 = STOP - 1;
-/// What is dropped at the beginning.
+/// The share at the beginning that is dropped.
 const WARM_UP: f64 = 0.1;
-/// Trips of one batch take about this long together: long against the clock, short against the machine's moods.
+/// The approximate duration of one batch: long against the clock, short against disturbances of the
+/// machine.
 const BATCH: Duration = Duration::from_micros(20);
-/// Batches kept; more than any run has.
+/// The most batches kept; no run has more.
 const BATCHES_MAX: usize = 1 << 20;
 
 pub(crate) trait Sender {
-    /// Sends a packet that begins with the word and is written in full.
+    /// Sends a packet that begins with the word, and writes all of it.
     fn send(&mut self, word: u64) -> Result<(), Problem>;
 }
 
 pub(crate) trait Receiver {
-    /// The next packet's first word, after one word of each of its cache lines was read.
+    /// Returns the next packet's first word, after reading one word of each of its cache lines.
     fn receive(&mut self) -> Result<u64, Problem>;
 }
 
@@ -38,7 +39,8 @@ pub(crate) fn write(bytes: &mut [u8], word: u64) {
     bytes[..8].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Reads one word of every cache line of a payload, wherever in its first line it starts; returns the first.
+/// Reads one word of every cache line of a payload, at any offset in its first line. Returns the
+/// first word.
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
     let Some((first, _)) = bytes.split_first_chunk() else {
@@ -50,7 +52,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
             sum = sum.wrapping_add(u64::from_le_bytes(*word));
         }
     }
-    // A payload that starts within a line has one line more than its length says.
+    // A payload that starts within a line may cover one line more than its length suggests.
     if let Some((_, last)) = bytes.split_last_chunk() {
         sum = sum.wrapping_add(u64::from_le_bytes(*last));
     }
@@ -58,7 +60,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*first))
 }
 
-/// One side of a ping-pong: batches first, timed as a whole, and then round trips timed one by one.
+/// Runs one side of a ping-pong: first batches, timed as a whole, then single round trips.
 pub(crate) fn ping(
     sender: &mut impl Sender,
     receiver: &mut impl Receiver,
@@ -79,7 +81,7 @@ pub(crate) fn ping(
     Ok(outcome)
 }
 
-/// Times an action by batches and one by one.
+/// Times an action in batches, and one by one.
 pub(crate) fn timed(
     seconds: f64,
     outcome: &mut Outcome,
@@ -111,7 +113,7 @@ pub(crate) fn timed(
         let began = Instant::now();
         action()?;
         let ended = Instant::now();
-        // Beyond the bounds is more than a run takes.
+        // A value out of the histogram's bounds is longer than any run.
         let _ = times.record((ended - began).as_nanos().max(1) as u64);
         count += 1;
         if count >= 8 && ended - start >= until(1.0) {
@@ -123,7 +125,7 @@ pub(crate) fn timed(
     Ok(())
 }
 
-/// The other side of a ping-pong.
+/// Runs the other side of a ping-pong.
 pub(crate) fn echo(sender: &mut impl Sender, receiver: &mut impl Receiver) -> Result<Outcome, Problem> {
     loop {
         let word = receiver.receive()?;
@@ -134,9 +136,9 @@ pub(crate) fn echo(sender: &mut impl Sender, receiver: &mut impl Receiver) -> Re
     }
 }
 
-/// Sends as fast as it goes for so long.
+/// Sends at full rate for a given time.
 pub(crate) fn source(sender: &mut impl Sender, size: usize, seconds: f64) -> Result<Outcome, Problem> {
-    // The clock is looked at once in so many packets.
+    // The clock is read once per so many packets.
     let chunk = ((1 << 16) / size).clamp(1, 1024);
     let mut word = 0;
     let start = Instant::now();
@@ -160,7 +162,7 @@ pub(crate) fn source(sender: &mut impl Sender, size: usize, seconds: f64) -> Res
     Ok(Outcome::default())
 }
 
-/// Receives all that a source sends; times it from the first packet that counts to the last.
+/// Receives all packets of a source; times from the first packet that counts to the last.
 pub(crate) fn sink(receiver: &mut impl Receiver) -> Result<Outcome, Problem> {
     let mut count = Count::default();
     loop {
@@ -171,7 +173,7 @@ pub(crate) fn sink(receiver: &mut impl Receiver) -> Result<Outcome, Problem> {
     }
 }
 
-/// What a source's packets say at their receiver.
+/// A receiver's count of a source's packets.
 #[derive(Default)]
 struct Count {
     expected: u64,
@@ -181,7 +183,7 @@ struct Count {
 }
 
 impl Count {
-    /// True after the last.
+    /// Counts a packet. Returns true after the last.
     #[inline]
     fn take(&mut self, word: u64) -> bool {
         self.received += 1;
@@ -214,7 +216,7 @@ impl Count {
     }
 }
 
-/// What the middle of a chain needs to know of a word.
+/// Returns whether a word is that of the last packet, for the middle of a chain.
 pub(crate) fn is_last(word: u64) -> bool {
     word & STOP != 0
 }

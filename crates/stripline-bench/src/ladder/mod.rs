@@ -1,12 +1,13 @@
-//! The ladder: from the limit up, in one interleaved run.
+//! The ladder: measurements from the machine's limits up, in one interleaved run.
 //!
-//! Every case is run by fresh processes, pinned to one processor each, several times; the run is the replicate. The
-//! order of the cases turns round every round (A B, B A, …). The payload is written in full by its sender, and the
-//! receiver reads one word of every cache line of it. The first tenth of each run is dropped.
+//! Every case is run several times by new processes, each pinned to one processor. The run is the
+//! replicate. The order of the cases reverses every round (A B, B A, …). The sender writes all of
+//! the payload. The receiver reads one word of every cache line of it. The first tenth of each run
+//! is dropped.
 //!
-//! One-way time is half of a round trip. Half of the time of a run goes to batches of trips, timed as a whole: the
-//! median over batches is what ratios are made of. In the other half every trip is timed by itself, for percentiles;
-//! those contain half of a reading of the clock, whose cost is reported.
+//! One-way time is half of a round trip. Half of a run goes to batches of trips, timed as a whole.
+//! Ratios are made from the median over batches. In the other half every trip is timed by itself,
+//! for percentiles. Those include half of a reading of the clock; the report has its cost.
 
 mod case;
 pub(crate) mod child;
@@ -38,25 +39,26 @@ use ratios::Results;
 
 use crate::processes::{self, Interruption};
 
-/// What went wrong, in words.
+/// An error message.
 pub(crate) type Problem = String;
 
 /// The sizes of a full run.
 const SIZES: [usize; 7] = [8, 32, 64, 1024, 8192, 65_536, 1 << 20];
-/// The sizes of a quick one: those that the ratios need.
+/// The sizes of a quick run: those that the ratios need.
 const QUICK_SIZES: [usize; 5] = [32, 64, 1024, 8192, 65_536];
 /// A packet begins with its number.
 const SIZE_MIN: usize = 8;
 const SIZE_MAX: usize = 1 << 20;
-/// What all runs together should take.
+/// The intended time for all runs together.
 const BUDGET: Duration = Duration::from_secs(7 * 60);
 const QUICK_BUDGET: Duration = Duration::from_secs(50);
-/// What one run measures, at least and at most, in seconds.
+/// The least and the most that one run measures, in seconds.
 const SECONDS: (f64, f64) = (0.02, 0.5);
-/// What a run needs beside measuring, as a first guess: processes start and find each other.
+/// The time that a run needs beside measuring, as a first guess: processes start and find each
+/// other.
 const OVERHEAD_S: f64 = 0.04;
 
-/// What is measured.
+/// The settings of a ladder.
 ///
 /// ```
 /// use stripline_bench::ladder::Settings;
@@ -68,25 +70,26 @@ const OVERHEAD_S: f64 = 0.04;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Bytes of a packet; empty: the sizes that a ladder has.
+    /// Bytes of a packet; empty: the default sizes.
     pub sizes: Vec<usize>,
     /// Stripline's transports; empty: all.
     pub transports: Vec<String>,
-    /// Fewer cases, rounds and packets: within a minute on two processors.
+    /// Whether to run fewer cases, rounds and packets: less than a minute on two processors.
     pub quick: bool,
-    /// Rounds; `None`: five, or three of a quick run.
+    /// Number of rounds; `None`: five, or three in a quick run.
     pub rounds: Option<u32>,
-    /// Seconds that each run measures; `None`: what the time allows.
+    /// Seconds that each run measures; `None`: as many as the total time allows.
     pub seconds_per_run: Option<f64>,
-    /// The program whose `main` begins with [`child_if_launched`](crate::child_if_launched); `None`: this one.
+    /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
+    /// `None`: this one.
     pub program: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Refuses what cannot be measured.
+    /// Refuses settings that cannot be measured.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what is possible.
+    /// A sentence that states the problem and the possible values.
     pub fn check(&self) -> Result<(), String> {
         if let Some(size) = self.sizes.iter().find(|size| !(SIZE_MIN..=SIZE_MAX).contains(*size)) {
             return Err(format!("a size of {size}: it must be from {SIZE_MIN} to {SIZE_MAX} bytes"));
@@ -122,7 +125,7 @@ impl Settings {
     }
 }
 
-/// How far a ladder is.
+/// The progress of a ladder.
 ///
 /// ```
 /// let start = stripline_bench::ladder::Progress { done: 0, total: 10, doing: "two atomics".into() };
@@ -130,18 +133,19 @@ impl Settings {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Runs done.
+    /// Number of runs done.
     pub done: usize,
-    /// Runs in all.
+    /// Number of runs in all.
     pub total: usize,
-    /// What is measured now.
+    /// The current case.
     pub doing: String,
 }
 
-/// Climbs the ladder: minutes, or less than one if it is quick. Ctrl-C ends it early, with what there is by then.
+/// Runs the ladder: minutes, or less than one if it is quick. Ctrl-C ends it early, with the
+/// results up to then.
 ///
 /// # Errors
-/// When the settings are wrong, or nothing at all could be measured.
+/// If the settings are wrong, or nothing at all could be measured.
 ///
 /// ```no_run
 /// use stripline_bench::ladder::{Settings, run};
@@ -157,7 +161,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     let mut notes = notes(settings);
     let cpus = allowed_cpus();
     if cpus.len() < 2 {
-        notes.push("only one processor: both sides share it, and what spins is slow".into());
+        notes.push("only one processor: both sides share it, and spinning is slow".into());
     }
     let mut cases = vec![Case::new(Measure::Latency, What::Noise, "none", Wait::None, 0)];
     cases.extend(plan::cases(settings));
@@ -185,13 +189,13 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
             pace.done += 1;
             let outcome = outcome.map_err(|problem| {
                 let note = format!("{case}: {problem}");
-                // Once is enough of what fails in every round.
+                // Report a failure once, although it occurs in every round.
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
             });
             let runs = results.entry(case.clone()).or_default();
-            // A round keeps its place even if an earlier one was not measured.
+            // A round keeps its index even if an earlier one was not measured.
             runs.resize(round as usize, None);
             runs.push(outcome.ok());
         }
@@ -211,7 +215,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         rounds: completed,
         seconds_per_run: launcher.seconds,
         clock_ns: noise.typical,
-        // What was timed as a whole there is the clock.
+        // Its batches measure only the clock.
         noise: Percentiles { typical: None, ..noise },
         null_comparison: ratios::null(&plan::null(settings), &results),
         rows: report::rows(&cases, &results),
@@ -221,16 +225,16 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     })
 }
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
-        // All that is known is that it runs.
+        // If the system refuses, assume one processor.
         Err(_) => vec![0],
     }
 }
 
-/// What is known to be missing before anything runs.
+/// Returns notes on what is missing, before anything runs.
 fn notes(settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
     if cfg!(not(feature = "peers")) {
@@ -249,7 +253,7 @@ fn notes(settings: &Settings) -> Vec<String> {
     notes
 }
 
-/// What is to be said if the processors moved.
+/// Returns a note if the distance of the processors changed.
 fn moods(results: &Results) -> Option<String> {
     let runs: Vec<_> = results.values().flatten().flatten().collect();
     let mut lines: Vec<f64> =
@@ -261,14 +265,14 @@ fn moods(results: &Results) -> Option<String> {
     }
     let far = lines.iter().filter(|line| !mood::are_alike(Some(least), Some(**line))).count();
     Some(format!(
-        "the two processors moved: a cache line took {least:.0} ns from one to the other at times and {most:.0} ns at \
-         others ({far} of {} runs, and it changed in {} more); ratios are of runs that found them alike",
+        "the distance of the two processors changed: a cache line took from {least:.0} to {most:.0} ns between them \
+         (far in {far} of {} runs, and changing in {} more); ratios compare runs at the same distance",
         lines.len(),
         runs.len() - lines.len()
     ))
 }
 
-/// How long each run may measure so that all end in time.
+/// The time that each run may measure, so that all runs end within the budget.
 struct Pace {
     start: Instant,
     budget: Duration,
@@ -284,7 +288,7 @@ impl Pace {
         Self { start: Instant::now(), budget, fixed: settings.seconds_per_run, done: 0, total, spent: 0.0 }
     }
 
-    /// For the runs of the round that begins now.
+    /// Returns the seconds for each run of the round that begins now.
     fn seconds(&mut self) -> f64 {
         if let Some(fixed) = self.fixed {
             return fixed;

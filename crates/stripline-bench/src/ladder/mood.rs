@@ -1,5 +1,6 @@
-//! How far apart the two processors are. On a virtual machine they may be neighbours at one moment and on different
-//! chips at the next, which changes every figure of shared memory severalfold: only like is compared with like.
+//! The distance of the two processors, as the time of a cache line between them. On a virtual
+//! machine it can change at any moment, from neighbouring cores to different chips. That changes
+//! every figure of shared memory severalfold. So only runs at the same distance are compared.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -8,17 +9,18 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::statistics::median;
 
-/// Of one look: batches, and round trips in each.
+/// Batches of one measurement, and round trips in each.
 const BATCHES: usize = 15;
 const TRIPS: u64 = 200;
-/// The most by which two looks may differ that say the same.
+/// The largest ratio of two measurements that count as the same distance.
 const ALIKE: f64 = 1.5;
 
 #[repr(align(256))]
 #[derive(Default)]
 struct Word(AtomicU64);
 
-/// Nanoseconds that a cache line takes from one processor to the other; `None` where there are not two.
+/// Measures the nanoseconds that a cache line takes from one processor to the other; `None` without
+/// two processors.
 pub(super) fn line_ns(cpus: &[usize]) -> Option<f64> {
     let [one, other] = cpus else { return None };
     let words = [Word::default(), Word::default()];
@@ -31,7 +33,7 @@ pub(super) fn line_ns(cpus: &[usize]) -> Option<f64> {
                 words[1].0.store(trip, Ordering::Release);
             }
         });
-        // In a thread of its own, too: this one may go where it likes.
+        // In a thread of its own, too: the calling thread stays unpinned.
         let timed = scope.spawn(|| {
             stay_on(*one);
             let mut batches = Vec::new();
@@ -50,7 +52,8 @@ pub(super) fn line_ns(cpus: &[usize]) -> Option<f64> {
     })
 }
 
-/// Whether two looks say the same; of what was not looked at, nothing else is known.
+/// Returns whether two measurements show the same distance. An unmeasured distance equals only
+/// another unmeasured one.
 pub(super) fn are_alike(one: Option<f64>, other: Option<f64>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.max(other) <= ALIKE * one.min(other),
@@ -67,7 +70,7 @@ fn await_value(word: &Word, value: u64) {
 fn stay_on(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // Where that is refused, the figure is a worse guess, and the run's own refusal is told.
+    // If pinning is refused, the figure is less exact. The run itself reports the refusal.
     let _ = sched_setaffinity(None, &set);
 }
 

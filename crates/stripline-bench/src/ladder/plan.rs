@@ -1,18 +1,19 @@
-//! Which rungs a ladder has, and in which order.
+//! The rungs of a ladder, and their order.
 
 use super::Settings;
 use super::case::{Case, Measure, Wait, What};
 use super::ends;
 
-/// Above this, one packet in flight and many asleep say the same: left out of a quick run.
+/// Above this size, one packet in flight and many to a sleeping reader give the same figure. A
+/// quick run leaves them out.
 const QUICK_SLEEPING_MAX: usize = 1024;
 
-/// Where calls are kept outstanding, and how many.
+/// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
 pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
 
-/// The rungs in their order: what is compared with each other stands close together, as little apart in time as
-/// can be.
+/// Returns the rungs in their order. Cases to be compared stand close together, and so run close in
+/// time.
 pub(super) fn cases(settings: &Settings) -> Vec<Case> {
     let mut cases = Vec::new();
     for size in settings.sizes() {
@@ -42,7 +43,7 @@ pub(super) fn cases(settings: &Settings) -> Vec<Case> {
     cases
 }
 
-/// The case that is compared with itself.
+/// Returns the case that is compared with itself.
 pub(super) fn null(settings: &Settings) -> Case {
     if settings.has("shm") && settings.sizes().contains(&64) {
         Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64)
@@ -51,17 +52,17 @@ pub(super) fn null(settings: &Settings) -> Case {
     }
 }
 
-/// The limit of every spinning side.
+/// Returns the limit of every spinning side.
 pub(super) fn atomics() -> Case {
     Case::new(Measure::Latency, What::Atomics, "memory", Wait::Spin, 0)
 }
 
-/// The limit of every sleeping side.
+/// Returns the limit of every sleeping side.
 pub(super) fn futex() -> Case {
     Case::new(Measure::Latency, What::Futex, "memory", Wait::Block, 0)
 }
 
-/// What stands beside a transport of Stripline: what carries it, bare.
+/// Returns the bare subject to compare with a transport of Stripline.
 pub(super) fn bare(transport: &str) -> Option<What> {
     match transport {
         "shm" => Some(What::Ring),
@@ -73,7 +74,7 @@ pub(super) fn bare(transport: &str) -> Option<What> {
 
 fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
     let case = |what, transport: &str, wait| Case::new(Measure::Latency, what, transport, wait, size);
-    // What is compared at 32 B is packets per second.
+    // The comparison at 32 B is one of packets per second.
     if settings.quick && settings.sizes.is_empty() && size == 32 {
         return;
     }
@@ -94,7 +95,7 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
             }
             cases.push(case(What::Stripline, &transport, wait));
             if transport == "shm" {
-                // What it is compared with in the next moment: the machine does not stay as it is.
+                // The case to compare with follows at once, because the machine's state changes.
                 cases.extend(beside(settings, size, wait));
             }
             if size == ends::calls::BYTES && (wait == Wait::Spin) != socket {
@@ -119,7 +120,7 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
     }
 }
 
-/// What stands beside one way over shared memory.
+/// Returns the cases to compare with one way over shared memory.
 fn beside(settings: &Settings, size: usize, wait: Wait) -> Vec<Case> {
     match wait {
         Wait::Spin if size == 64 && settings.has("shm") => {
@@ -137,7 +138,8 @@ fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
     let case = |what, transport: &str, wait| Case::new(Measure::Throughput, what, transport, wait, size);
     cases.push(case(What::Memcpy, "memory", Wait::None));
     for transport in settings.transports() {
-        // Sockets are slept on: who asks them again and again takes time from whoever carries the packets.
+        // Socket cases sleep: a thread that polls takes processor time from the one that carries
+        // the packets.
         let wait = if matches!(&*transport, "uds" | "tcp") { Wait::Block } else { Wait::Spin };
         if let Some(what) = bare(&transport) {
             cases.push(case(what, &transport, wait));

@@ -1,4 +1,4 @@
-//! The picture: time and throughput against size.
+//! The plot of time and throughput against size.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,7 +8,7 @@ use super::report::{Report, Row};
 const SIZE: (u32, u32) = (1280, 620);
 const FONT: &str = "Helvetica, Arial, sans-serif";
 
-/// A line of the plot: its label, how it is told, its colour and whether it is dashed.
+/// A line of the plot: its label, its colour and whether it is dashed.
 struct Line {
     label: String,
     points: Vec<(f64, f64)>,
@@ -16,7 +16,7 @@ struct Line {
     dashed: bool,
 }
 
-/// What belongs to one thing: the name of `what`, its transport and its colour.
+/// The colour of each subject: its name (as in `what`), its transport and the colour.
 const COLORS: [(&str, &str, RGBColor); 12] = [
     ("stripline", "shm", RGBColor(0xd6, 0x27, 0x28)),
     ("stripline", "inproc", RGBColor(0xff, 0x7f, 0x0e)),
@@ -32,10 +32,10 @@ const COLORS: [(&str, &str, RGBColor); 12] = [
     ("ZeroMQ", "uds", RGBColor(0x17, 0xa5, 0xb8)),
 ];
 
-/// The report as an SVG picture: one-way time and throughput against packet size.
+/// Draws the report as an SVG picture: one-way time and throughput against packet size.
 ///
 /// # Errors
-/// When there is nothing to draw.
+/// If there is nothing to draw.
 ///
 /// ```no_run
 /// use stripline_bench::ladder::{Settings, plot, run};
@@ -65,7 +65,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     let time = |row: &Row| row.one_way_ns.typical.map(|ns| ns / 1e9);
     let mut times = lines(&rows(&["spin", "none"]), time, false);
     times.extend(lines(&rows(&["block"]), time, true));
-    // A word has no size: a line across.
+    // A bare word has no size, so its line is horizontal.
     for limit in report.rows.iter().filter(|row| ["two atomics", "futex hand-over"].contains(&&*row.what)) {
         let Some(seconds) = time(limit) else { continue };
         let span = times.iter().flat_map(|line| line.points.iter().map(|point| point.0));
@@ -85,7 +85,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     chart(&right, "Throughput", "bytes per packet", bytes_per_s, &rates)
 }
 
-/// One line for each thing that has the figure.
+/// Returns one line for each subject with that figure.
 fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> Vec<Line> {
     COLORS
         .iter()
@@ -102,7 +102,7 @@ fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> V
         .collect()
 }
 
-/// Both axes logarithmic; every line has its name at its right end.
+/// Draws a chart with logarithmic axes; every line has its name at its right end.
 fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, lines: &[Line]) -> Drawn {
     let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {
@@ -113,7 +113,7 @@ fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, li
     };
     let ((left, right), (low, high)) = (bounds(|point| point.0), bounds(|point| point.1));
     let range = (low / 1.4, high * 1.4);
-    // One size alone stands in the middle.
+    // A single size is drawn in the middle.
     let (left, right) = if left < right { (left, right) } else { (left / 2.0, right * 2.0) };
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 19).into_font().style(FontStyle::Bold))
@@ -148,7 +148,7 @@ fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, li
             ends.push((chart.backend_coord(last), line));
         }
     }
-    // Names move apart so that each can be read.
+    // Names are moved apart so that each can be read.
     ends.sort_by_key(|((_, y), _)| *y);
     let edge = ends.iter().map(|((x, _), _)| *x).max().unwrap_or(0) + 8;
     let mut free = i32::MIN;

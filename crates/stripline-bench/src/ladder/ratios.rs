@@ -1,4 +1,4 @@
-//! The figures: ratios of what was measured in one run.
+//! The figures: ratios of measurements of one run.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use super::plan::{OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex};
 use super::report::{Null, Ratio};
 use super::statistics::{bootstrap, median};
 
-/// What the runs found, by case and round.
+/// The results of the runs, by case and round.
 pub(super) type Results = BTreeMap<Case, Vec<Option<Outcome>>>;
 
-/// What is taken of a run.
+/// The figure taken from a run.
 #[derive(Clone, Copy)]
 enum Figure {
     Time,
     Rate,
 }
 
-/// One comparison: the first over the second.
+/// A comparison of two cases: the first over the second.
 struct Pair {
     over: Case,
     under: Case,
@@ -31,7 +31,7 @@ enum Target {
     AtLeast(f64),
 }
 
-/// All that have a target, in the order of the report.
+/// Returns all figures with a target, in the order of the report.
 pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     let latency = |what, transport, wait, size| Case::new(Measure::Latency, what, transport, wait, size);
     let stream = |what, transport, wait, size| Case::new(Measure::Throughput, what, transport, wait, size);
@@ -81,7 +81,7 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
         ),
         ratio("call_shm_64_over_two_ways", vec![two_ways], Target::AtMost(1.25), results),
         ratio("call_uds_64_over_bare", vec![duplex], Target::AtMost(1.15), results),
-        // Of as many as were ever faster with fewer: they may lose a tenth.
+        // The rate may fall by a tenth below the best rate with fewer calls outstanding.
         ratio("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9), results),
         ratio("uds_1024_over_bare", socket("uds"), Target::AtMost(1.1), results),
         ratio("tcp_1024_over_bare", socket("tcp"), Target::AtMost(1.1), results),
@@ -99,7 +99,7 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     ratios
 }
 
-/// Calls per second with fewer outstanding over those with more.
+/// Returns pairs of calls per second: with fewer outstanding, over those with more.
 fn steps() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
@@ -114,7 +114,7 @@ fn steps() -> Vec<Pair> {
     pairs
 }
 
-/// A case against itself: what a ratio of 1 looks like here.
+/// Compares a case with itself: the spread of a true ratio of 1 on this machine.
 pub(super) fn null(case: &Case, results: &Results) -> Null {
     let again = Case { again: true, ..case.clone() };
     let values = values(&Pair { over: again, under: case.clone(), figure: Figure::Time }, results);
@@ -127,7 +127,8 @@ pub(super) fn null(case: &Case, results: &Results) -> Null {
     }
 }
 
-/// The packets per second of small packets have a second target, where the ring is that fast.
+/// Returns the ratio of packets per second of small packets. It has a second target, for a ring
+/// that is fast enough.
 fn small(shm: Case, ring: Case, results: &Results) -> Ratio {
     let rates = |case: &Case| {
         let runs = results.get(case)?.iter().flatten();
@@ -143,7 +144,7 @@ fn small(shm: Case, ring: Case, results: &Results) -> Ratio {
     ratio
 }
 
-/// Of several pairs, the worse.
+/// Returns the worst ratio of several pairs.
 fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Ratio {
     let mut worst: Option<(f64, f64, f64)> = None;
     let mut missing = None;
@@ -154,7 +155,7 @@ fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Rat
             Err(reason) => missing = Some(reason),
         }
     }
-    // Half of a comparison is none: the other half might be the worse.
+    // An incomplete comparison has no value, as the missing part might be the worse.
     let found = if missing.is_none() { worst } else { None };
     let (text, met) = match target {
         Target::AtMost(most) => {
@@ -173,8 +174,9 @@ fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Rat
     }
 }
 
-/// The ratio of each run of the first to that of the second which is nearest to it in time, of those that found the
-/// processors as near to each other: the one of the same round, if nothing has moved.
+/// Returns the ratio of each run of the first case to one of the second. That is the nearest in
+/// time among the runs at the same processor distance. If the distance never changed, it is the one
+/// of the same round.
 fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
     let runs = |case: &Case| results.get(case).ok_or_else(|| format!("not measured: {case}"));
     let (over, under) = (runs(&pair.over)?, runs(&pair.under)?);
@@ -190,12 +192,12 @@ fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
         })
         .collect();
     if values.is_empty() {
-        return Err(format!("no run of both with the processors alike: {}; {}", pair.over, pair.under));
+        return Err(format!("no runs of both at the same processor distance: {}; {}", pair.over, pair.under));
     }
     Ok(values)
 }
 
-/// The runs during which nothing moved, with their rounds.
+/// Returns the runs at a constant processor distance, with their rounds.
 fn settled(runs: &[Option<Outcome>]) -> impl Iterator<Item = (usize, &Outcome)> {
     let measured = runs.iter().enumerate().filter_map(|(round, run)| Some((round, run.as_ref()?)));
     measured.filter(|(_, run)| !run.is_unsettled)

@@ -1,4 +1,4 @@
-//! What a ladder has found.
+//! The results of a ladder.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -9,7 +9,7 @@ use super::ratios::Results;
 use super::statistics::{median, percentile, pool};
 use crate::processes::Usage;
 
-/// A whole ladder; as JSON, the ratios are an object by name.
+/// The results of a whole ladder. As JSON, the ratios are an object by name.
 ///
 /// ```no_run
 /// # use stripline_bench::ladder::{Settings, run};
@@ -19,30 +19,31 @@ use crate::processes::Usage;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it was measured on.
+    /// The machine it was measured on.
     pub machine: Machine,
-    /// Rounds completed; the runs of a round follow each other, each round in the other direction.
+    /// Number of rounds completed. The runs of a round follow each other; each round reverses the
+    /// direction.
     pub rounds: u32,
-    /// Seconds that one run measured.
+    /// Seconds measured in one run.
     pub seconds_per_run: f64,
-    /// What one reading of the clock costs, nanoseconds. Percentiles contain half of one.
+    /// The cost of one reading of the clock, in nanoseconds. Percentiles include half of one.
     pub clock_ns: Option<f64>,
-    /// The same loop with no peer.
+    /// The same loop without a peer.
     pub noise: Percentiles,
-    /// One case against itself.
+    /// One case compared with itself.
     pub null_comparison: Null,
     /// The rungs.
     pub rows: Vec<Row>,
     /// The figures with a target.
     #[serde(serialize_with = "by_name")]
     pub ratios: Vec<Ratio>,
-    /// What could not be measured, and why; what was left out.
+    /// Notes: what could not be measured and why, and what was left out.
     pub notes: Vec<String>,
-    /// Whether it was ended early: what was measured until then.
+    /// Whether it was ended early, so that the results are incomplete.
     pub interrupted: bool,
 }
 
-/// One rung.
+/// The results of one rung.
 ///
 /// ```no_run
 /// # use stripline_bench::ladder::{Settings, run};
@@ -54,52 +55,54 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What carried the packets.
+    /// The subject: the means that carried the packets.
     pub what: String,
-    /// Over what.
+    /// The transport.
     pub transport: String,
-    /// How both sides waited: `spin`, `block`, `adaptive` or `none`.
+    /// The way in which both sides waited: `spin`, `block`, `adaptive` or `none`.
     pub wait: String,
-    /// Bytes of a packet.
+    /// Bytes per packet.
     pub size: usize,
-    /// Readers of every packet.
+    /// Number of readers of every packet.
     pub readers: u32,
-    /// Components in the chain.
+    /// Number of components in the chain.
     pub components: u32,
     /// Whether statistics were at their default rather than off.
     pub statistics: bool,
-    /// Of calls that are made without waiting for the one before: how many were outstanding. Then packets are calls.
+    /// The number of calls kept outstanding; `None` if each call waits for the one before. Packets
+    /// are calls then.
     pub outstanding: Option<u32>,
-    /// Half a round trip, nanoseconds; of memcpy, one copy.
+    /// Half a round trip, in nanoseconds; for memcpy, one copy.
     pub one_way_ns: Percentiles,
-    /// Packets received per second, the median of the runs.
+    /// Packets received per second: the median of the runs.
     pub packets_per_s: Option<f64>,
     /// Bytes received per second.
     pub bytes_per_s: Option<f64>,
-    /// The cost of one publish, nanoseconds: the median over bursts of 1024 packets, each timed as a whole and begun
-    /// when all readers had taken the one before. All readers were polled in turn by one process.
+    /// The cost of one publish, in nanoseconds: the median over bursts of 1024 packets. Each burst
+    /// is timed as a whole, and begins when all readers have taken the one before. One process
+    /// polls all readers in turn.
     pub publish_ns: Option<f64>,
-    /// The time per packet of the whole chain, nanoseconds.
+    /// The time per packet of the whole chain, in nanoseconds.
     pub per_packet_ns: Option<f64>,
-    /// Runs that count.
+    /// Number of runs that count.
     pub runs: usize,
-    /// Each run: typical nanoseconds, and packets per second.
+    /// The figures of each run: typical nanoseconds, and packets per second.
     pub per_run: Vec<Run>,
-    /// Packets lost and packets out of order, in all runs.
+    /// Number of packets lost in all runs.
     pub lost: u64,
-    /// See `lost`.
+    /// Number of packets out of order in all runs.
     pub reordered: u64,
-    /// Seconds of processor time, all processes and runs.
+    /// Seconds of processor time of all processes and runs.
     pub cpu_s: f64,
-    /// Context switches: those that a process asked for.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// Context switches: those that it did not.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// The most memory that the processes of a run had together, KiB.
+    /// The peak memory of the processes of a run together, in KiB.
     pub peak_kib: u64,
 }
 
-/// One run of a row.
+/// The figures of one run of a row.
 ///
 /// ```
 /// let run = stripline_bench::ladder::Run::default();
@@ -107,13 +110,13 @@ pub struct Row {
 /// ```
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Run {
-    /// The median over batches of the mean in a batch, nanoseconds one way.
+    /// The mean one-way time in a batch, in nanoseconds; the median over batches.
     pub typical_ns: Option<f64>,
     /// Packets per second.
     pub packets_per_s: Option<f64>,
 }
 
-/// Times in nanoseconds. A percentile with fewer than 100 samples beyond it is not given.
+/// Times in nanoseconds. A percentile is omitted if fewer than 100 samples lie beyond it.
 ///
 /// ```
 /// let times = stripline_bench::ladder::Percentiles::default();
@@ -121,17 +124,18 @@ pub struct Run {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// The median over runs of the median over batches, without the clock: what ratios are made of.
+    /// The median over runs of the median over batches, without the clock. Ratios are made from it.
     pub typical: Option<f64>,
-    /// Half of the single trips are faster; all runs together, the clock's cost included, as in all that follow.
+    /// The median of the single trips of all runs together. It and the following figures include
+    /// the clock's cost.
     pub p50: Option<f64>,
-    /// 99 % are.
+    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9 % are.
+    /// The 99.9th percentile.
     pub p999: Option<f64>,
-    /// The slowest.
+    /// The maximum.
     pub max: Option<f64>,
-    /// How many were timed one by one.
+    /// Number of trips timed one by one.
     pub samples: u64,
 }
 
@@ -145,20 +149,20 @@ pub struct Percentiles {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// Its name: what over what.
+    /// Its name: numerator over denominator.
     #[serde(skip)]
     pub name: String,
-    /// The median over rounds of the ratio in a round.
+    /// The ratio in a round; the median over rounds.
     pub value: Option<f64>,
     /// The lower end of its 95 % interval (bootstrap over rounds).
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end of that interval.
     pub high: Option<f64>,
-    /// What it should be.
+    /// The target in words.
     pub target: String,
-    /// Whether it is.
+    /// Whether the target is met.
     pub met: Option<bool>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub missing: Option<String>,
 }
 
@@ -174,7 +178,7 @@ pub struct Ratio {
 pub struct Null {
     /// The case.
     pub what: String,
-    /// The median ratio; 1 but for noise.
+    /// The median ratio: 1 but for noise.
     pub value: Option<f64>,
     /// The lower end of its 95 % interval.
     pub low: Option<f64>,
@@ -182,11 +186,11 @@ pub struct Null {
     pub high: Option<f64>,
 }
 
-/// One row for the latency and the throughput of the same thing.
+/// Returns one row for the latency and the throughput of the same subject.
 pub(super) fn rows(order: &[Case], results: &Results) -> Vec<Row> {
     let mut groups: Vec<(Case, Vec<&Case>)> = Vec::new();
     for case in order.iter().filter(|case| !case.again && results.contains_key(case)) {
-        // Streams and ping-pongs share a row; the others have their own.
+        // Streams and ping-pongs share a row; the other measurements have their own.
         let measure = if case.measure == Measure::Throughput { Measure::Latency } else { case.measure };
         let key = Case { measure, ..case.clone() };
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -197,7 +201,8 @@ pub(super) fn rows(order: &[Case], results: &Results) -> Vec<Row> {
     groups.iter().map(|(key, cases)| row(key, cases, results)).collect()
 }
 
-/// The figures of single times, pooled over runs; `share` of what was timed is one way.
+/// Returns the percentiles of single times, pooled over runs. One way is this `share` of the timed
+/// interval.
 pub(super) fn percentiles(runs: &[&Outcome], share: f64) -> Percentiles {
     let typical: Vec<f64> = runs.iter().filter_map(|run| run.typical_ns).collect();
     let times = pool(runs.iter().map(|run| &run.round_trips[..]));

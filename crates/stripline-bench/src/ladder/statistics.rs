@@ -1,19 +1,19 @@
-//! Medians, percentiles that the samples bear, and intervals.
+//! Medians, intervals, and percentiles with enough samples.
 
-/// Draws of the bootstrap.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 10_000;
-/// A percentile is given only with at least so many samples beyond it.
+/// The least number of samples beyond a percentile for it to be reported.
 const BEYOND: u64 = 100;
 
-/// The median; of an even number of values, the mean of the two in the middle.
+/// Returns the median; for an even number of values, the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted_median(&sorted)
 }
 
-/// The median and its 95 % interval, by drawing as many values with replacement again and again. Always the same for
-/// the same values.
+/// Returns the median and its 95 % interval, by repeated resampling with replacement. Deterministic
+/// for the same values.
 pub(crate) fn bootstrap(values: &[f64]) -> Option<(f64, f64, f64)> {
     let value = median(values)?;
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -34,10 +34,11 @@ pub(crate) fn bootstrap(values: &[f64]) -> Option<(f64, f64, f64)> {
     Some((value, medians[DRAWS * 25 / 1000], medians[DRAWS * 975 / 1000]))
 }
 
-/// The value below which the share of the samples lies, if enough lie beyond it; `counts` are sorted by value.
+/// Returns the value below which the share of the samples lies, if enough lie beyond it. `counts`
+/// are sorted by value.
 pub(crate) fn percentile(counts: &[(u64, u64)], share: f64) -> Option<u64> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
-    // A share such as 0.99 is not quite what it says: a rank that is whole stays so.
+    // A share such as 0.99 is not exact in binary; the correction keeps a whole rank whole.
     let rank = (share * total as f64 * (1.0 - 1e-12)).ceil() as u64;
     if total - rank.min(total) < BEYOND {
         return None;
@@ -49,7 +50,7 @@ pub(crate) fn percentile(counts: &[(u64, u64)], share: f64) -> Option<u64> {
     })
 }
 
-/// Counts of several runs as one, sorted by value.
+/// Merges the counts of several runs, sorted by value.
 pub(crate) fn pool<'a>(runs: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
     let mut pooled = std::collections::BTreeMap::new();
     for (value, count) in runs.flatten() {

@@ -1,4 +1,4 @@
-//! Running the `stripline` command as its users do.
+//! The `stripline` command, run as users run it.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// Nothing here may take longer; a hang fails.
+/// The time limit of every step; a hang fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn stripline() -> Command {
@@ -21,12 +21,12 @@ pub fn stripline() -> Command {
     command
 }
 
-/// A file of the repository.
+/// Returns the path of a file of the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Runs to the end; output and exit code.
+/// Runs the command to its end. Returns output and exit code.
 pub fn run(arguments: &[&str]) -> Run {
     Run::of(stripline().args(arguments).output().unwrap())
 }
@@ -56,14 +56,14 @@ impl Run {
     }
 }
 
-/// A run in the background, killed when dropped.
+/// A run in the background, which is killed when dropped.
 pub struct Running {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Running {
-    /// Starts and waits until all components run.
+    /// Starts the command and waits until all components run.
     pub fn start(arguments: &[&str], components: usize) -> Self {
         let mut child =
             stripline().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -91,7 +91,7 @@ impl Running {
         self.child.id()
     }
 
-    /// The component processes: name and process number.
+    /// Returns the component processes: name and process number.
     pub fn components(&self) -> Vec<(String, u32)> {
         children(self.child.id())
             .into_iter()
@@ -114,7 +114,7 @@ impl Running {
         wait_until(what, done);
     }
 
-    /// The next line of output that contains the words.
+    /// Returns the next line of output that contains the words.
     pub fn wait_for_line(&self, words: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -131,7 +131,7 @@ impl Running {
         send(self.child.id(), signal);
     }
 
-    /// Waits for the end; exit code and the rest of the output.
+    /// Waits for the end. Returns the exit code and the rest of the output.
     pub fn end(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -168,16 +168,16 @@ pub fn send(pid: u32, signal: Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// Polls a condition that another process brings about.
+/// Polls a condition that another process fulfils.
 pub fn wait_until(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Whether a process exists and is no zombie.
+/// Returns whether a process exists and is no zombie.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
@@ -192,7 +192,7 @@ fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// A well-known capture and what a well-known decoder makes of it, if they are there.
+/// Returns a well-known capture and the output of a well-known decoder for it, if they are present.
 pub fn capture() -> Option<(PathBuf, String)> {
     let path = std::env::var_os("STRIPLINE_ADSB_CAPTURE")
         .map_or_else(|| repository("../shared/data/adsb/modes1.bin"), PathBuf::from);
@@ -200,13 +200,14 @@ pub fn capture() -> Option<(PathBuf, String)> {
     path.exists().then_some((path, reference))
 }
 
-/// The example component of one's own.
+/// Returns the example of a user-defined component.
 pub fn gain_example() -> PathBuf {
     example("gain")
 }
 
-/// One of the library's example components. The tests of the whole workspace build it; those of this package alone may
-/// find none, or one that does not speak the launcher's language any more, and build it here.
+/// Returns one of the library's example components. The tests of the whole workspace build it.
+/// Tests of this package alone may find none, or one of another protocol version, and build it
+/// here.
 pub fn example(name: &str) -> PathBuf {
     static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let one_at_a_time = BUILDING.lock().unwrap();
@@ -225,7 +226,7 @@ pub fn example(name: &str) -> PathBuf {
     example
 }
 
-/// When the last change was made to a file below the folder.
+/// Returns when a file below the folder was last changed.
 fn newest(folder: &Path) -> std::time::SystemTime {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let times = entries.map(|path| {
@@ -234,7 +235,7 @@ fn newest(folder: &Path) -> std::time::SystemTime {
     times.max().unwrap()
 }
 
-/// What the example says of itself.
+/// Returns the example's own description.
 pub fn run_gain_description() -> String {
     let output = Command::new(gain_example()).arg("--describe").output().unwrap();
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! A waveform of a test's own, and the sockets of its launcher.
+//! A waveform for one test, and the sockets of its launcher.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::{PATIENCE, Run, Running, run};
 
-/// Where components run, and in how many processes three of them do.
+/// The placements, and the number of processes that three components take in each.
 pub const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
 
-/// A waveform file with a name that no other test has.
+/// A waveform file with a name that no other test uses.
 pub struct File {
     folder: TempDir,
     pub name: String,
@@ -29,7 +29,7 @@ impl File {
         Self { folder, name }
     }
 
-    /// A source, which these keys say, through a filter, which these properties say, to a sink.
+    /// Writes a source with these keys, a filter with these properties, and a sink.
     pub fn filtered(source: &str, keys: &str, filter: &str) -> Self {
         Self::new(&format!(
             r#"
@@ -50,26 +50,26 @@ impl File {
         ))
     }
 
-    /// A tone through a filter, in real time.
+    /// Writes a tone through a filter, in real time.
     pub fn radio() -> Self {
         Self::radio_with("")
     }
 
-    /// The same with another key of the filter.
+    /// Writes the same with another key of the filter.
     pub fn radio_with(key: &str) -> Self {
         let tone = r#"type = "signal-generator"
             properties = { rate = 48e3, output = "f32", packet = 480 }"#;
         Self::filtered("tone", tone, &format!("properties = {{ high = 4e3 }}\n{key}"))
     }
 
-    /// A tone that waits for its time for hours, and a filter that waits for its packets.
+    /// Writes a tone that waits for hours to start, and a filter that waits for its packets.
     pub fn idle() -> Self {
         let source = r#"type = "signal-generator"
             properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
         Self::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }")
     }
 
-    /// The same where the filter has yet to learn from a packet what the sample rate is.
+    /// Writes the same with a filter that gets the sample rate only from a packet.
     pub fn idle_without_rate() -> Self {
         let source = r#"type = "signal-generator"
             properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
@@ -85,7 +85,7 @@ impl File {
         Running::start(&[&["run", path.to_str().unwrap()], options].concat(), processes)
     }
 
-    /// `stripline COMMAND NAME …`.
+    /// Runs `stripline COMMAND NAME …`.
     pub fn ask(&self, command: &str, arguments: &[&str]) -> Run {
         run(&[&[command, &self.name], arguments].concat())
     }
@@ -95,18 +95,18 @@ impl File {
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
     }
 
-    /// What `get` says of one property.
+    /// Returns the output of `get` for one property.
     pub fn property(&self, place: &str) -> Value {
         self.json("get", &[place])[0].clone()
     }
 }
 
-/// What the names of launchers' sockets begin with.
+/// Returns the prefix of the names of launchers' sockets.
 pub fn prefix() -> String {
     format!("stripline-{}-run-1-", rustix::process::geteuid().as_raw())
 }
 
-/// The sockets that a launcher can be asked by.
+/// Returns the sockets on which a launcher takes requests.
 pub fn sockets_of(pid: u32) -> Vec<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
     let list = String::from_utf8_lossy(&list);

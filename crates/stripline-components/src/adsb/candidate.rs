@@ -1,12 +1,13 @@
-//! What the demodulator hands to the decoder.
+//! The records from the demodulator to the decoder.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::frame::{Frame, LONG_BYTES};
 
-/// A possible frame: a preamble and the bits that follow it, not yet checked.
+/// A possible frame: a preamble and the bits after it, not yet checked.
 ///
-/// Plain data of 40 bytes, little-endian on the machines Stripline runs on, so that it can cross a link as it is:
+/// Plain data of 40 bytes that can be sent over a link as it is. It is little-endian on all
+/// machines that Stripline supports:
 ///
 /// ```text
 ///  byte 0        8          12      16      20      24              38       39     40
@@ -18,27 +19,31 @@ use super::frame::{Frame, LONG_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Candidate {
-    /// The sample, counted from the first ever pushed, in which the first pulse of the preamble starts.
+    /// Index of the sample in which the first pulse of the preamble starts, counted from the first
+    /// sample pushed.
     pub sample: u64,
-    /// How much later than that sample's start the pulse starts, in samples, 0 to 1.
+    /// Delay of the pulse after that sample's start, in samples, 0 to 1.
     pub fraction: f32,
-    /// Power of the preamble's pulses in dB relative to full scale (a rotating phasor of amplitude 1 has 0 dB).
+    /// Power of the preamble's pulses in dB relative to full scale (a rotating phasor of amplitude
+    /// 1 has 0 dB).
     pub level_dbfs: f32,
-    /// Power of the pulses in relation to that of the silence between them, in dB.
+    /// Power of the pulses over the power between them, in dB.
     pub snr_db: f32,
-    /// How much the samples differ from what the bits should look like: the mean squared difference of amplitudes in
-    /// terms of the squared amplitude of a pulse. 0 is perfect; noise has some 0.3.
+    /// Difference between the samples and the ideal samples of the bits. It is the mean squared
+    /// difference of amplitudes over the squared amplitude of a pulse. 0 is perfect; noise has
+    /// about 0.3.
     pub error: f32,
-    /// The bits, first received first; behind `length` they are zero.
+    /// The bits, first received first. Beyond `length` they are zero.
     pub bytes: [u8; LONG_BYTES],
-    /// How many bytes there are: 7 or 14, as the downlink format says.
+    /// Number of bytes: 7 or 14, according to the downlink format.
     pub length: u8,
     /// Always zero.
     pub reserved: u8,
 }
 
 impl Candidate {
-    /// The frame, or `None` when the length contradicts the downlink format, as in a damaged candidate.
+    /// Returns the frame, or `None` if the length contradicts the downlink format, as in a damaged
+    /// candidate.
     #[must_use]
     pub fn frame(&self) -> Option<Frame> {
         self.bytes.get(..usize::from(self.length)).and_then(|bytes| Frame::new(bytes).ok())

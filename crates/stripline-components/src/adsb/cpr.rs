@@ -1,7 +1,7 @@
 //! Compact position reporting: 17 bits for a latitude and for a longitude, in one of two grids.
 //!
-//! One report tells the place within a cell of some 670 km; an even and an odd one together tell the cell as well
-//! (RTCA DO-260B, appendix A.1.7).
+//! One report gives the place within a cell of about 670 km. An even and an odd one together also
+//! give the cell (RTCA DO-260B, appendix A.1.7).
 
 use std::f64::consts::PI;
 
@@ -19,7 +19,7 @@ pub struct Position {
     pub longitude_deg: f64,
 }
 
-/// Which of the two grids a report uses.
+/// The grid of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parity {
     /// 60 latitude zones around the globe.
@@ -31,7 +31,7 @@ pub enum Parity {
 /// An airborne position as reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// The grid.
+    /// The grid of the report.
     pub parity: Parity,
     /// Place within the latitude zone, 17 bits.
     pub latitude: u32,
@@ -40,7 +40,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What an aircraft at `position` reports.
+    /// Encodes the report of an aircraft at `position`.
     ///
     /// ```
     /// use stripline_components::adsb::cpr::{Parity, Position, Report};
@@ -62,10 +62,11 @@ impl Report {
         Self { parity, latitude: latitude & 0x1_ffff, longitude: longitude & 0x1_ffff }
     }
 
-    /// The position at the time of this report, with the help of an older one in the other grid.
+    /// Returns the position at the time of this report, computed with an older report in the other
+    /// grid.
     ///
-    /// `None` when both use the same grid, when they fit no place on Earth, or when the aircraft passed into another
-    /// zone in between.
+    /// Returns `None` if both use the same grid, or if they fit no place on Earth. Also if the
+    /// aircraft moved into another zone in between.
     #[must_use]
     pub fn with_older(&self, older: &Self) -> Option<Position> {
         let (even, odd) = match (self.parity, older.parity) {
@@ -105,7 +106,7 @@ fn longitude_zones(latitude_deg: f64, parity: Parity) -> f64 {
     (zones_at(latitude_deg) - if parity == Parity::Odd { 1.0 } else { 0.0 }).max(1.0)
 }
 
-/// How many longitude zones the even grid has at this latitude, 1 to 59 ("NL").
+/// Returns the number of longitude zones of the even grid at this latitude, 1 to 59 ("NL").
 fn zones_at(latitude_deg: f64) -> f64 {
     let latitude = latitude_deg.abs();
     if latitude >= 87.0 {
@@ -113,11 +114,11 @@ fn zones_at(latitude_deg: f64) -> f64 {
     }
     let cosine = (latitude * PI / 180.0).cos();
     let inner = 1.0 - (1.0 - (PI / (2.0 * ZONES)).cos()) / (cosine * cosine);
-    // At the equator the argument is where the quotient is 60 but for rounding.
+    // At the equator the quotient is 60 but for rounding.
     (2.0 * PI / inner.acos()).floor().clamp(1.0, 59.0)
 }
 
-/// Steps from the start of the zone, rounded to the nearest; up to 2^17 inclusive.
+/// Returns the steps from the start of the zone, rounded to the nearest; up to 2^17 inclusive.
 fn quantize(degrees: f64, zone_deg: f64) -> u32 {
     (STEPS * degrees.rem_euclid(zone_deg) / zone_deg + 0.5).floor() as u32
 }
@@ -146,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_published_pair_gives_its_position() {
-        // "The 1090 Megahertz Riddle", 5.3: 8d40621d58c382d690c8ac2863a7 and 8d40621d58c386435cc412692ad6.
+        // "The 1090 Megahertz Riddle", 5.3: 8d40621d58c382d690c8ac2863a7 and
+        // 8d40621d58c386435cc412692ad6.
         let even = Report { parity: Parity::Even, latitude: 93_000, longitude: 51_372 };
         let odd = Report { parity: Parity::Odd, latitude: 74_158, longitude: 50_194 };
         let position = even.with_older(&odd).unwrap();
@@ -160,7 +162,7 @@ mod tests {
         fn positions_survive(latitude_deg in -86.0..86.0, longitude_deg in -180.0..180.0) {
             let there = Position { latitude_deg, longitude_deg };
             let [even, odd] = [Parity::Even, Parity::Odd].map(|parity| Report::of(there, parity));
-            // None where rounding puts the two into different zones.
+            // `None` if rounding puts the two into different zones.
             for found in [even.with_older(&odd), odd.with_older(&even)].into_iter().flatten() {
                 prop_assert!((found.latitude_deg - latitude_deg).abs() < 1e-4);
                 let east = (found.longitude_deg - longitude_deg + 180.0).rem_euclid(360.0) - 180.0;

@@ -1,4 +1,4 @@
-//! From candidates to frames: parity decides.
+//! Decoding of candidates to frames by their parity.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,28 +9,30 @@ use super::frame::Frame;
 const PREAMBLE_SAMPLES: u64 = 16;
 /// Samples in a long frame with its preamble.
 const LONG_FRAME_SAMPLES: u64 = 240;
-/// Accepted frames remembered to tell duplicates; more cannot overlap within a long frame's 240 samples.
+/// Number of accepted frames kept to detect duplicates. No more can overlap within a long frame's
+/// 240 samples.
 const RECENT_FRAMES: usize = 32;
-/// Remainders that an all-call reply may leave: interrogator and surveillance identifiers, with the code label's
-/// (ICAO Annex 10, volume IV, 3.1.2.3.3.2).
+/// Number of remainders possible for an all-call reply: interrogator and surveillance identifiers,
+/// with the code label's (ICAO Annex 10, volume IV, 3.1.2.3.3.2).
 const INTERROGATOR_CODES: u32 = 80;
 
-/// What a [`Decoder`] accepts.
+/// The rules by which a [`Decoder`] accepts frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecoderConfig {
-    /// How long an address stays known after its last frame with parity of its own, in samples. One minute at
-    /// 2 Msample/s.
+    /// How long an address stays confirmed after its last frame with parity of its own, in samples.
+    /// Default: one minute at 2 Msample/s.
     pub address_lifetime_samples: u64,
-    /// How many addresses are known at most, at least 1. The one heard the longest ago makes room. 4096.
+    /// The most addresses stored, at least 1. A new address replaces the one received the longest
+    /// ago. Default: 4096.
     pub addresses_max: usize,
-    /// How long a run of wrong bits may be that is corrected in a format with its own parity (11, 17, 18), 0 to 24.
-    /// 1.
+    /// The longest run of wrong bits that is corrected in a format with its own parity (11, 17,
+    /// 18), 0 to 24. Default: 1.
     ///
-    /// Errors come in runs: when pulses straddle two samples evenly, a run of ones differs from a run of zeros by
-    /// how it starts and how it ends only.
+    /// Errors come in runs. If pulses straddle two samples evenly, a run of ones differs from a run
+    /// of zeros only in its first and last samples.
     pub correct_bits_max: u8,
-    /// Whether a corrected frame is accepted although its address is not known. False: one in 150 000 random long
-    /// frames looks like a valid one with a wrong bit.
+    /// Whether a corrected frame is accepted from an unconfirmed address. Default: false, because
+    /// one in 150 000 random long frames resembles a valid one with a wrong bit.
     pub correct_unknown: bool,
 }
 
@@ -45,25 +47,26 @@ impl Default for DecoderConfig {
     }
 }
 
-/// A frame whose parity is right.
+/// A frame with correct parity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accepted {
-    /// The frame, after correction if there was any.
+    /// The frame, after any correction.
     pub frame: Frame,
     /// The aircraft's address, 24 bits.
     pub address: u32,
-    /// The sample in which its preamble starts, as in the candidate.
+    /// Index of the sample in which its preamble starts, as in the candidate.
     pub sample: u64,
-    /// How much later the preamble starts, in samples, 0 to 1.
+    /// Delay of the preamble after that sample's start, in samples, 0 to 1.
     pub fraction: f32,
     /// Power of the preamble's pulses in dB relative to full scale.
     pub level_dbfs: f32,
-    /// How many bits were corrected; 0 for a frame that was received without error.
+    /// Number of corrected bits; 0 for a frame received without error.
     pub corrected_bits: u8,
 }
 
 impl Accepted {
-    /// A frame from elsewhere, known to be right: at a sample, of unknown level (minus infinity).
+    /// Creates an accepted frame from a trusted source, at a sample and with unknown level (minus
+    /// infinity).
     #[must_use]
     pub fn whole(frame: Frame, sample: u64) -> Self {
         Self {
@@ -77,16 +80,18 @@ impl Accepted {
     }
 }
 
-/// Accepts those candidates whose parity is right.
+/// A decoder that accepts candidates with correct parity.
 ///
-/// - Extended squitters (17, 18) leave no remainder; all-call replies (11) none, or an interrogator's code when the
-///   address is known and has replied to that interrogator before: a wrong bit or two in the parity field look like
-///   a code, but rarely twice like the same.
-/// - A wrong bit, or a short run of them, is corrected in these if the address is known then.
-/// - Of the other formats (0, 4, 5, 16, 20, 21, 24) the remainder must be a known address.
+/// - Extended squitters (17, 18) leave no remainder. All-call replies (11) leave none, or an
+///   interrogator's code. A code is accepted if the address is confirmed and has replied to that
+///   interrogator before. A wrong bit or two in the parity field resemble a code, but rarely the
+///   same code twice.
+/// - In these formats a wrong bit, or a short run of them, is corrected if the address is confirmed
+///   then.
+/// - In the other formats (0, 4, 5, 16, 20, 21, 24) the remainder must be a confirmed address.
 ///
-/// An address is known for a while once a frame of the first kind came from it without remainder or correction.
-/// Time is counted in samples, so that the same candidates always give the same frames.
+/// An address is confirmed for a while by a frame of the first kind without remainder or
+/// correction. Time is counted in samples, so that the same candidates always give the same frames.
 ///
 /// ```
 /// use stripline_components::adsb::decode::{Decoder, DecoderConfig};
@@ -109,12 +114,12 @@ pub struct Decoder {
     recent: VecDeque<Recent>,
 }
 
-/// What is remembered of an address.
+/// The record of an address.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// When it was last heard with parity of its own, in samples.
+    /// When a frame with its own parity was last received, in samples.
     heard: u64,
-    /// The interrogator's code it last replied to, and when, in samples.
+    /// The interrogator's code of its last reply, and when that came, in samples.
     code: Option<(u32, u64)>,
 }
 
@@ -126,32 +131,32 @@ struct Recent {
     frame: Frame,
 }
 
-/// How a frame passed.
+/// The evidence by which a frame is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Its own parity, all of it.
+    /// All of its own parity.
     Parity,
-    /// Its parity together with a known address.
+    /// Its parity together with a confirmed address.
     KnownAddress,
-    /// Its parity after so many bits were corrected.
+    /// Its parity, after this many bits were corrected.
     Corrected(u8),
 }
 
 impl Decoder {
-    /// A decoder that knows no address yet.
+    /// Creates a decoder without confirmed addresses.
     #[must_use]
     pub fn new(config: DecoderConfig) -> Self {
         Self { config, known: BTreeMap::new(), recent: VecDeque::with_capacity(RECENT_FRAMES) }
     }
 
-    /// Other rules from the next candidate on; what is known stays known.
+    /// Sets other rules from the next candidate on. Confirmed addresses are kept.
     pub fn set_config(&mut self, config: DecoderConfig) {
         self.config = config;
     }
 
-    /// The frame in `candidate`, if its parity is right and it was not accepted before.
+    /// Returns the frame in `candidate` if its parity is correct and it was not accepted before.
     ///
-    /// Candidates come in the order in which the demodulator gave them.
+    /// Candidates must come in the demodulator's order.
     pub fn decode(&mut self, candidate: &Candidate) -> Option<Accepted> {
         let received = candidate.frame()?;
         let (frame, proof) = self.prove(received, candidate.sample)?;
@@ -176,7 +181,8 @@ impl Decoder {
         })
     }
 
-    /// Whether `address` sent a frame with parity of its own recently, as seen at `sample`.
+    /// Returns whether, at `sample`, `address` is confirmed: it sent a frame with parity of its own
+    /// recently.
     #[must_use]
     pub fn knows(&self, address: u32, sample: u64) -> bool {
         self.known
@@ -184,7 +190,7 @@ impl Decoder {
             .is_some_and(|known| sample.saturating_sub(known.heard) <= self.config.address_lifetime_samples)
     }
 
-    /// How many addresses are remembered.
+    /// Returns the number of addresses stored.
     #[must_use]
     pub fn known_addresses(&self) -> usize {
         self.known.len()
@@ -206,13 +212,14 @@ impl Decoder {
         }
     }
 
-    /// Whether `remainder` is the code of an interrogator that this known address replied to in its last reply.
+    /// Returns whether `remainder` is the interrogator's code of this confirmed address's last
+    /// reply.
     fn is_code_again(&mut self, address: u32, remainder: u32, sample: u64) -> bool {
         if remainder >= INTERROGATOR_CODES || !self.knows(address, sample) {
             return false;
         }
         let Some(known) = self.known.get_mut(&address) else { return false };
-        // The same transmission, seen from two positions, proves nothing.
+        // The same transmission, decoded at two positions, is no evidence.
         let again = known.code.is_some_and(|(code, when)| {
             code == remainder && sample.saturating_sub(when) >= LONG_FRAME_SAMPLES
         });
@@ -230,7 +237,8 @@ impl Decoder {
         accepted.then_some((frame, Proof::Corrected(length as u8)))
     }
 
-    /// Whether this is a frame accepted before, or something read out of the middle of one.
+    /// Returns whether this frame was accepted before, or was decoded from the middle of such a
+    /// frame.
     fn is_repeated(&self, frame: &Frame, proof: Proof, sample: u64) -> bool {
         self.recent.iter().any(|recent| {
             (recent.start..recent.end).contains(&sample) && (recent.frame == *frame || proof != Proof::Parity)

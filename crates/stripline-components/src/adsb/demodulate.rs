@@ -1,4 +1,4 @@
-//! From I/Q samples to candidates.
+//! Demodulation of I/Q samples to candidates.
 
 use bytemuck::Zeroable;
 use num_complex::Complex;
@@ -9,31 +9,34 @@ use super::preamble::{self, mark};
 use super::sample::{IqSample, Power};
 use super::slice::{BITS_MAX, Pulse, SequenceSlicer};
 
-/// Samples per second the demodulator is made for.
+/// The sample rate that the demodulator requires, in Hz.
 pub const SAMPLE_RATE_HZ: u32 = 2_000_000;
 
 const PREAMBLE: usize = preamble::SPAN;
 /// Samples of a long frame with its preamble.
 const FRAME: usize = PREAMBLE + 2 * BITS_MAX;
-/// Samples before and after a position that count in its test: a neighbour may fit better.
+/// Number of samples before a position that its test uses, because a neighbour may fit better.
+/// `AFTER` is the number from the position on.
 const BEFORE: usize = 1;
 const AFTER: usize = FRAME;
-/// Positions tested at once. What they need stays in the first-level cache.
+/// Number of positions tested at once. Their data stays in the first-level cache.
 const BLOCK: usize = 4096;
 const BUFFER: usize = BEFORE + BLOCK + AFTER - 1;
 
-/// What a [`Demodulator`] passes on.
+/// The limits for a [`Demodulator`]'s candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DemodulatorConfig {
-    /// Preambles weaker than this are ignored, in dB relative to full scale. Minus infinity: none is.
+    /// The least power of a preamble, in dB relative to full scale. Minus infinity: no limit.
     pub level_min_dbfs: f32,
-    /// Preambles whose pulses stand out less from the silence between them are ignored, in dB, −20 to 60. 6: hardly a
-    /// frame is received below.
+    /// The least ratio of the pulses to the power between them, in dB, −20 to 60. Default: 6;
+    /// almost no frame is received below.
     ///
-    /// For pulses that straddle two samples evenly it is up to 6 dB more, since they tell bits apart that much less.
+    /// For pulses that straddle two samples evenly the limit is up to 6 dB higher, as their bits
+    /// are harder to distinguish.
     pub snr_min_db: f32,
-    /// How much the samples of a frame may differ from the best sequence of bits: the mean squared error of a sample
-    /// in terms of the squared amplitude of a pulse. 0 (only perfect frames) to 1 (anything); 0.12.
+    /// The largest difference between the samples of a frame and the best sequence of bits. It is
+    /// the mean squared error of a sample over the squared amplitude of a pulse. 0 (only perfect
+    /// frames) to 1 (any frame). Default: 0.12.
     pub error_max: f32,
 }
 
@@ -43,16 +46,16 @@ impl Default for DemodulatorConfig {
     }
 }
 
-/// Finds what may be a Mode S frame in I/Q samples at 2 Msample/s.
+/// A demodulator that finds possible Mode S frames in I/Q samples at 2 Msample/s.
 ///
-/// The candidates depend on the samples only, not on how they are cut into packets. A candidate comes as soon as the
-/// 240 samples behind its first one are there.
+/// The candidates depend only on the samples, not on their division into packets. A candidate is
+/// returned once the 240 samples from its first one on are present.
 ///
 /// See [`Decoder`](super::decode::Decoder) for an example.
 #[derive(Debug, Clone)]
 pub struct Demodulator<T: IqSample> {
     config: DemodulatorConfig,
-    /// The configured limits as ratios, the first one in the format's unit.
+    /// The configured limits as ratios; the first one in the format's unit.
     power_min: f32,
     snr_min: f32,
     /// Power of the latest samples; the first `filled` are valid.
@@ -65,7 +68,7 @@ pub struct Demodulator<T: IqSample> {
 }
 
 impl<T: IqSample> Demodulator<T> {
-    /// A demodulator before its first sample.
+    /// Creates a demodulator before its first sample.
     #[must_use]
     pub fn new(config: DemodulatorConfig) -> Self {
         Self {
@@ -81,13 +84,13 @@ impl<T: IqSample> Demodulator<T> {
         }
     }
 
-    /// Other limits from the next samples on.
+    /// Sets other limits from the next samples on.
     pub fn set_config(&mut self, config: DemodulatorConfig) {
         let Self { power_min, snr_min, .. } = Self::new(config);
         (self.config, self.power_min, self.snr_min) = (config, power_min, snr_min);
     }
 
-    /// Takes the next samples and gives each candidate to `out`, in the order of their positions.
+    /// Takes the next samples and passes each candidate to `out`, in the order of their positions.
     pub fn push(&mut self, mut samples: &[Complex<T>], mut out: impl FnMut(Candidate)) {
         while !samples.is_empty() {
             let (now, later) = samples.split_at(samples.len().min(BUFFER - self.filled));
@@ -98,9 +101,10 @@ impl<T: IqSample> Demodulator<T> {
         }
     }
 
-    /// Ends the stream: tests the last positions as if silence followed. After that, a new stream starts at sample 0.
+    /// Ends the stream and tests the last positions as if silence followed. After that, a new
+    /// stream starts at sample 0.
     pub fn finish(&mut self, out: impl FnMut(Candidate)) {
-        // There is always room: no position remains that has all the samples it needs.
+        // The room suffices: no position remains that has all the samples it needs.
         let end = self.filled + AFTER - 1;
         self.power[self.filled..end].fill(T::Power::zeroed());
         self.filled = end;
@@ -110,7 +114,7 @@ impl<T: IqSample> Demodulator<T> {
         self.position = 0;
     }
 
-    /// Tests the positions that have all their samples, and forgets what only they needed.
+    /// Tests the positions that have all their samples, and drops samples no longer needed.
     fn test(&mut self, mut out: impl FnMut(Candidate)) {
         let count = self.filled.saturating_sub(BEFORE + AFTER - 1);
         if count == 0 {
@@ -132,7 +136,7 @@ impl<T: IqSample> Demodulator<T> {
         self.position += count as u64;
     }
 
-    /// Slices what follows a marked position; `around` has one sample before it.
+    /// Decodes the bits after a marked position; `around` has one sample before it.
     fn candidates_at(
         &self,
         sample: u64,
@@ -145,9 +149,9 @@ impl<T: IqSample> Demodulator<T> {
         let power = &around[BEFORE..];
         let pulse = measure(power);
         let pulse_power = pulse.amplitude * pulse.amplitude;
-        // As if the silence was not quite silent, lest the ratio be infinite.
+        // The silence counts as slightly more than zero, so that the ratio stays finite.
         let snr = pulse_power / pulse.noise.max(1e-9 * T::FULL_SCALE);
-        // What is not a number fails these tests too.
+        // NaN fails these tests too.
         let is_strong = pulse_power >= self.power_min && snr * pulse.distinction() >= self.snr_min;
         if !(is_strong && pulse_power.is_normal()) {
             return;
@@ -156,7 +160,7 @@ impl<T: IqSample> Demodulator<T> {
         let mut slicer = SequenceSlicer::new(pulse);
         let mut bits = 0;
         let allowed = self.config.error_max * pulse_power;
-        // Most false preambles show in their first bits.
+        // Most false preambles are detected in their first bits.
         for more in [12, 56, BITS_MAX] {
             for (amplitude, power) in
                 amplitudes[2 * bits..2 * more].iter_mut().zip(&power[PREAMBLE + 2 * bits..])
@@ -167,7 +171,7 @@ impl<T: IqSample> Demodulator<T> {
             bits = more;
             let (best, error) = slicer.best();
             let format = (best >> (bits - 5)) as u8;
-            // Neither is what is not a number.
+            // NaN is not likely, either.
             let is_likely = error <= allowed * 2.0 * bits as f32;
             if !is_likely || !is_known_format(format) {
                 return;
@@ -199,12 +203,12 @@ impl<T: IqSample> Demodulator<T> {
     }
 }
 
-/// Downlink formats that the decoder can prove.
+/// Returns whether the decoder can verify frames of this downlink format.
 fn is_known_format(format: u8) -> bool {
     matches!(format, 0 | 4 | 5 | 11 | 16 | 17 | 18 | 20 | 21 | 24..=31)
 }
 
-/// Whether a preamble fits position [`BEFORE`] better than its neighbours.
+/// Returns whether a preamble fits position [`BEFORE`] better than its neighbours.
 fn fits_best<P: Power>(around: &[P; BEFORE + AFTER]) -> bool {
     let score = |offset: usize| {
         let all =
@@ -215,7 +219,7 @@ fn fits_best<P: Power>(around: &[P; BEFORE + AFTER]) -> bool {
     here > score(BEFORE - 1) && here >= score(BEFORE + 1)
 }
 
-/// Amplitude, place and background of the pulses in a preamble.
+/// Measures amplitude, delay and background of the pulses in a preamble.
 fn measure<P: Power>(power: &[P]) -> Pulse {
     let mean = |places: &[usize]| {
         places.iter().map(|&place| power[place].to_f32()).sum::<f32>() / places.len() as f32
@@ -235,7 +239,7 @@ fn decibels(ratio: f32) -> f32 {
     10.0 * ratio.log10()
 }
 
-/// The first non-zero byte.
+/// Returns the index of the first non-zero byte.
 fn next_mark(marks: &[u8]) -> Option<usize> {
     let (words, _) = marks.as_chunks::<8>();
     let skipped = 8 * words.iter().position(|&word| u64::from_ne_bytes(word) != 0).unwrap_or(words.len());

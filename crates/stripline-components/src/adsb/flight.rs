@@ -1,4 +1,4 @@
-//! Aircraft of the simulation: where they are, and what they send when.
+//! The aircraft of the simulation: their positions and transmissions.
 
 use std::f64::consts::{FRAC_PI_2, TAU};
 
@@ -9,14 +9,14 @@ use super::frame::Frame;
 use super::message::{Callsign, encode};
 use super::simulate::{SimulationConfig, below, uniform};
 
-/// The middle of the simulated sky.
+/// The centre of the simulated sky.
 const MIDDLE: Position = Position { latitude_deg: 52.0, longitude_deg: 5.0 };
 const METRES_PER_DEGREE: f64 = 111_320.0;
 const METRES_PER_SECOND_PER_KNOT: f64 = 1852.0 / 3600.0;
 /// Addresses other than zero and all ones.
 const ADDRESSES: u64 = 0x00ff_fffe;
 
-/// What an aircraft sends.
+/// The kind of a transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Transmission {
     Acquisition,
@@ -30,8 +30,8 @@ impl Transmission {
     pub(super) const ALL: [Self; 5] =
         [Self::Acquisition, Self::Position, Self::Velocity, Self::Identification, Self::Reply];
 
-    /// The time until the next one: random, as the standard wants it (RTCA DO-260B, 2.2.3.3). Replies depend on the
-    /// interrogators around.
+    /// Returns the time until the next one: random, as the standard requires (RTCA DO-260B,
+    /// 2.2.3.3). The rate of replies depends on the interrogators in range.
     pub(super) fn interval_ns(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         let (least_s, most_s) = match self {
             Self::Acquisition => (0.8, 1.2),
@@ -49,16 +49,17 @@ pub(super) struct Aircraft {
     pub(super) address: u32,
     callsign: Callsign,
     squawk: u16,
-    /// Middle of the circle, its radius, and where the aircraft is at first, clockwise from north.
+    /// Centre of the circle, its radius, and the aircraft's first bearing on it, clockwise from
+    /// north.
     centre: Position,
     radius_m: f64,
     bearing_rad: f64,
-    /// Positive when it turns right.
+    /// Positive for right turns.
     speed_kt: f64,
     altitude_low_ft: f64,
     altitude_high_ft: f64,
     climb_fpm: f64,
-    /// How much it has climbed and sunk already at first, in feet.
+    /// Feet climbed and sunk before the start.
     climbed_ft: f64,
     parity: Parity,
     pub(super) level_dbfs: f32,
@@ -77,7 +78,7 @@ impl Aircraft {
         let turn = if below(random, 2) == 0 { 1.0 } else { -1.0 };
         Self {
             address: address as u32,
-            // Always right: capital letters and digits, eight at most.
+            // Always valid: at most eight capital letters and digits.
             callsign: Callsign::new(&name).unwrap_or_default(),
             squawk: squawk & 7 | (squawk & 0o70) << 1 | (squawk & 0o700) << 2 | (squawk & 0o7000) << 3,
             centre: Position {
@@ -97,7 +98,7 @@ impl Aircraft {
         }
     }
 
-    /// The frame sent at a time.
+    /// Returns the frame sent at a time.
     pub(super) fn frame(
         &mut self,
         kind: Transmission,
@@ -153,7 +154,7 @@ impl Aircraft {
         }
     }
 
-    /// Altitude in feet, and climb in feet per minute.
+    /// Returns altitude in feet, and climb in feet per minute.
     fn altitude(&self, time_s: f64) -> (f64, f64) {
         let height = self.altitude_high_ft - self.altitude_low_ft;
         let way = (self.climbed_ft + self.climb_fpm * time_s / 60.0).rem_euclid(2.0 * height);

@@ -1,4 +1,4 @@
-//! Mode S frames: what is on the air, with its parity.
+//! Mode S frames as transmitted, with their parity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use std::str::FromStr;
 pub const SHORT_BYTES: usize = 7;
 /// Bytes in a long frame.
 pub const LONG_BYTES: usize = 14;
-/// The generator polynomial of the Mode S parity without its leading term (ICAO Annex 10, volume IV, 3.1.2.3.3).
+/// The generator polynomial of the Mode S parity without its leading term (ICAO Annex 10, volume
+/// IV, 3.1.2.3.3).
 const GENERATOR: u32 = 0x00ff_f409;
 /// Characters in the longest AVR line: `*`, 28 digits and `;`.
 const AVR_CHARS_MAX: usize = 2 + 2 * LONG_BYTES;
@@ -17,8 +18,8 @@ const SYNDROMES: [u32; 8 * LONG_BYTES] = syndromes();
 
 /// A Mode S frame of 56 or 112 bits.
 ///
-/// The downlink format in the first five bits fixes the length: formats 0 to 15 are short, 16 to 31 long. A value of
-/// this type always has the length of its format; its parity may be anything.
+/// The downlink format in the first five bits determines the length: formats 0 to 15 are short, 16
+/// to 31 long. A value of this type always has the length of its format. Its parity is not checked.
 ///
 /// ```
 /// use stripline_components::adsb::frame::Frame;
@@ -31,16 +32,16 @@ const SYNDROMES: [u32; 8 * LONG_BYTES] = syndromes();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// The frame; the last seven bytes of a short one are zero.
+    /// The frame. The last seven bytes of a short one are zero.
     bytes: [u8; LONG_BYTES],
 }
 
 impl Frame {
-    /// The frame in `bytes`, which must be exactly as long as their downlink format says.
+    /// Creates a frame from `bytes`, which must have the length of their downlink format.
     ///
     /// # Errors
     ///
-    /// [`FrameError::Length`] when they are not.
+    /// [`FrameError::Length`] if they have another length.
     pub fn new(bytes: &[u8]) -> Result<Self, FrameError> {
         let Some(&first) = bytes.first() else { return Err(FrameError::Length { format: None, bytes: 0 }) };
         let format = format_of(first);
@@ -52,7 +53,7 @@ impl Frame {
         Ok(frame)
     }
 
-    /// The frame that starts `bytes`, as long as its downlink format says.
+    /// Creates the frame at the start of `bytes`, with the length of its downlink format.
     #[must_use]
     pub fn from_start_of(bytes: &[u8; LONG_BYTES]) -> Self {
         let mut bytes = *bytes;
@@ -61,56 +62,59 @@ impl Frame {
         Self { bytes }
     }
 
-    /// Its bytes: 7 or 14.
+    /// Returns its bytes: 7 or 14.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..bytes_of_format(self.format_bits())]
     }
 
-    /// How many bits it has: 56 or 112.
+    /// Returns the number of its bits: 56 or 112.
     #[must_use]
     pub fn bits(&self) -> usize {
         8 * self.as_bytes().len()
     }
 
-    /// The downlink format, 0 to 24: the first two bits of format 24 tell it, its other three belong to the message.
+    /// Returns the downlink format, 0 to 24. Format 24 is given by its first two bits alone; the
+    /// other three belong to the message.
     #[must_use]
     pub fn downlink_format(&self) -> u8 {
         self.format_bits().min(24)
     }
 
-    /// What is left of the whole frame after division by the generator polynomial, 24 bits.
+    /// Returns the remainder of the whole frame after division by the generator polynomial, 24
+    /// bits.
     ///
-    /// Zero for an intact extended squitter (17, 18), the interrogator's code for an all-call reply (11), the
-    /// aircraft's address for the other formats.
+    /// It is zero for an intact extended squitter (17, 18), and the interrogator's code for an
+    /// all-call reply (11). For the other formats it is the aircraft's address.
     #[must_use]
     pub fn remainder(&self) -> u32 {
         remainder(self.as_bytes())
     }
 
-    /// The address in the clear, which formats 11, 17 and 18 carry, 24 bits.
+    /// Returns the address in the clear, 24 bits. Formats 11, 17 and 18 contain it.
     #[must_use]
     pub fn announced_address(&self) -> Option<u32> {
         matches!(self.downlink_format(), 11 | 17 | 18)
             .then(|| u32::from_be_bytes([0, self.bytes[1], self.bytes[2], self.bytes[3]]))
     }
 
-    /// The address: announced, or else what the parity is overlaid with.
+    /// Returns the address: the one in the clear, or else the one overlaid on the parity.
     ///
-    /// The overlaid one is right only if the frame was received without error, which the frame alone cannot tell.
+    /// An overlaid address is right only if the frame was received without error. The frame alone
+    /// cannot show that.
     #[must_use]
     pub fn address(&self) -> u32 {
         self.announced_address().unwrap_or_else(|| self.remainder())
     }
 
-    /// Seven bytes of message in an extended squitter (17, 18).
+    /// Returns the seven bytes of message in an extended squitter (17, 18).
     #[must_use]
     pub fn extended_message(&self) -> Option<[u8; 7]> {
         let b = &self.bytes;
         matches!(self.downlink_format(), 17 | 18).then_some([b[4], b[5], b[6], b[7], b[8], b[9], b[10]])
     }
 
-    /// The frame with its parity field made to leave `remainder` (24 bits).
+    /// Sets the parity field so that the frame leaves `remainder` (24 bits).
     ///
     /// ```
     /// # use stripline_components::adsb::frame::Frame;
@@ -129,9 +133,9 @@ impl Frame {
         self
     }
 
-    /// The frame with one bit flipped, counted from 0 at the start of the frame.
+    /// Returns the frame with one bit flipped, counted from 0 at the start of the frame.
     ///
-    /// `None` beyond the frame, and for the first five bits, which would change its format.
+    /// Returns `None` beyond the frame, and for the first five bits, which would change its format.
     #[must_use]
     pub fn with_bit_flipped(mut self, bit: usize) -> Option<Self> {
         if !(5..self.bits()).contains(&bit) {
@@ -141,15 +145,18 @@ impl Frame {
         Some(self)
     }
 
-    /// The shortest run of wrong bits, of `longest` at most, that explains `syndrome`: its first bit, and its length.
+    /// Returns the shortest run of wrong bits, of `longest` at most, that explains `syndrome`: its
+    /// first bit and its length.
     ///
-    /// Beyond the downlink format only: a frame of another format would have another length, or another parity.
+    /// Only beyond the downlink format: a frame of another format would have another length or
+    /// another parity.
     pub(super) fn run_of_syndrome(&self, syndrome: u32, longest: usize) -> Option<(usize, usize)> {
-        // A short frame is the end of a long one: zeros in front do not change the remainder.
+        // A short frame equals the end of a long one, as zeros in front do not change the
+        // remainder.
         let single = &SYNDROMES[SYNDROMES.len() - self.bits()..];
         let mut runs = [0; SYNDROMES.len()];
         (1..=longest).find_map(|length| {
-            // Extends the run that starts at each bit by one.
+            // Extend the run that starts at each bit by one.
             let starts = 5..=self.bits().checked_sub(length)?;
             let last = single.get(4 + length..)?;
             for (run, last) in runs[starts.clone()].iter_mut().zip(last) {
@@ -165,7 +172,7 @@ impl Frame {
 }
 
 impl fmt::Display for Frame {
-    /// An AVR raw line without its end of line: `*`, lower-case hexadecimal, `;`.
+    /// Writes an AVR raw line without its end of line: `*`, lower-case hexadecimal, `;`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("*")?;
         for byte in self.as_bytes() {
@@ -184,7 +191,7 @@ impl fmt::Debug for Frame {
 impl FromStr for Frame {
     type Err = FrameError;
 
-    /// Reads an AVR raw line; digits of either case, and white space around it, are accepted.
+    /// Parses an AVR raw line. Digits of either case, and white space around it, are accepted.
     fn from_str(line: &str) -> Result<Self, FrameError> {
         let line = line.trim_ascii();
         if line.len() > AVR_CHARS_MAX {
@@ -203,27 +210,27 @@ impl FromStr for Frame {
     }
 }
 
-/// What is wrong with bytes or text given as a frame.
+/// An error in bytes or text given as a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// As many bytes as the downlink format does not have.
+    /// The number of bytes does not match the downlink format.
     Length {
-        /// The format in the first five bits, 0 to 31; none if there was no byte at all.
+        /// The format in the first five bits, 0 to 31; `None` if there was no byte at all.
         format: Option<u8>,
-        /// How many bytes were given.
+        /// Number of bytes given.
         bytes: usize,
     },
-    /// An AVR line longer than that of a long frame.
+    /// An AVR line is longer than that of a long frame.
     LineTooLong {
-        /// How long it was, in bytes.
+        /// Its length in bytes.
         chars: usize,
     },
-    /// An AVR line that does not start with `*` or does not end with `;`.
+    /// An AVR line does not start with `*` or does not end with `;`.
     Delimiters,
-    /// An AVR line with half a byte.
+    /// An AVR line has an odd number of digits.
     OddDigits,
-    /// An AVR line with something that is no hexadecimal digit.
+    /// An AVR line has a byte that is no hexadecimal digit.
     Digit {
         /// The offending byte.
         byte: u8,
@@ -252,12 +259,14 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// What is left of `bytes`, parity field included, after division by the generator polynomial; 24 bits.
+/// Returns the remainder of `bytes`, parity field included, after division by the generator
+/// polynomial; 24 bits.
 ///
-/// For any number of bytes, one table look-up each.
+/// Takes any number of bytes, with one table access for each.
 #[must_use]
 pub fn remainder(bytes: &[u8]) -> u32 {
-    // Dividing the message and adding the parity field is the same as dividing the whole, with three look-ups less.
+    // Dividing the message and adding the parity field equals dividing the whole, with three table
+    // accesses fewer.
     let (message, parity) = bytes.split_at(bytes.len().saturating_sub(3));
     let divided = message.iter().fold(0u32, |register, &byte| {
         (register << 8 ^ PARITY_TABLE[usize::from((register >> 16) as u8 ^ byte)]) & 0x00ff_ffff
@@ -265,7 +274,7 @@ pub fn remainder(bytes: &[u8]) -> u32 {
     divided ^ parity.iter().fold(0, |field, &byte| field << 8 | u32::from(byte))
 }
 
-/// How many bytes a frame of this downlink format has.
+/// Returns the number of bytes of a frame of this downlink format.
 pub(super) const fn bytes_of_format(format: u8) -> usize {
     if format & 0x10 == 0 { SHORT_BYTES } else { LONG_BYTES }
 }
@@ -283,7 +292,7 @@ fn digit(byte: u8) -> Result<u8, FrameError> {
     }
 }
 
-/// The generator applied to each value of the register's top byte.
+/// Returns the generator applied to each value of the register's top byte.
 const fn parity_table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -300,7 +309,7 @@ const fn parity_table() -> [u32; 256] {
     table
 }
 
-/// For each bit of a long frame, the remainder its error leaves: a power of x.
+/// Returns, for each bit of a long frame, the remainder of an error in it: a power of x.
 const fn syndromes() -> [u32; 8 * LONG_BYTES] {
     let mut table = [0; 8 * LONG_BYTES];
     let mut power = 1;

@@ -1,17 +1,17 @@
-//! What a frame says: the fields that an aircraft table shows.
+//! The messages in frames: the fields that an aircraft table shows.
 //!
-//! Own code, some two hundred lines: of the published decoders, `adsb_deku` 0.7 loses the eighth character of a
-//! callsign and altitudes below zero, 0.8 does not build with the current releases of what it needs, and `rs1090`
-//! 0.7 brings more than 150 packages.
+//! This is our own code of about two hundred lines. Among the published decoders, `adsb_deku` 0.7
+//! loses the eighth character of a callsign and altitudes below zero. Its version 0.8 does not
+//! build with current releases of its dependencies. `rs1090` 0.7 depends on more than 150 packages.
 
 use std::fmt;
 
 use super::cpr::{Parity, Report};
 use super::frame::Frame;
 
-/// The characters of a callsign by their six-bit codes; `#` where the code has none.
+/// The characters of a callsign by their six-bit codes; `#` for a code without a character.
 const CHARACTERS: &[u8; 64] = b"#ABCDEFGHIJKLMNOPQRSTUVWXYZ##### ###############0123456789######";
-/// Characters in a callsign.
+/// Number of characters in a callsign.
 const CALLSIGN_CHARS: usize = 8;
 
 /// The content of a frame (ICAO Doc 9871, appendix A; Annex 10 volume IV, 3.1.2.6).
@@ -23,11 +23,12 @@ pub enum Message {
         /// The flight or the registration.
         callsign: Callsign,
     },
-    /// Extended squitter, type 9 to 18 (barometric altitude) and 20 to 22 (height above the ellipsoid).
+    /// Extended squitter, type 9 to 18 (barometric altitude) and 20 to 22 (height above the
+    /// ellipsoid).
     AirbornePosition {
         /// Altitude in feet, −1200 to 126 700.
         altitude_ft: Option<i32>,
-        /// Where, within a cell.
+        /// The position within a cell.
         report: Report,
     },
     /// Extended squitter, type 19.
@@ -42,11 +43,11 @@ pub enum Message {
         /// The transponder code: four octal digits, in four bits each.
         squawk: u16,
     },
-    /// Anything else.
+    /// Any other message.
     Other,
 }
 
-/// How fast an aircraft goes where.
+/// The velocity of an aircraft.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Velocity {
     /// Speed over ground, or through the air, in knots, 0 to 5784.
@@ -59,19 +60,19 @@ pub struct Velocity {
 
 /// Eight characters: capital letters, digits and spaces.
 ///
-/// A received one may have `#` for codes that mean no character.
+/// A received one may have `#` for codes without a character.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Callsign([u8; CALLSIGN_CHARS]);
 
 impl Callsign {
-    /// The callsign, without the spaces that fill it up.
+    /// Returns the callsign without its trailing spaces.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Only ASCII is ever stored, so there is always text.
+        // Only ASCII is ever stored, so the conversion never fails.
         std::str::from_utf8(&self.0).unwrap_or_default().trim_ascii_end()
     }
 
-    /// The callsign in `text`: at most eight capital letters, digits or spaces.
+    /// Creates a callsign from at most eight capital letters, digits or spaces.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let mut characters = [b' '; CALLSIGN_CHARS];
@@ -79,7 +80,7 @@ impl Callsign {
         characters.iter().all(|&c| c != b'#' && CHARACTERS.contains(&c)).then_some(Self(characters))
     }
 
-    /// From six bits each; codes without a character become `#`.
+    /// Creates a callsign from six bits each; codes without a character become `#`.
     fn from_bits(bits: u64) -> Self {
         Self(std::array::from_fn(|n| CHARACTERS[(bits >> (42 - 6 * n)) as usize & 0x3f]))
     }
@@ -93,7 +94,7 @@ impl Callsign {
 }
 
 impl Default for Callsign {
-    /// All spaces.
+    /// Returns a callsign of spaces only.
     fn default() -> Self {
         Self([b' '; CALLSIGN_CHARS])
     }
@@ -112,7 +113,7 @@ impl fmt::Debug for Callsign {
 }
 
 impl Message {
-    /// What `frame` says.
+    /// Parses the message of `frame`.
     ///
     /// ```
     /// use stripline_components::adsb::message::Message;
@@ -143,7 +144,7 @@ impl Message {
             9..=18 | 20..=22 => {
                 let code = message.field(9, 12) as u16;
                 Self::AirbornePosition {
-                    // As in a reply, but without the bit that says metres.
+                    // As in a reply, but without the bit for metres.
                     altitude_ft: altitude_ft((code & 0xfc0) << 1 | code & 0x3f),
                     report: Report {
                         parity: if message.field(22, 1) == 0 { Parity::Even } else { Parity::Odd },
@@ -161,7 +162,7 @@ impl Message {
 impl Velocity {
     fn of(message: Bits) -> Self {
         let subtype = message.field(6, 3);
-        // Zero stands for "not available" in all three, and one for zero.
+        // Zero means "not available" in all three, and one means zero.
         let value = |first, length| message.field(first, length).checked_sub(1).map(|value| value as i32);
         let signed = |sign, value: i32| if message.field(sign, 1) == 0 { value } else { -value };
         let vertical_rate_fpm = value(38, 9).map(|value| signed(37, 64 * value));
@@ -185,12 +186,12 @@ impl Velocity {
             }
             _ => return Self::default(),
         };
-        // Adding a full turn may round to it.
+        // Adding a full turn may round to 360.
         Self { speed_kt, track_deg: track_deg.map(|deg| deg.min(359.999_97)), vertical_rate_fpm }
     }
 }
 
-/// Seven bytes whose bits are counted from 1, as the standard does.
+/// Seven bytes with bits counted from 1, as in the standard.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bits(u64);
 
@@ -204,7 +205,7 @@ impl Bits {
     }
 }
 
-/// Altitude from 13 bits: C1 A1 C2 A2 C4 A4 M B1 Q B2 D2 B4 D4 when Q is 0.
+/// Returns the altitude from 13 bits: C1 A1 C2 A2 C4 A4 M B1 Q B2 D2 B4 D4 when Q is 0.
 fn altitude_ft(code: u16) -> Option<i32> {
     const METRES: u16 = 1 << 6;
     const STEPS_OF_25: u16 = 1 << 4;
@@ -227,20 +228,20 @@ fn altitude_ft(code: u16) -> Option<i32> {
     Some(500 * i32::from(five_hundreds) + 100 * i32::from(hundreds) - 1300)
 }
 
-/// The number behind a Gray code of up to eight bits.
+/// Returns the number for a Gray code of up to eight bits.
 fn from_gray(code: u16) -> u16 {
     let code = code ^ code >> 1;
     let code = code ^ code >> 2;
     code ^ code >> 4
 }
 
-/// The code for an altitude in steps of 25 ft, −1000 to 50 175 ft.
+/// Returns the code for an altitude in steps of 25 ft, −1000 to 50 175 ft.
 fn altitude_code(altitude_ft: i32) -> u16 {
     let steps = ((altitude_ft + 1000 + 12).div_euclid(25)).clamp(0, 0x7ff) as u16;
     (steps & 0x7e0) << 2 | (steps & 0x10) << 1 | 1 << 4 | steps & 0xf
 }
 
-/// Transponder code from 13 bits: C1 A1 C2 A2 C4 A4 - B1 D1 B2 D2 B4 D4.
+/// Returns the transponder code from 13 bits: C1 A1 C2 A2 C4 A4 - B1 D1 B2 D2 B4 D4.
 fn squawk(code: u16) -> u16 {
     let digit = |places: [u16; 3]| places.iter().fold(0, |digit, &place| digit << 1 | code >> place & 1);
     digit([7, 9, 11]) << 12 | digit([1, 3, 5]) << 8 | digit([8, 10, 12]) << 4 | digit([0, 2, 4])
@@ -251,27 +252,27 @@ fn squawk_code(squawk: u16) -> u16 {
     (0..16).filter(|&bit| squawk >> bit & 1 == 1).fold(0, |code, bit| code | 1 << PLACES[bit]) & 0x1fff
 }
 
-/// Frames as an aircraft sends them, for the simulation.
+/// Encoding of frames, for the simulation.
 pub(super) mod encode {
     use super::{Bits, Callsign, Report, altitude_code, squawk_code};
     use crate::adsb::cpr::Parity;
     use crate::adsb::frame::{Frame, LONG_BYTES};
 
-    /// Airborne, with a level 2 transponder.
+    /// The capability of an airborne level 2 transponder.
     const CAPABILITY: u8 = 5;
 
-    /// All-call reply, sent unasked once per second (11).
+    /// Encodes an all-call reply, sent unasked once per second (11).
     pub(in crate::adsb) fn acquisition(address: u32) -> Frame {
         with_address(11, address, Bits::default()).with_remainder(0)
     }
 
-    /// Extended squitter with callsign (17, type 4).
+    /// Encodes an extended squitter with callsign (17, type 4).
     pub(in crate::adsb) fn identification(address: u32, callsign: Callsign) -> Frame {
         let message = Bits::default().with(1, 5, 4).with(6, 3, 3).with(9, 48, callsign.to_bits());
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Extended squitter with airborne position (17, type 11).
+    /// Encodes an extended squitter with airborne position (17, type 11).
     pub(in crate::adsb) fn position(address: u32, altitude_ft: i32, report: Report) -> Frame {
         let code = altitude_code(altitude_ft);
         let message = Bits::default()
@@ -283,8 +284,8 @@ pub(super) mod encode {
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Extended squitter with velocity over ground (17, type 19, subtype 1): knots to the east and north, −1022 to
-    /// 1022, and climb in feet per minute.
+    /// Encodes an extended squitter with velocity over ground (17, type 19, subtype 1). Units:
+    /// knots to the east and north, −1022 to 1022, and climb in feet per minute.
     pub(in crate::adsb) fn velocity(address: u32, east_kt: i32, north_kt: i32, climb_fpm: i32) -> Frame {
         let sign = |value: i32| u64::from(value < 0);
         let size = |value: i32, largest: u32| u64::from(value.unsigned_abs().min(largest) + 1);
@@ -301,18 +302,18 @@ pub(super) mod encode {
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Reply with altitude: format 4, or 20 with a message.
+    /// Encodes a reply with altitude: format 4, or 20 with a message.
     pub(in crate::adsb) fn altitude_reply(address: u32, altitude_ft: i32, message: Option<[u8; 7]>) -> Frame {
         reply(if message.is_some() { 20 } else { 4 }, altitude_code(altitude_ft), message)
             .with_remainder(address)
     }
 
-    /// Reply with transponder code: format 5, or 21 with a message.
+    /// Encodes a reply with transponder code: format 5, or 21 with a message.
     pub(in crate::adsb) fn identity_reply(address: u32, squawk: u16, message: Option<[u8; 7]>) -> Frame {
         reply(if message.is_some() { 21 } else { 5 }, squawk_code(squawk), message).with_remainder(address)
     }
 
-    /// Register 2,0: the callsign in a long reply.
+    /// Encodes register 2,0: the callsign in a long reply.
     pub(in crate::adsb) fn callsign_register(callsign: Callsign) -> [u8; 7] {
         let [_, message @ ..] =
             Bits::default().with(1, 8, 0x20).with(9, 48, callsign.to_bits()).0.to_be_bytes();

@@ -1,7 +1,7 @@
-//! ADS-B and Mode S: what aircraft say at 1090 MHz.
+//! ADS-B and Mode S: the transmissions of aircraft at 1090 MHz.
 //!
-//! Signal processing only, without links or files: each step takes values and gives values, so that it can be
-//! tested and timed alone, and run in a process of its own.
+//! Signal processing only, without links or files. Each step takes and returns values, so it can be
+//! tested and timed alone, and run in its own process.
 //!
 //! ```text
 //!  samples       power         marks         candidates      frames        table
@@ -10,14 +10,14 @@
 //!          └──────── demodulate::Demodulator ────────┘
 //! ```
 //!
-//! [`demodulate`] turns I/Q samples into [`candidate`]s of 40 bytes, a few hundred per second; [`decode`] accepts those
-//! whose parity is right; [`track`] keeps a table of what [`message`]s say about each aircraft. [`simulate`] is a sky
-//! to test with when there is no antenna.
+//! [`demodulate`] turns I/Q samples into [`candidate`]s of 40 bytes, a few hundred per second.
+//! [`decode`] accepts those with correct parity. [`track`] keeps a table of each aircraft from the
+//! [`message`]s. [`simulate`] is a simulated sky for tests without an antenna.
 //!
 //! # A Mode S frame
 //!
-//! Pulses of 0.5 µs: a preamble of four, then one in each bit of 1 µs. A pulse in the first half of a bit means 1, one
-//! in the second half means 0 (ICAO Annex 10, volume IV, 3.1.2.2).
+//! Pulses take 0.5 µs: a preamble of four, then one in each bit of 1 µs. A pulse in the first half
+//! of a bit means 1, one in the second half means 0 (ICAO Annex 10, volume IV, 3.1.2.2).
 //!
 //! ```text
 //!  µs  0   1   2   3   4   5   6   7   8   9   10
@@ -26,19 +26,20 @@
 //!      preamble                            1   0   1      56 or 112 bits
 //! ```
 //!
-//! The first five bits are the downlink format (DF), which fixes the length and what the last 24 bits are: a parity
-//! field, overlaid with zero or an interrogator's code (11, 17, 18), or with the aircraft's address (all others).
+//! The first five bits are the downlink format (DF). It determines the length and the meaning of
+//! the last 24 bits. These are a parity field, overlaid with zero or an interrogator's code (11,
+//! 17, 18), or with the aircraft's address (all others).
 //!
 //! ```text
-//!  bit   1    5    8                  32                              88               112
-//!        +----+----+------------------+---------------- … ------------+------------------+
-//!  long  | DF | CA | address          | message, 56 bits              | parity           |  DF 17, 18
-//!        +----+----+------------------+---------------- … ------------+------------------+
-//!        | DF | flags and altitude    | message, 56 bits              | parity ^ address |  DF 16, 20, 21, 24
-//!        +----+----+------------------+---------------- … ------------+------------------+
-//!  short | DF | CA | address          | parity ^ code    |                                  DF 11
+//!  bit   1    5    8                  32                    88               112
+//!        +----+----+------------------+------ … ------------+------------------+
+//!  long  | DF | CA | address          | message, 56 bits    | parity           |  DF 17, 18
+//!        +----+----+------------------+------ … ------------+------------------+
+//!        | DF | flags and altitude    | message, 56 bits    | parity ^ address |  DF 16, 20, 21, 24
+//!        +----+----+------------------+------ … ------------+------------------+
+//!  short | DF | CA | address          | parity ^ code    |                        DF 11
 //!        +----+----+------------------+------------------+
-//!        | DF | flags and altitude    | parity ^ address |                                  DF 0, 4, 5
+//!        | DF | flags and altitude    | parity ^ address |                        DF 0, 4, 5
 //!        +----+----+------------------+------------------+
 //!  bit   1    5    8                  32                56
 //! ```

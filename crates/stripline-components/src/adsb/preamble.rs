@@ -1,4 +1,4 @@
-//! Where a preamble may be: a test of every sample, made for vector instructions.
+//! The search for preambles: a test of every sample, written for vector instructions.
 //!
 //! ```text
 //!  µs      0   1   2   3   4   5   6   7   8
@@ -8,23 +8,24 @@
 //!          P P P P Q Q Q P P P P  Q   …  Q
 //! ```
 //!
-//! A pulse is as long as a sample. Wherever in sample 0 the first one starts, it ends in sample 1, and likewise for
-//! the others: pulses fall into the samples P, and none into the samples Q.
+//! A pulse is as long as a sample. A first pulse that starts anywhere in sample 0 ends in sample 1,
+//! and likewise for the others. Pulses fall into the samples P, and no pulse into the samples Q.
 
 use super::sample::Power;
 
-/// Samples the test of one position looks at.
+/// Number of samples used by the test of one position.
 pub(super) const SPAN: usize = 16;
 
-/// Sets `marks[n]` to 1 where a preamble may start at `power[n]`, else to 0.
+/// Sets `marks[n]` to 1 if a preamble may start at `power[n]`, else to 0.
 ///
-/// That is where the pulses [stand out](Power::stand_out) of the silences. `pairs` is room for intermediate results. It, and `power`, are longer than `marks` by [`SPAN`].
+/// A preamble may start where the pulses [stand out](Power::stand_out) from the silences. `pairs`
+/// is space for intermediate results. It and `power` are longer than `marks` by [`SPAN`].
 pub(super) fn mark<P: Power>(power: &[P], pairs: &mut [P], marks: &mut [u8]) {
     let count = marks.len();
     for ((pair, &one), &next) in pairs[..count + SPAN - 1].iter_mut().zip(power).zip(&power[1..]) {
         *pair = one.plus(next);
     }
-    // Slices of one length let the compiler drop every bounds check, and then use vectors.
+    // Slices of one length allow the compiler to drop every bounds check, and then to vectorise.
     let pair = |offset: usize| &pairs[offset..offset + count];
     let single = |offset: usize| &power[offset..offset + count];
     let (p0, p2, p7, p9) = (pair(0), pair(2), pair(7), pair(9));
@@ -39,7 +40,7 @@ pub(super) fn mark<P: Power>(power: &[P], pairs: &mut [P], marks: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// Power of a preamble of amplitude 100 that starts `fraction` of a sample late.
+    /// Returns the power of a preamble of amplitude 100 that starts `fraction` of a sample late.
     fn preamble(fraction: f32) -> Vec<u16> {
         let mut power = vec![1; 64];
         for pulse in [0, 2, 7, 9] {

@@ -5,29 +5,29 @@ use num_complex::Complex;
 
 /// A component of an I/Q sample: `u8` (cu8), `i8` (cs8), `i16` (cs16) or `f32` (cf32).
 ///
-/// Sealed: the demodulator knows these formats only.
+/// Sealed: the demodulator supports only these formats.
 pub trait IqSample: Pod + sealed::Sealed {
-    /// What the power of a sample is computed in.
+    /// The type in which the power of a sample is computed.
     type Power: Power;
     /// Power of a phasor that just reaches full scale, in the unit of [`Self::Power`].
     const FULL_SCALE: f32;
 
-    /// The power of each sample; `power` is as long as `samples`.
+    /// Computes the power of each sample; `power` is as long as `samples`.
     fn powers(samples: &[Complex<Self>], power: &mut [Self::Power]);
 }
 
 /// Power of a sample, in a unit of its format.
 pub trait Power: Pod + PartialOrd + sealed::Sealed {
-    /// The sum, or the type's largest value where it is larger than that.
+    /// Returns the sum, limited to the type's largest value.
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// Whether four pulses have more than three times the power of a silence as long as all of them, and each of them
-    /// more than twice its share. Never, where there is no power at all.
+    /// Returns whether four pulses stand out: together more than three times the power of an
+    /// equally long silence, and each more than twice its share. False without any power.
     #[must_use]
     fn stand_out(pulses: [Self; 4], silence: Self) -> bool;
 
-    /// As a floating-point number.
+    /// Returns the power as a floating-point number.
     #[must_use]
     fn to_f32(self) -> f32;
 }
@@ -45,8 +45,8 @@ impl IqSample for u8 {
     type Power = u16;
     const FULL_SCALE: f32 = 127.5 * 127.5;
 
-    /// Zero lies at 127.5. With that, i² + q² is 32512.5 − i (255 − i) − q (255 − q) in terms of the bytes: no sign,
-    /// no table, and nothing that leaves 16 bits.
+    /// Computes the powers from offset bytes. Zero lies at 127.5. With that, i² + q² is 32512.5 − i (255 − i) − q (255 − q) in terms of
+    /// the bytes. This needs no sign and no table, and all values fit 16 bits.
     fn powers(samples: &[Complex<Self>], power: &mut [u16]) {
         let pairs: &[[u8; 2]] = bytemuck::cast_slice(samples);
         for (&pair, power) in pairs.iter().zip(power) {
@@ -65,7 +65,7 @@ impl IqSample for i8 {
     fn powers(samples: &[Complex<Self>], power: &mut [u16]) {
         for (sample, power) in samples.iter().zip(power) {
             let (i, q) = (i16::from(sample.re), i16::from(sample.im));
-            // At most 2 · 128² = 32768, which is why the sum is unsigned.
+            // At most 2 · 128² = 32768, so the sum is unsigned.
             *power = (i * i) as u16 + (q * q) as u16;
         }
     }
@@ -99,7 +99,8 @@ impl Power for u16 {
         self.saturating_add(other)
     }
 
-    /// Vector units of the baseline have a saturating difference for unsigned words, but no comparison.
+    /// Compares without branches. The baseline's vector units have a saturating difference for unsigned words, but no
+    /// comparison.
     fn stand_out(pulses: [Self; 4], silence: Self) -> bool {
         let [a, b, c, d] = pulses;
         let each = silence / 2 + 1;
@@ -108,7 +109,7 @@ impl Power for u16 {
             | each.saturating_sub(b)
             | each.saturating_sub(c)
             | each.saturating_sub(d)
-            // One less, lest two sums at the limit pass.
+            // One less, so that two sums at the limit do not pass.
             | all.saturating_sub(a.plus(b).plus(c.plus(d)).saturating_sub(1));
         missing == 0
     }

@@ -14,41 +14,44 @@ use super::frame::Frame;
 
 /// Half a microsecond: the length of a pulse.
 const PULSE_S: f64 = 0.5e-6;
-/// Places of the preamble's pulses, in pulse lengths.
+/// Positions of the preamble's pulses, in pulse lengths.
 const PREAMBLE: [usize; 4] = [0, 2, 7, 9];
 /// Pulse lengths before the first bit.
 const PREAMBLE_PULSES: usize = 16;
-/// Silence between two frames when they are kept apart.
+/// Silence between two frames that may not overlap.
 const GAP_NS: u64 = 20_000;
-/// Noise is drawn once; runs of this many samples are put together from random places of that.
+/// Noise is drawn once. Runs of this many samples are combined from random places in it.
 const NOISE_RUN: usize = 256;
 const NOISE_TABLE: usize = 1 << 15;
-/// Samples that are rendered at a time before conversion to bytes.
+/// Number of samples rendered at a time before conversion to bytes.
 const BLOCK: usize = 2048;
 
-/// What to simulate.
+/// The settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimulationConfig {
-    /// Everything random follows from this.
+    /// The seed of all random values.
     pub seed: u64,
-    /// How many aircraft there are, 0 to 65 536. Each sends some seven frames per second. 8.
+    /// Number of aircraft, 0 to 65 536. Each sends about seven frames per second. Default: 8.
     pub aircraft: usize,
-    /// Complex samples per second, 1e6 to 1e8. 2e6, which is what the demodulator is made for.
+    /// Complex samples per second, 1e6 to 1e8. Default: 2e6, the demodulator's rate.
     pub sample_rate_hz: f64,
-    /// Power of the weakest aircraft's pulses in dB relative to full scale, −80 to 0. −22.
+    /// Power of the weakest aircraft's pulses in dB relative to full scale, −80 to 0. Default: −22.
     pub level_min_dbfs: f32,
-    /// Power of the strongest aircraft's pulses in dB relative to full scale, −80 to 0. −8.
+    /// Power of the strongest aircraft's pulses in dB relative to full scale, −80 to 0. Default:
+    /// −8.
     pub level_max_dbfs: f32,
-    /// Power of the noise in dB relative to full scale, −200 to 0. −40.
+    /// Power of the noise in dB relative to full scale, −200 to 0. Default: −40.
     pub noise_dbfs: f32,
-    /// How far a transmitter is off the receiver's frequency at most, in Hz, 0 to a quarter of the sample rate.
-    /// 50 000.
+    /// The largest offset of a transmitter from the receiver's frequency, in Hz, 0 to a quarter of
+    /// the sample rate. Default: 50 000.
     pub carrier_offset_max_hz: f64,
-    /// How much of each sample's period the receiver integrates over, 0.1 to 1. With 1, as in a receiver just wide
-    /// enough for its sample rate, a pulse that starts half a sample late is split evenly, and what tells bits apart
-    /// becomes 6 dB weaker; with less, this happens to fewer frames. 1.
+    /// The share of each sample's period over which the receiver integrates, 0.1 to 1. Default: 1,
+    /// as in a receiver just wide enough for its sample rate. Then a pulse that starts half a
+    /// sample late is split evenly, and its bits become 6 dB harder to distinguish. With less, this
+    /// happens to fewer frames.
     pub aperture: f64,
-    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits for the end of another. True.
+    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits for the end of
+    /// another. Default: true.
     pub overlaps: bool,
 }
 
@@ -68,24 +71,24 @@ impl Default for SimulationConfig {
     }
 }
 
-/// A frame that was sent.
+/// A transmitted frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sent {
     /// The frame.
     pub frame: Frame,
-    /// The address of the aircraft that sent it, 24 bits.
+    /// The address of the sending aircraft, 24 bits.
     pub address: u32,
-    /// When the first pulse of its preamble started, in samples; rarely a whole number.
+    /// The start of its preamble's first pulse, in samples; rarely a whole number.
     pub start_samples: f64,
     /// Power of its pulses in dB relative to full scale.
     pub level_dbfs: f32,
 }
 
-/// An endless 1090 MHz recording.
+/// An endless simulated recording at 1090 MHz.
 ///
-/// The receiver integrates over part of each sample; a pulse that starts within that is split between two. Each
-/// aircraft has its own level, carrier offset and track. The same configuration gives the same samples, however many
-/// are asked for at a time.
+/// The receiver integrates over part of each sample. A pulse that starts within that part is split
+/// between two samples. Each aircraft has its own level, carrier offset and track. The same
+/// configuration gives the same samples, for any block size.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -102,9 +105,9 @@ pub struct Simulation {
     random: Xoshiro256PlusPlus,
     noise: Noise,
     aircraft: Vec<Aircraft>,
-    /// What each aircraft does next, the earliest first.
+    /// The next transmission of each aircraft, earliest first.
     schedule: BinaryHeap<Reverse<(u64, usize, Transmission)>>,
-    /// Frames that reach into samples still to come.
+    /// Frames that extend into later samples.
     on_air: Vec<Waveform>,
     busy_until_ns: u64,
     /// Index of the next sample.
@@ -113,7 +116,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A simulation before its first sample. Values outside their ranges are moved into them.
+    /// Creates a simulation before its first sample. Values out of range are moved into it.
     #[must_use]
     pub fn new(config: SimulationConfig) -> Self {
         let sample_rate_hz = clamp(config.sample_rate_hz, 1e6, 1e8);
@@ -152,7 +155,8 @@ impl Simulation {
         }
     }
 
-    /// The next samples. Full scale is an amplitude of 1; what exceeds it is not cut off.
+    /// Fills `out` with the next samples. Full scale is an amplitude of 1; larger values are not
+    /// clipped.
     pub fn fill(&mut self, out: &mut [Complex<f32>]) {
         self.noise.fill(out);
         let end = self.sample + out.len() as u64;
@@ -164,7 +168,7 @@ impl Simulation {
         self.sample = end;
     }
 
-    /// The next samples as a receiver of eight bits gives them: zero lies at 127.5.
+    /// Fills `out` with the next samples of an eight-bit receiver: zero lies at 127.5.
     pub fn fill_cu8(&mut self, out: &mut [Complex<u8>]) {
         let mut block = [Complex::new(0.0, 0.0); BLOCK];
         for out in out.chunks_mut(BLOCK) {
@@ -176,18 +180,18 @@ impl Simulation {
         }
     }
 
-    /// The frames that started since the last call, in the order of their starts.
+    /// Returns the frames that started since the last call, in the order of their starts.
     pub fn take_sent(&mut self) -> Vec<Sent> {
         std::mem::take(&mut self.sent)
     }
 
-    /// The configuration, with values outside their ranges moved into them.
+    /// Returns the configuration, with values out of range moved into it.
     #[must_use]
     pub fn config(&self) -> &SimulationConfig {
         &self.config
     }
 
-    /// Puts on air all that starts before sample `end`.
+    /// Transmits all frames that start before sample `end`.
     fn transmit_until(&mut self, end: u64) {
         let samples_per_ns = self.config.sample_rate_hz / 1e9;
         while let Some(&Reverse((time_ns, index, kind))) = self.schedule.peek() {
@@ -241,7 +245,7 @@ impl Waveform {
             let end = start + pulse_samples;
             let (first, last) = (start as usize, (end as usize).min(length));
             for (n, share) in (first..).zip(&mut envelope[first..=last]) {
-                // The middle of the sample is what it sees.
+                // The receiver integrates over the middle of the sample.
                 let opens = n as f64 + (1.0 - config.aperture) / 2.0;
                 let seen = end.min(opens + config.aperture) - start.max(opens);
                 *share += seen.max(0.0) / config.aperture;
@@ -256,12 +260,12 @@ impl Waveform {
         Self { first: first as u64, samples: samples.collect() }
     }
 
-    /// Index of the sample behind the last.
+    /// Returns the index of the sample after the last.
     fn end(&self) -> u64 {
         self.first + self.samples.len() as u64
     }
 
-    /// Adds what falls into `out`, which starts at sample `start`.
+    /// Adds the samples that fall into `out`, which starts at sample `start`.
     fn add_to(&self, out: &mut [Complex<f32>], start: u64) {
         let skipped = start.saturating_sub(self.first) as usize;
         let offset = self.first.saturating_sub(start) as usize;
@@ -272,12 +276,12 @@ impl Waveform {
     }
 }
 
-/// White Gaussian noise, made of random parts of a table.
+/// White Gaussian noise, combined from random parts of a table.
 #[derive(Debug, Clone)]
 struct Noise {
     random: Xoshiro256PlusPlus,
     table: Box<[Complex<f32>]>,
-    /// Where in the table the two noises of the current run are, and how much of the run is left.
+    /// Positions in the table of the two noises of the current run, and the rest of the run.
     places: [usize; 2],
     left: usize,
 }
@@ -319,18 +323,18 @@ fn to_byte(value: f32) -> u8 {
     (127.5 * value + 128.0) as u8
 }
 
-/// As `clamp`, but the lower bound for what is not a number.
+/// Clamps as `f64::clamp` does, but returns the lower bound for NaN.
 fn clamp(value: f64, least: f64, most: f64) -> f64 {
     value.max(least).min(most)
 }
 
-/// A random number from `least` to `most`.
+/// Returns a random number from `least` to `most`.
 pub(super) fn uniform(random: &mut Xoshiro256PlusPlus, least: f64, most: f64) -> f64 {
     let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     least + share * (most - least)
 }
 
-/// A random number below `bound`.
+/// Returns a random number below `bound`.
 pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     random.next_u64() % bound
 }
@@ -378,7 +382,8 @@ mod tests {
             ..SimulationConfig::default()
         };
         let (samples, sent) = record(config, &[2_000_000]);
-        // Pulses that straddle two samples lose power in each, but the strongest samples have it all.
+        // Pulses that straddle two samples lose power in each, but the strongest samples have all
+        // of it.
         let strongest = samples.iter().map(Complex::norm_sqr).fold(0.0, f32::max);
         assert!((10.0 * strongest.log10() + 6.0).abs() < 0.1);
         assert!(sent.iter().all(|sent| sent.level_dbfs == -6.0));

@@ -1,8 +1,9 @@
-//! From amplitudes to bits.
+//! Detection of bits from amplitudes.
 //!
-//! A bit lasts two samples and has a pulse in its first half (1) or in its second (0). A pulse that starts in the
-//! middle of a sample leaves half of its amplitude there and half in the next one. With `f` the fraction of a sample
-//! by which the frame is late, and amplitude 1, the two samples of a bit are, after a bit of value:
+//! A bit lasts two samples and has a pulse in its first half (1) or in its second (0). A pulse that
+//! starts in the middle of a sample has half of its amplitude there and half in the next one. Let
+//! `f` be the fraction of a sample by which the frame is late, and the amplitude 1. The two samples
+//! of a bit, after a bit of value, are:
 //!
 //! ```text
 //!                   after 1                 after 0
@@ -10,47 +11,49 @@
 //!   a bit 0         0,      1 − f           f,  1 − f
 //! ```
 //!
-//! At `f` = 1/2 a bit that repeats the one before it has two equal samples: no comparison of its halves tells it, but
-//! what came before does. Hence the most likely *sequence* is sought (G. D. Forney, "The Viterbi algorithm", Proc.
-//! IEEE 61, 1973), which has two states only: the value of the last bit.
+//! At `f` = 1/2 a bit that repeats the one before has two equal samples. A comparison of its halves
+//! does not detect it, but the bits before it do. So the most likely *sequence* is searched (G. D.
+//! Forney, "The Viterbi algorithm", Proc. IEEE 61, 1973). It has two states only: the value of the
+//! last bit.
 
 /// Bits in the longest frame.
 pub(super) const BITS_MAX: usize = 112;
 
-/// What a preamble tells about the frame behind it.
+/// The parameters of a frame as measured in its preamble.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pulse {
     /// Amplitude of a pulse that falls into one sample.
     pub(super) amplitude: f32,
-    /// How late in its sample it starts, 0 to 1.
+    /// Delay of its start within its sample, 0 to 1.
     pub(super) fraction: f32,
-    /// Power of a sample without pulse.
+    /// Power of a sample without a pulse.
     pub(super) noise: f32,
 }
 
 impl Pulse {
-    /// Squared distance between two sequences that differ in one bit, relative to that of pulses which fall into one
-    /// sample each: 1 for these, 1/4 for pulses that straddle two samples evenly.
+    /// Returns the squared distance between two sequences that differ in one bit, relative to
+    /// pulses that fall into one sample each. It is 1 for these, and 1/4 for pulses that straddle
+    /// two samples evenly.
     pub(super) fn distinction(&self) -> f32 {
         let late = self.fraction;
         let early = 1.0 - late;
         let square = |x: f32| x * x;
-        // By the table above: the bit after a 1, and what its successor's first half owes to it.
+        // By the table above: the bit after a 1, and its effect on the first half of the next bit.
         (square(early) + square(early - late) + square(late)) / 2.0
     }
 }
 
-/// Finds the most likely bits step by step.
+/// A search for the most likely bits, step by step.
 #[derive(Debug, Clone)]
 pub(super) struct SequenceSlicer {
-    /// Expected amplitudes with part of a pulse: early part, late part, both, none.
+    /// Expected amplitudes with part of a pulse: early part, late part, both, neither.
     early: f32,
     late: f32,
     both: f32,
     none: f32,
-    /// The most that one sample can count, so that a burst of interference does not outweigh the rest.
+    /// The largest cost of one sample, so that a burst of interference does not outweigh the rest.
     cost_max: f32,
-    /// For the last bit being 0 and 1: squared error of the best sequence, and the sequence.
+    /// For a last bit of 0 and of 1: squared error of the best sequence, and the sequence.
     cost: [f32; 2],
     bits: [u128; 2],
 }
@@ -74,12 +77,12 @@ impl SequenceSlicer {
         }
     }
 
-    /// A slicer that expects the amplitudes which these bits had on average.
+    /// Returns a slicer that expects the average amplitudes of these bits.
     ///
-    /// A frame tells more about itself than its preamble does.
+    /// A frame gives better estimates than its preamble alone.
     pub(super) fn relearned(&self, bits: u128, amplitudes: &[f32]) -> Self {
-        // Sum and count. What the preamble told weighs as many samples as it told it from, which keeps the count
-        // above zero.
+        // Sum and count. The preamble's estimate weighs as many samples as it was made from, which
+        // keeps the count above zero.
         let mut early = (4.0 * self.early, 4.0);
         let mut late = (4.0 * self.late, 4.0);
         let mut both = (self.both, 1.0);
@@ -92,7 +95,7 @@ impl SequenceSlicer {
                 (1, 1) => (&mut early, &mut late),
                 (0, 1) => (&mut both, &mut late),
                 (1, _) => (&mut none, &mut early),
-                // Both samples would borrow the same sums.
+                // Both samples would contribute to the same sums.
                 _ => {
                     late = (late.0 + halves[0], late.1 + 1.0);
                     early = (early.0 + halves[1], early.1 + 1.0);
@@ -128,7 +131,8 @@ impl SequenceSlicer {
             let (first, second) = (halves[0], halves[1]);
             let to_0 = cost(second, self.early);
             let to_1 = cost(second, self.late);
-            // Each step waits for the one before it, so all but one sum and one comparison come first.
+            // Each step depends on the one before. So all but one sum and one comparison are
+            // computed first.
             let from_0_to_0 = cost_0 + (cost(first, self.late) + to_0);
             let from_1_to_0 = cost_1 + (cost(first, self.none) + to_0);
             let from_0_to_1 = cost_0 + (cost(first, self.both) + to_1);
@@ -143,7 +147,8 @@ impl SequenceSlicer {
         self.bits = [bits_0, bits_1];
     }
 
-    /// The best bits so far, the last received one in the lowest place, and their squared error.
+    /// Returns the best bits so far, the last received one in the lowest place, and their squared
+    /// error.
     pub(super) fn best(&self) -> (u128, f32) {
         let last = usize::from(self.cost[1] < self.cost[0]);
         (self.bits[last], self.cost[last])
@@ -156,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// The amplitudes of a frame's bits, without noise.
+    /// Returns the amplitudes of a frame's bits, without noise.
     fn render(bits: u128, count: usize, fraction: f32) -> Vec<f32> {
         let halves =
             (0..count).rev().flat_map(|place| if bits >> place & 1 == 1 { [1.0, 0.0] } else { [0.0, 1.0] });

@@ -1,4 +1,4 @@
-//! The aircraft table: what is known of each aircraft heard.
+//! The aircraft table, with the latest data of each aircraft received.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +7,19 @@ use super::cpr::{Parity, Position, Report};
 use super::decode::Accepted;
 use super::message::{Callsign, Message, Velocity};
 
-/// How far apart in time two reports may be that give a position together, in seconds (RTCA DO-260B, A.1.7.7).
+/// The longest time between two reports that give a position together, in seconds (RTCA DO-260B,
+/// A.1.7.7).
 const PAIR_S: u64 = 10;
 
-/// How a [`Tracker`] keeps its table.
+/// The settings of a [`Tracker`]'s table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrackerConfig {
-    /// Samples per second in which the frames count their time, at least 1. 2 000 000.
+    /// Samples per second of the frames' times, at least 1. Default: 2 000 000.
     pub sample_rate_hz: u32,
-    /// How long an aircraft stays in the table after its last frame, in seconds. 300.
+    /// How long an aircraft stays in the table after its last frame, in seconds. Default: 300.
     pub lifetime_s: u32,
-    /// How many aircraft are in the table at most, at least 1. The one heard the longest ago makes room. 4096.
+    /// The most aircraft in the table, at least 1. A new one replaces the one received the longest
+    /// ago. Default: 4096.
     pub aircraft_max: usize,
 }
 
@@ -27,7 +29,7 @@ impl Default for TrackerConfig {
     }
 }
 
-/// What is known of an aircraft.
+/// The data of one aircraft.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aircraft {
     /// Its address, 24 bits.
@@ -38,20 +40,20 @@ pub struct Aircraft {
     pub squawk: Option<u16>,
     /// Its altitude in feet.
     pub altitude_ft: Option<i32>,
-    /// How fast it goes where.
+    /// Its velocity.
     pub velocity: Velocity,
-    /// Where it was when it last said so.
+    /// Its last reported position.
     pub position: Option<Position>,
-    /// How many frames came from it.
+    /// Number of frames received from it.
     pub messages: u64,
-    /// When the last one came, in samples.
+    /// When its last frame was received, in samples.
     pub last_seen: u64,
-    /// The last report in each grid, and when it came, in samples.
+    /// The last report in each grid, and when it was received, in samples.
     even: Option<(Report, u64)>,
     odd: Option<(Report, u64)>,
 }
 
-/// The aircraft heard, by their addresses.
+/// The table of the aircraft received, by address.
 ///
 /// ```
 /// use stripline_components::adsb::decode::Accepted;
@@ -74,18 +76,18 @@ pub struct Aircraft {
 pub struct Tracker {
     config: TrackerConfig,
     aircraft: BTreeMap<u32, Aircraft>,
-    /// When the latest frame came, in samples.
+    /// When the latest frame was received, in samples.
     now: u64,
 }
 
 impl Tracker {
-    /// An empty table.
+    /// Creates an empty table.
     #[must_use]
     pub fn new(config: TrackerConfig) -> Self {
         Self { config, aircraft: BTreeMap::new(), now: 0 }
     }
 
-    /// Enters a frame, and returns what is known of the aircraft now.
+    /// Enters a frame, and returns the updated data of its aircraft.
     pub fn update(&mut self, accepted: &Accepted) -> &Aircraft {
         self.now = self.now.max(accepted.sample);
         let pair_samples = PAIR_S * u64::from(self.config.sample_rate_hz);
@@ -100,30 +102,31 @@ impl Tracker {
         aircraft
     }
 
-    /// The aircraft with an address, if it was heard.
+    /// Returns the aircraft with an address, if it is in the table.
     #[must_use]
     pub fn aircraft(&self, address: u32) -> Option<&Aircraft> {
         self.aircraft.get(&address)
     }
 
-    /// All aircraft, sorted by address.
+    /// Returns all aircraft, sorted by address.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Aircraft> {
         self.aircraft.values()
     }
 
-    /// How many aircraft there are.
+    /// Returns the number of aircraft.
     #[must_use]
     pub fn len(&self) -> usize {
         self.aircraft.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.aircraft.is_empty()
     }
 
-    /// Makes room for one more: removes who was not heard for long, and if nobody was, the one not heard the longest.
+    /// Makes room for one more aircraft: removes those past their lifetime, or else the one
+    /// received the longest ago.
     fn make_room(&mut self) {
         let lifetime = u64::from(self.config.lifetime_s) * u64::from(self.config.sample_rate_hz.max(1));
         let now = self.now;
@@ -176,7 +179,8 @@ impl Aircraft {
 }
 
 impl fmt::Display for Tracker {
-    /// A table with a line for each aircraft, sorted by address; a dash stands for what is not known.
+    /// Writes a table with a line for each aircraft, sorted by address; a dash stands for a missing
+    /// value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

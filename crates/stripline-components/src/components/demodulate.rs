@@ -8,7 +8,7 @@ use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
 use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DeEmphasis};
 
-/// `am-demodulator`.
+/// The component `am-demodulator`.
 pub struct AmDemodulator {
     dc_cutoff: f64,
     normalised: bool,
@@ -21,7 +21,7 @@ impl Component for AmDemodulator {
             .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
             .output("out", PortTypes::of::<f32>(), "audio, at the same sample rate")
             .property(
-                PropertySpec::float("dc_cutoff", 20.0, "what is slower than this counts as the carrier")
+                PropertySpec::float("dc_cutoff", 20.0, "content slower than this counts as the carrier")
                     .range(1e-3, 1e9)
                     .unit("Hz")
                     .changeable(),
@@ -66,7 +66,7 @@ impl Settings for AmDemodulator {
     }
 }
 
-/// `fm-demodulator`.
+/// The component `fm-demodulator`.
 pub struct FmDemodulator {
     deviation: f64,
     deemphasis_us: f64,
@@ -132,31 +132,31 @@ impl Settings for FmDemodulator {
     }
 }
 
-/// What a component is set to.
+/// The settings of a demodulator component.
 trait Settings: Component {
     type Demodulator: Demodulate;
 
-    /// As the property says; 0: as the stream does.
+    /// Returns the rate of the property; 0: the stream's rate.
     fn sample_rate(&self) -> f64;
 
-    /// The demodulator for a stream at this rate.
+    /// Creates the demodulator for a stream at this rate.
     fn at(&self, rate: f64) -> Result<Self::Demodulator>;
 }
 
-/// Of `fm-demodulator`.
+/// The demodulator of `fm-demodulator`.
 struct Fm {
     discriminator: dsp::FmDemodulator,
     deemphasis: Option<DeEmphasis>,
 }
 
-/// What turns a signal into audio, sample by sample.
+/// A demodulator that turns a signal into audio, sample by sample.
 trait Demodulate: Sized {
     fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]);
 
-    /// Forgets what came before.
+    /// Drops all state of earlier samples.
     fn reset(&mut self);
 
-    /// Goes on where another one is, which was set otherwise.
+    /// Continues from the state of a demodulator with other settings.
     fn continuing(self, before: &Self) -> Self;
 }
 
@@ -206,7 +206,7 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
     while let Some(packet) = input.receive_heeding(|| {
-        // Without a rate nobody can say whether values fit: they wait for the first packet.
+        // Without a rate the values cannot be checked: they wait for the first packet.
         if demodulator.is_none() && settings.sample_rate() == 0.0 {
             return;
         }

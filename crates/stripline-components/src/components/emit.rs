@@ -1,4 +1,4 @@
-//! What sources have in common: packets of a fixed size, sent as fast as possible or at a steady rate.
+//! Pacing for sources: packets of a fixed size, sent as fast as possible or at a steady rate.
 
 use std::time::{Duration, Instant};
 
@@ -6,49 +6,50 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use stripline::component::{Ports, Properties, PropertySpec, StopSignal};
 use stripline::{Output, Result, Sample};
 
-/// The longest that a packet waits for its time, in seconds: a hundred years.
+/// The longest wait of a packet for its time, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
-/// Packets of samples, each sent when its last sample is due.
+/// A source of packets of samples, each sent when its last sample is due.
 pub(super) struct Emitter {
     pace: Pace,
     packet: usize,
-    /// How many samples to send; `None` for no end.
+    /// Number of samples to send; `None`: no limit.
     limit: Option<u64>,
 }
 
 impl Emitter {
-    /// The property `packet`.
+    /// Describes the property `packet`.
     pub fn packet_property(default: i64) -> PropertySpec {
         PropertySpec::integer("packet", default, 1, 1 << 27, "samples in a packet").unit("samples")
     }
 
-    /// The property `rate`.
+    /// Describes the property `rate`.
     pub fn rate_property() -> PropertySpec {
         let summary = "pace at which samples are sent; 0: as fast as the receivers take them";
         PropertySpec::float("rate", 0.0, summary).range(0.0, 1e12).unit("samples/s")
     }
 
-    /// The property `duration_s`.
+    /// Describes the property `duration_s`.
     pub fn duration_property(default: f64, summary: &str) -> PropertySpec {
         PropertySpec::float("duration_s", default, summary).range(0.0, 1e9).unit("s")
     }
 
-    /// Sends packets as the property `packet` says at `rate` samples per second; 0: as fast as possible.
+    /// Creates a source with the packet size of the property `packet` and `rate` samples per
+    /// second; 0: as fast as possible.
     pub fn new(ports: &Ports, properties: &Properties, rate: f64) -> Self {
         let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
         Self { pace: Pace::new(ports.stop_signal(), rate), packet, limit: None }
     }
 
-    /// Ends after so many seconds of the stream, to the nearest sample; 0: never.
+    /// Limits the stream to so many seconds, to the nearest sample; 0: no limit.
     pub fn limited(mut self, duration_s: f64, sample_rate: f64) -> Self {
-        // A cast saturates: what is too long to count has no end either.
+        // The cast saturates: a duration too long to count has no end.
         self.limit = (duration_s > 0.0).then_some((duration_s * sample_rate).round() as u64);
         self
     }
 
-    /// Sends what `fill` writes into a packet, in the place where the transport wants it, until it writes nothing or the
-    /// limit is reached. `fill` returns how many samples it wrote.
+    /// Sends packets that `fill` writes in place, until it writes nothing or the limit is reached.
+    /// `fill` returns the number of samples written.
     pub fn run<T: Sample>(
         mut self,
         mut output: Output<T>,
@@ -74,25 +75,26 @@ impl Emitter {
     }
 }
 
-/// A steady rate: every time is counted from the start, so that delays do not add up and what is late is caught up with.
+/// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
+/// a late source catches up with the schedule.
 pub(super) struct Pace {
     stop: StopSignal,
-    /// Samples per second; 0: no pace.
+    /// Samples per second; 0: unlimited.
     rate: f64,
     start: Option<(Instant, u64)>,
 }
 
 impl Pace {
-    /// A pace of `rate` samples per second, 0 for none, that starts with the first wait.
+    /// Creates a clock of `rate` samples per second (0: unlimited) that starts with the first wait.
     pub fn new(stop: StopSignal, rate: f64) -> Self {
         Self { stop, rate, start: None }
     }
 
-    /// Sleeps until `samples` samples have passed since the start. Returns when that was to be, in monotonic nanoseconds;
-    /// 0 without a pace.
+    /// Sleeps until `samples` samples have passed since the start. Returns the intended end of the
+    /// sleep in monotonic nanoseconds; 0 without a rate.
     ///
     /// # Errors
-    /// [`Error::Stopped`](stripline::Error::Stopped) when the component is asked to stop.
+    /// [`Error::Stopped`](stripline::Error::Stopped) if the component is requested to stop.
     pub fn wait_for(&mut self, samples: u64) -> Result<u64> {
         if self.rate <= 0.0 {
             return if self.stop.is_stopped() { Err(stripline::Error::Stopped) } else { Ok(0) };
@@ -103,13 +105,13 @@ impl Pace {
         Ok(start_ns + after.as_nanos() as u64)
     }
 
-    /// Starts anew with the next wait.
+    /// Restarts with the next wait.
     pub fn restart(&mut self) {
         self.start = None;
     }
 }
 
-/// The clock that `intended_ns` is counted on.
+/// Returns the time on the clock of `intended_ns`.
 fn monotonic_ns() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs()

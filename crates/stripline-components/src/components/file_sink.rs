@@ -13,10 +13,10 @@ use super::output_file;
 use super::unfit::can_be_made;
 use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
 
-/// The choice of `format` that takes the input's.
+/// The choice of `format` that uses the input's.
 const AS_RECEIVED: &str = "as-received";
 
-/// `file-sink`.
+/// The component `file-sink`.
 pub struct FileSink {
     path: PathBuf,
     format: Option<SampleFormat>,
@@ -85,7 +85,7 @@ impl FileSink {
     }
 }
 
-/// A file that is created with the first packet, which says what SigMF metadata need.
+/// A file that is created with the first packet, which has the values for SigMF metadata.
 struct Recording {
     path: PathBuf,
     format: SampleFormat,
@@ -123,7 +123,7 @@ impl Recording {
         write(writer, packet)
     }
 
-    /// Completes the file; one to which nothing was sent is empty.
+    /// Completes the file. Without any packet, it is empty.
     fn finish(self) -> Result<(), FormatError> {
         let writer = match self.writer {
             Some(writer) => writer,

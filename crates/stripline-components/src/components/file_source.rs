@@ -8,10 +8,10 @@ use super::emit::Emitter;
 use super::unfit::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat};
 
-/// The choice of `format` that leaves it to the file.
+/// The choice of `format` that uses the file's.
 const AUTO: &str = "auto";
 
-/// `file-source`.
+/// The component `file-source`.
 pub struct FileSource {
     reader: IqFileReader,
     output: SampleFormat,
@@ -37,12 +37,12 @@ impl Component for FileSource {
                 "type sent: cf32 converts; the file's own format sends samples as they are, which is faster",
             ))
             .property(
-                PropertySpec::float("sample_rate", 0.0, "sample rate; 0: as SigMF metadata says")
+                PropertySpec::float("sample_rate", 0.0, "sample rate; 0: from SigMF metadata")
                     .range(0.0, 1e12)
                     .unit("Hz"),
             )
             .property(
-                PropertySpec::float("frequency", 0.0, "centre frequency; 0: as SigMF metadata says")
+                PropertySpec::float("frequency", 0.0, "centre frequency; 0: from SigMF metadata")
                     .range(0.0, 1e12)
                     .unit("Hz"),
             )
@@ -108,7 +108,7 @@ impl FileSource {
     }
 }
 
-/// The property `truncate_partial`.
+/// Describes the property `truncate_partial`.
 pub(super) fn truncate_partial_property() -> PropertySpec {
     let summary = "whether to drop an incomplete sample at the end of the file instead of refusing it";
     PropertySpec::boolean("truncate_partial", false, summary)

@@ -13,7 +13,7 @@ use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
 use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 
-/// `fir-filter`.
+/// The component `fir-filter`.
 pub struct FirFilter {
     low: f64,
     high: f64,
@@ -88,7 +88,7 @@ impl FirFilter {
         let measured = Taps::new(response).map_err(Error::failed)?;
         let gain_db = |frequency: f64| {
             let gain = 20.0 * measured.response(frequency, rate).norm().max(1e-12).log10();
-            // To a hundredth; the sum turns -0 into 0.
+            // Rounded to a hundredth; the sum turns -0 into 0.
             (100.0 * gain).round() / 100.0 + 0.0
         };
         if test == "passband" {
@@ -108,7 +108,7 @@ impl FirFilter {
         let Some((gain, at)) = worst else {
             return Ok(TestResult::pass("nothing lies outside of the band and its slopes"));
         };
-        // What the window promises, less three for the rounding of short filters.
+        // The window's attenuation, less three for the rounding of short filters.
         let expected = 3.0
             - match self.shape.window {
                 Window::Blackman => 74.0,
@@ -131,7 +131,7 @@ impl FirFilter {
         .map_err(setting)
     }
 
-    /// Does what it is asked, with the filter and the rate of the stream if one has come.
+    /// Handles a request, with the filter and the stream's rate once a packet has come.
     fn heed<T: dsp::Sample>(&mut self, request: Request, filter: &mut Option<(dsp::FirFilter<T>, f64)>) {
         match request {
             Request::Change(change) => change.apply(|properties| {
@@ -158,7 +158,7 @@ impl FirFilter {
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
         while let Some(packet) = input.receive_heeding(|| {
-            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            // Without a rate the values cannot be checked: they wait for the first packet.
             while (filter.is_some() || self.shape.sample_rate > 0.0)
                 && let Some(request) = live.request()
             {
@@ -184,7 +184,7 @@ impl FirFilter {
     }
 }
 
-/// `decimator`.
+/// The component `decimator`.
 pub struct Decimator {
     factor: usize,
     cutoff: f64,
@@ -229,7 +229,8 @@ impl Component for Decimator {
 }
 
 impl Decimator {
-    /// The rate to design for. When no property is in Hz, the filter is the same at every rate.
+    /// Returns the rate to design for. If no property is in Hz, the filter is the same at every
+    /// rate.
     fn rate(&self, stream: &StreamInfo) -> Result<f64> {
         let is_relative = self.cutoff == 0.0 && self.shape.transition == 0.0;
         match sample_rate(self.shape.sample_rate, stream) {
@@ -260,7 +261,7 @@ impl Decimator {
         let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
         let mut thinner = Thinner::new(self.factor as u64);
         while let Some(packet) = input.receive_heeding(|| {
-            // Without a rate nobody can say whether values fit: they wait for the first packet.
+            // Without a rate the values cannot be checked: they wait for the first packet.
             if filter.is_none() && self.shape.sample_rate == 0.0 {
                 return;
             }
@@ -293,7 +294,7 @@ impl Decimator {
             let count = filter.outputs_for(samples.len());
             let first = thinner.first(packet.sample_index());
             if count == 0 {
-                // Nothing to send, but the filter must see them.
+                // No output, but the filter needs the samples.
                 filter.filter(samples, &mut []);
                 continue;
             }
@@ -312,10 +313,10 @@ impl Decimator {
     }
 }
 
-/// Which samples a decimator keeps: those whose number is a multiple of the factor, also after a gap.
+/// The choice of samples that a decimator keeps: multiples of the factor, also after a gap.
 struct Thinner {
     factor: u64,
-    /// Samples to pass over before the filter starts.
+    /// Number of samples to skip before the filter starts.
     skip: u64,
 }
 
@@ -324,25 +325,25 @@ impl Thinner {
         Self { factor, skip: 0 }
     }
 
-    /// The filter starts anew with the first sample to keep at or after this one.
+    /// Restarts the filter with the first sample to keep at or after this one.
     fn align(&mut self, sample: u64) {
         self.skip = (self.factor - sample % self.factor) % self.factor;
     }
 
-    /// How many of the next samples to pass over.
+    /// Returns how many of the next samples to skip.
     fn skip(&mut self, samples: usize) -> usize {
         let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(samples);
         self.skip -= now as u64;
         now
     }
 
-    /// The number, at the lower rate, of the first sample kept at or after this one.
+    /// Returns the number, at the lower rate, of the first sample kept at or after this one.
     fn first(&self, sample: u64) -> u64 {
         sample.div_ceil(self.factor)
     }
 }
 
-/// The time of the sample so many samples after one whose time is known.
+/// Returns the time of the sample that follows a sample of given time after `samples` samples.
 fn later(time_ns: i64, samples: u64, stream: &StreamInfo) -> i64 {
     match stream.sample_rate_hz {
         Some(rate) if time_ns != 0 => time_ns.saturating_add((samples as f64 / rate * 1e9) as i64),
@@ -350,7 +351,7 @@ fn later(time_ns: i64, samples: u64, stream: &StreamInfo) -> i64 {
     }
 }
 
-/// What all filters have.
+/// The properties that all filters share.
 struct Shape {
     sample_rate: f64,
     transition: f64,
@@ -370,7 +371,7 @@ impl Shape {
                 "window",
                 &["hamming", "blackman", "kaiser"],
                 "hamming",
-                "stop band: hamming 53 dB down, blackman 74 dB, kaiser as `attenuation` says",
+                "stop band: hamming 53 dB down, blackman 74 dB, kaiser by `attenuation`",
             )
             .changeable(),
         )
@@ -436,7 +437,7 @@ mod tests {
                 assert!(result.passed, "{low} to {high} at {rate}: {result:?}");
             }
         }
-        // A slope that is too steep cannot be made, and is no result.
+        // A slope that is too steep is an error, not a failed test.
         let steep = properties::<FirFilter>(&[("high", 4e3), ("transition", 1e-3)]);
         assert!(FirFilter::new(&steep).unwrap().tested("passband", 48e3).is_err());
     }

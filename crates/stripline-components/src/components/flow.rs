@@ -1,4 +1,4 @@
-//! `throttle` and `tee`: what acts on packets of any type.
+//! `throttle` and `tee`: components for packets of any type.
 
 use stripline::component::{
     Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
@@ -7,10 +7,10 @@ use stripline::{Output, Result};
 
 use super::emit::Pace;
 
-/// How many outputs a `tee` has.
+/// Number of outputs of a `tee`.
 const TEE_OUTPUTS: usize = 4;
 
-/// `throttle`.
+/// The component `throttle`.
 pub struct Throttle {
     rate: f64,
 }
@@ -40,14 +40,14 @@ impl Component for Throttle {
         let mut first = None;
         while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
-                // The next packet is due at once, and those behind it at the new rate.
+                // The next packet is due at once, and those after it at the new rate.
                 pace = Pace::new(stop.clone(), new.float("rate"));
                 first = None;
                 Ok(())
             });
         })? {
-            // A packet is due when its first sample is: that needs no knowledge of the type. What is missing takes no
-            // time.
+            // A packet is due when its first sample is, which does not depend on the type. Missing
+            // samples take no time.
             let index = packet.sample_index();
             let start = *first.get_or_insert(index);
             if packet.gap().is_some() || index < start {
@@ -63,7 +63,7 @@ impl Component for Throttle {
     }
 }
 
-/// `tee`.
+/// The component `tee`.
 pub struct Tee;
 
 impl Component for Tee {

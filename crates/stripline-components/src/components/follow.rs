@@ -1,30 +1,30 @@
-//! What components between a source and a sink have in common: keeping track of the stream that arrives.
+//! Continuity tracking for components between a source and a sink.
 
 use std::sync::Arc;
 
 use stripline::component::PropertySpec;
 use stripline::{Error, Packet, Result, Sample, StreamInfo};
 
-/// Tells for each packet whether it continues what came before.
+/// A tracker that classifies each packet by its relation to the one before.
 #[derive(Default)]
 pub(super) struct Follow {
     stream: Option<Arc<StreamInfo>>,
     next_sample: u64,
 }
 
-/// How a packet relates to the one before.
+/// The relation of a packet to the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It continues it.
+    /// It continues the packet before.
     Next,
     /// Samples are missing between the two: filters should start from silence.
     AfterGap,
-    /// It is the first one, or its stream is described otherwise: rates may differ.
+    /// It is the first one, or its stream description differs: rates may differ.
     NewStream,
 }
 
 impl Follow {
-    /// Looks at the next packet.
+    /// Classifies the next packet.
     pub fn packet<T: Sample>(&mut self, packet: &Packet<'_, T>) -> Arrival {
         let stream = packet.stream();
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || *last == *stream);
@@ -41,22 +41,20 @@ impl Follow {
     }
 }
 
-/// The property `sample_rate` of a component that can learn the rate from the stream.
+/// Describes the property `sample_rate` of a component that can also take the rate from the stream.
 pub(super) fn sample_rate_property() -> PropertySpec {
-    let summary = "sample rate of the input; 0: as the stream says";
+    let summary = "sample rate of the input; 0: that of the stream";
     PropertySpec::float("sample_rate", 0.0, summary).range(0.0, 1e12).unit("Hz")
 }
 
-/// The sample rate that the property says or else the stream.
+/// Returns the sample rate of the property, or else of the stream.
 pub(super) fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
     if property > 0.0 {
         return Ok(property);
     }
     stream.sample_rate_hz.ok_or_else(|| {
         let id = &stream.id;
-        Error::failed(format!(
-            "the stream `{id}` does not say its sample rate: set the property `sample_rate`"
-        ))
+        Error::failed(format!("the stream `{id}` has no sample rate: set the property `sample_rate`"))
     })
 }
 

@@ -8,7 +8,7 @@ use super::emit::Emitter;
 use super::unfit::{can_be_made, setting};
 use crate::dsp::{self, FmStationSettings, Generator, GeneratorSettings, Waveform};
 
-/// `signal-generator`.
+/// The component `signal-generator`.
 pub struct SignalGenerator {
     generator: Generator,
     properties: Properties,
@@ -88,7 +88,7 @@ fn settings(properties: &Properties) -> Result<GeneratorSettings> {
     })
 }
 
-/// `fm-station`.
+/// The component `fm-station`.
 pub struct FmStation {
     station: dsp::FmStation,
     properties: Properties,
@@ -98,10 +98,10 @@ impl Component for FmStation {
     fn describe() -> ComponentSpec {
         let defaults = FmStationSettings::default();
         ComponentSpec::new("fm-station", "Simulates a broadcast FM station that plays a short tune for ever.")
-            .output("out", PortTypes::of::<Complex<f32>>(), "what a receiver tuned to the station gives")
+            .output("out", PortTypes::of::<Complex<f32>>(), "samples of a receiver tuned to the station")
             .property(sample_rate_property(defaults.sample_rate_hz))
             .property(
-                PropertySpec::float("frequency", 100e6, "centre frequency that the stream says it has")
+                PropertySpec::float("frequency", 100e6, "centre frequency in the stream's description")
                     .range(0.0, 1e12)
                     .unit("Hz"),
             )

@@ -1,11 +1,11 @@
-//! `magnitude`: how large complex samples are.
+//! `magnitude`: the magnitude of complex samples.
 
 use num_complex::Complex;
 use stripline::Result;
 use stripline::component::{ComponentSpec, Handler, PortTypes, Properties, PropertySpec};
 use stripline::node::PacketView;
 
-/// `magnitude`. No sample needs any other, so a waveform may run it on several threads.
+/// The component `magnitude`. Samples are independent, so a waveform may run it on several threads.
 pub struct Magnitude {
     squared: bool,
 }

@@ -1,8 +1,8 @@
-//! The stock components: what a waveform file can name as a `type`.
+//! The stock components, by the `type` names of waveform files.
 //!
-//! They use nothing of Stripline but its public interface, so each one is also an example of how to write a component.
-//! Signal processing and file formats are elsewhere ([`dsp`](crate::dsp), [`formats`](crate::formats),
-//! [`adsb`](crate::adsb)); here are their ports, properties and loops.
+//! They use only Stripline's public interface, so each one is also an example component. Signal
+//! processing and file formats are elsewhere ([`dsp`](crate::dsp), [`formats`](crate::formats),
+//! [`adsb`](crate::adsb)). Here are ports, properties and loops.
 //!
 //! | file | components |
 //! | --- | --- |
@@ -16,7 +16,7 @@
 //! | `wav_sink.rs` | `wav-sink` |
 //! | `null.rs` | `null-source`, `null-sink` |
 //! | `flow.rs` | `throttle`, `tee` |
-//! | `emit.rs`, `follow.rs`, `output_file.rs`, `unfit.rs` | what sources, filters and sinks have in common |
+//! | `emit.rs`, `follow.rs`, `output_file.rs`, `unfit.rs` | helpers of the components above |
 
 pub mod adsb;
 mod demodulate;

@@ -7,7 +7,7 @@ use stripline::{Error, Result, Sample};
 
 use crate::dsp;
 
-/// `awgn`.
+/// The component `awgn`.
 pub struct Awgn {
     noise: dsp::Awgn,
 }
@@ -40,7 +40,7 @@ impl Component for Awgn {
     }
 }
 
-/// The root mean square that the properties ask for.
+/// Returns the root mean square of the noise according to the properties.
 fn sigma(properties: &Properties) -> f64 {
     10f64.powf(properties.float("power") / 20.0)
 }

@@ -1,4 +1,4 @@
-//! `null-source` and `null-sink`: the ends of a waveform that is about what lies between.
+//! `null-source` and `null-sink`: ends for a waveform that tests other parts.
 
 use stripline::component::{
     Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
@@ -8,7 +8,7 @@ use stripline::{Error, Result};
 
 use super::emit::{Emitter, Pace};
 
-/// `null-source`.
+/// The component `null-source`.
 pub struct NullSource {
     sample_bytes: usize,
     packet: usize,
@@ -56,7 +56,7 @@ impl Component for NullSource {
     }
 }
 
-/// `null-sink`.
+/// The component `null-sink`.
 pub struct NullSink;
 
 impl Component for NullSink {

@@ -1,4 +1,4 @@
-//! What sinks that write files have in common.
+//! Helpers for sinks that write files.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use stripline::component::{Properties, Unfit};
 use stripline::{Error, Result};
 
-/// The file that the property `path` names, checked as far as it can be without creating or changing it.
+/// Returns the file of the property `path`, checked as far as possible without creating or changing
+/// it.
 ///
 /// # Errors
-/// No path, a folder, a folder that does not exist, or a file that may not be written.
+/// No path, a folder, a folder that does not exist, or a file without write permission.
 pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
     let path = properties.path("path").ok_or_else(|| {
         Unfit::new("`path` is empty").property("path").remedy("set it to the file to write")
@@ -18,7 +19,7 @@ pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Checks that a file can be written, as far as that can be known without creating or changing it.
+/// Checks that a file can be written, as far as possible without creating or changing it.
 ///
 /// # Errors
 /// As [`required_path`].
@@ -43,7 +44,8 @@ pub(super) fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a sink returns: why receiving ended, unless the file could not be finished after a clean end.
+/// Returns a sink's result: the error that ended receiving, or else the error of finishing the
+/// file.
 pub(super) fn outcome(received: Result<()>, finished: Result<()>) -> Result<()> {
     match received {
         Ok(()) | Err(Error::Stopped) => finished.and(received),

@@ -1,4 +1,4 @@
-//! What is wrong with a component's properties, in the words of whoever found it: a file, a filter.
+//! Errors about a component's properties, made from those of a file or a filter.
 
 use std::path::Path;
 
@@ -8,12 +8,14 @@ use stripline::{Error, Result};
 use crate::dsp::DspError;
 use crate::formats::FormatError;
 
-/// Whether a component can be made of these properties. For those whose `new` does nothing that is to be seen elsewhere.
+/// Checks whether a component can be created with these properties. For components with a `new`
+/// that has no effect outside.
 pub(super) fn can_be_made<C: Component>(properties: &Properties) -> Result<()> {
     C::new(properties).map(drop)
 }
 
-/// The same for one that plays the file `path`. A pipe or a device is left alone: to open it would be to take from it.
+/// Checks the same for a component that plays the file `path`. A pipe or a device is not opened,
+/// because that would take data from it.
 pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
     let path = properties.path("path").filter(|path| path != Path::new("-"));
     match path.map(|path| path.metadata()) {
@@ -22,12 +24,12 @@ pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
     }
 }
 
-/// What is wrong with the file that the property `path` names.
+/// Converts an error about the file of the property `path`.
 pub(super) fn file(error: FormatError) -> Error {
     let text = error.to_string();
     let system =
         matches!(error, FormatError::Open { .. } | FormatError::Read { .. } | FormatError::Write { .. });
-    // The remedy stands last, where there is one.
+    // The remedy stands last, if there is any.
     let unfit = match text.rsplit_once(": ").filter(|_| !system) {
         Some((message, remedy)) => Unfit::new(message).remedy(remedy),
         None => Unfit::new(text),
@@ -35,12 +37,12 @@ pub(super) fn file(error: FormatError) -> Error {
     unfit.property("path").into()
 }
 
-/// What is wrong with a setting of signal processing.
+/// Converts an error about a setting of signal processing.
 pub(super) fn setting(error: DspError) -> Error {
     let DspError::OutOfRange { block, parameter, value, valid, remedy } = error else {
         return Error::failed(error);
     };
-    // The parameters are named as the properties are, with the unit last.
+    // The parameters have the names of the properties, with the unit last.
     let property = parameter.rsplit_once('_').map_or(parameter, |(name, _)| name);
     let property = if parameter == "sample_rate_hz" { "sample_rate" } else { property };
     Unfit::new(format!("{block}: {parameter} is {value}, but must be {valid}"))

@@ -11,7 +11,7 @@ use super::output_file;
 use super::unfit::can_be_made;
 use crate::formats::{FormatError, WavEncoding, WavFileWriter, WavSettings};
 
-/// `wav-sink`.
+/// The component `wav-sink`.
 pub struct WavSink {
     path: PathBuf,
     encoding: WavEncoding,
@@ -56,14 +56,16 @@ impl Component for WavSink {
         let input = ports.input::<f32>("in")?;
         let mut writer = None;
         let received = self.receive(input, &mut writer);
-        // Its header says how long the file is: also when the waveform is stopped.
+        // Its header contains the length, so the file is finished also when the waveform is
+        // stopped.
         let finished = writer.map_or(Ok(()), |writer| self.finish(writer)).map_err(Error::failed);
         output_file::outcome(received, finished)
     }
 }
 
 impl WavSink {
-    /// Takes audio until its end. The file is created with the first packet, which says the sample rate.
+    /// Receives audio until its end. The file is created with the first packet, which has the
+    /// sample rate.
     fn receive(&self, mut input: Input<f32>, writer: &mut Option<WavFileWriter>) -> Result<()> {
         let mut scaled = Vec::new();
         while let Some(packet) = input.receive()? {
@@ -87,7 +89,7 @@ impl WavSink {
     }
 
     fn create(&self, rate: f64) -> Result<WavFileWriter, FormatError> {
-        // A cast saturates; the writer knows the range.
+        // The cast saturates; the writer checks the range.
         let sample_rate_hz = rate.round() as u32;
         WavFileWriter::create(
             &self.path,
@@ -98,7 +100,7 @@ impl WavSink {
     fn finish(&self, writer: WavFileWriter) -> Result<(), FormatError> {
         let samples = writer.finish()?;
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        // For people; when it cannot be said, the file is there all the same.
+        // For the user only; if printing fails, the file exists all the same.
         let _ = writeln!(std::io::stderr(), "wrote {samples} samples to {}", path.display());
         Ok(())
     }

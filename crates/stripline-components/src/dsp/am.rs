@@ -7,8 +7,9 @@ use num_complex::Complex;
 
 use super::error::{DspError, Parameter, check_sample_rate};
 
-/// An envelope demodulator: the magnitude of each sample less its slow average (the carrier), which a single-pole filter
-/// follows. It starts at the first sample's magnitude, so that a carrier that is there from the start makes no click.
+/// An envelope demodulator: the magnitude of each sample less the carrier, its slow average. A
+/// single-pole filter follows the average. It starts at the first sample's magnitude, so that a
+/// carrier present from the start makes no click.
 ///
 /// Samples that are not finite count as 0.
 ///
@@ -24,15 +25,15 @@ use super::error::{DspError, Parameter, check_sample_rate};
 /// ```
 #[derive(Debug, Clone)]
 pub struct AmDemodulator {
-    /// How far the average moves towards each new magnitude, above 0 and below 1.
+    /// The weight of each new magnitude in the average, above 0 and below 1.
     weight: f64,
     carrier: Option<f64>,
     normalised: bool,
 }
 
 impl AmDemodulator {
-    /// A demodulator for a stream at `sample_rate_hz` that removes what is slower than `dc_cutoff_hz` (-3 dB; above 0,
-    /// below half the rate; 20 Hz suits audio).
+    /// Creates a demodulator for a stream at `sample_rate_hz` that removes content slower than
+    /// `dc_cutoff_hz` (-3 dB). The cutoff is above 0 and below half the rate; 20 Hz suits audio.
     ///
     /// # Errors
     /// A parameter out of range.
@@ -45,14 +46,14 @@ impl AmDemodulator {
         Ok(Self { weight: -(-TAU * cutoff / rate).exp_m1(), carrier: None, normalised: false })
     }
 
-    /// Whether to divide by the carrier, so that the output is the modulation itself (1 = 100 %) however strong the
-    /// signal. Off at first. While there is no carrier the output is 0.
+    /// Sets whether to divide by the carrier, so that the output is the modulation (1 = 100 %) at
+    /// any signal strength. The default is false. Without a carrier the output is 0.
     #[must_use]
     pub fn normalised(self, normalised: bool) -> Self {
         Self { normalised, ..self }
     }
 
-    /// The present estimate of the carrier's magnitude; 0 before the first sample.
+    /// Returns the present estimate of the carrier's magnitude; 0 before the first sample.
     pub fn carrier(&self) -> f32 {
         self.carrier.unwrap_or(0.0) as f32
     }
@@ -80,12 +81,12 @@ impl AmDemodulator {
         }
     }
 
-    /// Forgets the carrier, as at the start of a new stream.
+    /// Drops the carrier estimate, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.carrier = None;
     }
 
-    /// Goes on where another one is, which was demodulating the same stream with other settings.
+    /// Continues from the state of another demodulator of the same stream, with other settings.
     #[must_use]
     pub fn continuing(self, before: &Self) -> Self {
         Self { carrier: before.carrier, ..self }
@@ -100,7 +101,8 @@ mod tests {
 
     const RATE: f64 = 48e3;
 
-    /// A carrier of magnitude `level`, off tune, with a 1 kHz tone of modulation index `index`.
+    /// Returns a carrier of magnitude `level`, off tune, with a 1 kHz tone of modulation index
+    /// `index`.
     fn modulated(len: usize, level: f64, index: f64) -> Vec<Complex<f32>> {
         let at = |n: usize| {
             let t = n as f64 / RATE;

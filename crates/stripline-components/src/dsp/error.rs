@@ -1,12 +1,12 @@
-//! The one error type of signal processing, and the checks that produce it.
+//! The error type of signal processing, and the checks that produce it.
 
 use std::ops::{Bound, RangeBounds};
 
 /// The highest sample rate that any block accepts, in Hz.
 pub(crate) const SAMPLE_RATE_HZ_MAX: f64 = 1e12;
 
-/// Why a signal-processing block could not be built. The one to blame is always the parameter's author: nothing that a
-/// stream carries makes a block fail.
+/// A reason why a signal-processing block could not be built. The cause is always a parameter: no
+/// content of a stream makes a block fail.
 ///
 /// ```
 /// use stripline_components::dsp::FmDemodulator;
@@ -20,23 +20,23 @@ pub enum DspError {
     /// A parameter lies outside its valid range, or is not a number.
     #[error("{block}: {parameter} is {value}, but must be {valid}: {remedy}")]
     OutOfRange {
-        /// The block that was to be built.
+        /// The block to be built.
         block: &'static str,
         /// The parameter's name, with its unit last.
         parameter: &'static str,
-        /// What was given.
+        /// The value given.
         value: f64,
         /// The valid range in words.
         valid: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A waveform's name is not known.
+    /// The waveform's name does not exist.
     #[error(
         "signal generator: there is no waveform `{name}`: use sine, square, triangle, sawtooth, constant or noise"
     )]
     UnknownWaveform {
-        /// What was given, at most 40 characters of it.
+        /// The name given, at most 40 characters of it.
         name: String,
     },
     /// A filter tap is infinite or not a number.
@@ -51,7 +51,7 @@ pub enum DspError {
     },
 }
 
-/// One parameter of one block, on its way to being checked.
+/// A parameter of a block, to be checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameter {
     pub block: &'static str,

@@ -1,7 +1,8 @@
 //! Streaming FIR filters: at the full rate, and decimating.
 //!
-//! Both keep the samples they still need in one contiguous buffer, so that the inner loops run over plain slices of `f32`
-//! and vectorise. Every output is a sum in an order fixed by its own taps, never by where a packet ended.
+//! Both keep the samples still needed in one contiguous buffer. So the inner loops run over plain
+//! slices of `f32` and vectorise. Every output is a sum in an order fixed by its taps, not by
+//! packet boundaries.
 
 use std::marker::PhantomData;
 
@@ -12,12 +13,13 @@ use super::taps::Taps;
 /// The largest decimation factor.
 pub const DECIMATION_MAX: usize = 65_536;
 
-/// How many `f32` outputs the full-rate loop computes side by side.
+/// Number of `f32` outputs that the full-rate loop computes side by side.
 const LANES: usize = 32;
-/// How many partial sums the decimating loop keeps per output.
+/// Number of partial sums that the decimating loop keeps per output.
 const PARTIALS: usize = 16;
 
-/// A filter at the full sample rate: one sample out for each sample in. Before the first sample, silence.
+/// A filter at the full sample rate: one sample out for each sample in. Silence precedes the first
+/// sample.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -39,7 +41,7 @@ pub struct FirFilter<T> {
 }
 
 impl<T: Sample> FirFilter<T> {
-    /// A filter with these taps.
+    /// Creates a filter with these taps.
     pub fn new(taps: &Taps) -> Self {
         let reversed: Vec<f32> = taps.as_slice().iter().rev().copied().collect();
         Self { history: History::new(reversed.len()), reversed }
@@ -59,13 +61,13 @@ impl<T: Sample> FirFilter<T> {
         }
     }
 
-    /// Forgets all samples, as at the start of a new stream.
+    /// Drops all samples, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.history.reset();
     }
 
-    /// Filters with other taps from the next sample on, as far as the samples before it are still there: silence stands
-    /// for those that only a longer filter needs.
+    /// Replaces the taps from the next sample on. Earlier samples are used as far as they are still
+    /// stored. Silence stands for those that only a longer filter needs.
     ///
     /// ```
     /// # use stripline_components::dsp::{FirFilter, Taps};
@@ -99,16 +101,17 @@ impl<T: Sample> FirFilter<T> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct DecimatingFir<T> {
-    /// The taps, the one for the oldest sample first, each repeated for every component of a sample.
+    /// The taps, the one for the oldest sample first, each repeated for every component of a
+    /// sample.
     reversed: Vec<f32>,
     history: History<T>,
     factor: usize,
-    /// How many samples to pass over before the next one that has an output.
+    /// Number of samples to skip before the next one that has an output.
     skip: usize,
 }
 
 impl<T: Sample> DecimatingFir<T> {
-    /// A filter with these taps that divides the rate by `factor`, 1 to [`DECIMATION_MAX`].
+    /// Creates a filter with these taps that divides the rate by `factor`, 1 to [`DECIMATION_MAX`].
     ///
     /// # Errors
     /// A factor out of range.
@@ -125,12 +128,12 @@ impl<T: Sample> DecimatingFir<T> {
         Ok(Self { reversed, history: History::new(taps.len()), factor, skip: 0 })
     }
 
-    /// The decimation factor.
+    /// Returns the decimation factor.
     pub fn factor(&self) -> usize {
         self.factor
     }
 
-    /// How many samples the next `input_len` samples will give.
+    /// Returns the number of samples that the next `input_len` samples will give.
     pub fn outputs_for(&self, input_len: usize) -> usize {
         input_len.saturating_sub(self.skip).div_ceil(self.factor)
     }
@@ -159,13 +162,14 @@ impl<T: Sample> DecimatingFir<T> {
         }
     }
 
-    /// Forgets all samples, as at the start of a new stream.
+    /// Drops all samples, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.history.reset();
         self.skip = 0;
     }
 
-    /// Filters with other taps from the next sample on, as [`FirFilter::set_taps`]; which samples are kept stays.
+    /// Replaces the taps from the next sample on, as [`FirFilter::set_taps`] does. The choice of
+    /// samples to keep does not change.
     pub fn set_taps(&mut self, taps: &Taps) {
         let repeat = |&tap| std::iter::repeat_n(tap, T::COMPONENTS);
         let mut history = History::new(taps.len());
@@ -178,13 +182,13 @@ impl<T: Sample> DecimatingFir<T> {
 /// The newest samples in one contiguous buffer, which is moved to its front when it is full.
 #[derive(Debug, Clone)]
 struct History<T> {
-    /// `(keep + room) * components` values, and slack behind them that holds anything.
+    /// `(keep + room) * components` values, and slack after them with arbitrary content.
     buffer: Vec<f32>,
-    /// How many old samples an output needs: one fewer than taps.
+    /// Number of old samples that an output needs: one fewer than taps.
     keep: usize,
-    /// How many new samples fit before the buffer is moved to its front.
+    /// Number of new samples that fit before the buffer is moved to its front.
     room: usize,
-    /// How many of those are used.
+    /// Number of those in use.
     used: usize,
     sample: PhantomData<T>,
 }
@@ -192,14 +196,15 @@ struct History<T> {
 impl<T: Sample> History<T> {
     fn new(taps: usize) -> Self {
         let keep = taps - 1;
-        // Large enough that moving the history to the front costs nothing beside the filter, small enough for the cache.
+        // Large enough that moving the history costs little beside the filter, and small enough for
+        // the cache.
         let room = (4 * taps).clamp(1024, 65_536);
         let buffer = vec![0.0; (keep + room) * T::COMPONENTS + LANES];
         Self { buffer, keep, room, used: 0, sample: PhantomData }
     }
 
-    /// Takes as many samples of `input` as fit (at least one of a non-empty input). Returns their number and a view that
-    /// starts with the oldest sample that the first of them needs, slack included.
+    /// Takes as many samples of `input` as fit (at least one of a non-empty input). Returns their
+    /// number, and a view from the oldest sample that the first of them needs, slack included.
     fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
         if self.used == self.room {
             let end = (self.keep + self.used) * T::COMPONENTS;
@@ -214,7 +219,7 @@ impl<T: Sample> History<T> {
         (count, &self.buffer[start..])
     }
 
-    /// Takes over the newest samples of another one, as many as both keep.
+    /// Copies the newest samples of another history, as many as both keep.
     fn continue_from(&mut self, other: &Self) {
         let count = self.keep.min(other.keep) * T::COMPONENTS;
         let end = (other.keep + other.used) * T::COMPONENTS;
@@ -228,8 +233,9 @@ impl<T: Sample> History<T> {
     }
 }
 
-/// `output[j] = sum over k of taps[k] * window[j + k * stride]`, summed in the order of `k` for every `j`. The window has
-/// at least [`LANES`] values of slack: what is computed from them is thrown away.
+/// Computes `output[j] = sum over k of taps[k] * window[j + k * stride]`, summed in the order of
+/// `k` for every `j`. The window has at least [`LANES`] values of slack; results from them are
+/// discarded.
 fn convolve(taps: &[f32], stride: usize, window: &[f32], output: &mut [f32]) {
     for (block, y) in output.chunks_mut(LANES).enumerate() {
         let window = &window[block * LANES..][..(taps.len() - 1) * stride + LANES];
@@ -243,7 +249,8 @@ fn convolve(taps: &[f32], stride: usize, window: &[f32], output: &mut [f32]) {
     }
 }
 
-/// The sums of `taps[i] * window[i]` over even and over odd `i`, in partial sums that vectorise.
+/// Returns the sums of `taps[i] * window[i]` over even and over odd `i`, in partial sums that
+/// vectorise.
 fn dot(taps: &[f32], window: &[f32]) -> [f32; 2] {
     let mut sums = [0.0f32; PARTIALS];
     let (tap_chunks, tap_rest) = taps.as_chunks::<PARTIALS>();
@@ -277,7 +284,7 @@ mod tests {
 
     type C32 = Complex<f32>;
 
-    /// A repeatable signal without structure.
+    /// Returns a repeatable signal without structure.
     fn signal(len: usize) -> Vec<C32> {
         let mut state = 1u32;
         let mut next = || {
@@ -302,7 +309,7 @@ mod tests {
                 filter.filter(&input[..at], &mut output[..at]);
                 filter.set_taps(&new);
                 filter.filter(&input[at..], &mut output[at..]);
-                // Silence stands for what the shorter one did not keep.
+                // Silence stands for the samples that the shorter one did not keep.
                 let kept = (before.min(after) - 1).min(at);
                 let expected = convolved(&new, &input[at - kept..]);
                 for (n, (y, x)) in output[at..].iter().zip(&expected[kept..]).enumerate() {
@@ -325,13 +332,13 @@ mod tests {
         output.append(&mut rest);
         assert_eq!(output.len(), 143);
         let expected = convolved(&new, &input);
-        // From where all samples that the longer one needs came after the change.
+        // From the output on for which all samples of the longer filter came after the change.
         for n in 75..143 {
             assert!((output[n] - expected[7 * n]).norm() < 1e-3, "output {n}");
         }
     }
 
-    /// The definition, in f64.
+    /// Computes the definition, in f64.
     fn convolved(taps: &Taps, input: &[C32]) -> Vec<C32> {
         let at = |n: usize| {
             let sum: Complex<f64> = taps

@@ -12,10 +12,12 @@ pub const DEEMPHASIS_EUROPE_US: f64 = 50.0;
 /// The de-emphasis of broadcast FM in the Americas and South Korea, in µs (ITU-R BS.450).
 pub const DEEMPHASIS_AMERICAS_US: f64 = 75.0;
 
-/// A quadrature demodulator (polar discriminator): the phase step from each sample to the next, scaled so that a carrier
-/// `deviation_hz` above the centre gives 1. The sample before the first one counts as 0, so the first output is 0.
+/// A quadrature demodulator (polar discriminator): the phase step from each sample to the next. It
+/// is scaled so that a carrier `deviation_hz` above the centre gives 1. The sample before the first
+/// one counts as 0, so the first output is 0.
 ///
-/// Phases are within 1e-6 rad. A sample that is not finite spoils its own output and the next one, no more.
+/// Phases are within 1e-6 rad. A sample that is not finite affects only its own output and the next
+/// one.
 ///
 /// ```
 /// use stripline_components::dsp::{FmDemodulator, Phase};
@@ -35,8 +37,8 @@ pub struct FmDemodulator {
 }
 
 impl FmDemodulator {
-    /// A demodulator for a stream at `sample_rate_hz` and a peak deviation (broadcast: 75 kHz; narrow-band: 2.5 or 5 kHz)
-    /// above 0, at most half the rate.
+    /// Creates a demodulator for a stream at `sample_rate_hz` and a peak deviation above 0, at most
+    /// half the rate. The deviation is 75 kHz for broadcast, 2.5 or 5 kHz for narrow-band.
     ///
     /// # Errors
     /// A parameter out of range.
@@ -67,20 +69,21 @@ impl FmDemodulator {
         self.previous = *last;
     }
 
-    /// Forgets the last sample, as at the start of a new stream.
+    /// Drops the last sample, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.previous = Complex::default();
     }
 
-    /// Goes on where another one is, which was demodulating the same stream with other settings.
+    /// Continues from the state of another demodulator of the same stream, with other settings.
     #[must_use]
     pub fn continuing(self, before: &Self) -> Self {
         Self { previous: before.previous, ..self }
     }
 }
 
-/// The angle of `z` in radians, within 1e-6; 0 for 0. Free of branches, so that loops over it vectorise: the polynomial of
-/// Abramowitz and Stegun 4.4.49 on one octant (error 2e-8), and reflections.
+/// Returns the angle of `z` in radians, within 1e-6; 0 for 0. It has no branches, so that loops
+/// over it vectorise. It uses the polynomial of Abramowitz and Stegun 4.4.49 on one octant (error
+/// 2e-8), and reflections.
 #[inline]
 fn angle(z: Complex<f32>) -> f32 {
     use std::f32::consts::{FRAC_PI_2, PI};
@@ -96,12 +99,14 @@ fn angle(z: Complex<f32>) -> f32 {
     p.copysign(z.im)
 }
 
-/// The de-emphasis of broadcast FM: a single-pole low-pass filter of a given time constant, gain 1 at 0 Hz.
+/// The de-emphasis of broadcast FM: a single-pole low-pass filter of a given time constant, gain 1
+/// at 0 Hz.
 ///
-/// It is the sampled exponential: close to the analogue filter while the sample rate is well above the audio (within
-/// 0.1 dB up to 15 kHz at 240 kHz), and attenuating up to 1.5 dB too little at 15 kHz when run at 48 kHz.
+/// It is the sampled exponential. It is close to the analogue filter at sample rates well above the
+/// audio: within 0.1 dB up to 15 kHz at 240 kHz. At 48 kHz it attenuates up to 1.5 dB too little at
+/// 15 kHz.
 ///
-/// Samples that are not finite count as 0, for they would stay in the filter for ever.
+/// Samples that are not finite count as 0, because they would stay in the filter for ever.
 ///
 /// ```
 /// use stripline_components::dsp::{DEEMPHASIS_EUROPE_US, DeEmphasis};
@@ -113,14 +118,14 @@ fn angle(z: Complex<f32>) -> f32 {
 /// ```
 #[derive(Debug, Clone)]
 pub struct DeEmphasis {
-    /// How far the output moves towards each new sample, above 0, at most 1.
+    /// The weight of each new sample in the output, above 0, at most 1.
     weight: f64,
     output: f64,
 }
 
 impl DeEmphasis {
-    /// A filter for a stream at `sample_rate_hz` with a time constant of 0.1 to 1,000,000 µs
-    /// ([`DEEMPHASIS_EUROPE_US`], [`DEEMPHASIS_AMERICAS_US`]).
+    /// Creates a filter for a stream at `sample_rate_hz` with a time constant of 0.1 to 1,000,000
+    /// µs ([`DEEMPHASIS_EUROPE_US`], [`DEEMPHASIS_AMERICAS_US`]).
     ///
     /// # Errors
     /// A parameter out of range.
@@ -146,12 +151,12 @@ impl DeEmphasis {
         }
     }
 
-    /// Forgets all samples, as at the start of a new stream.
+    /// Drops all samples, as at the start of a new stream.
     pub fn reset(&mut self) {
         self.output = 0.0;
     }
 
-    /// Goes on where another one is, which was filtering the same stream with another time constant.
+    /// Continues from the state of another filter of the same stream, with another time constant.
     #[must_use]
     pub fn continuing(self, before: &Self) -> Self {
         Self { output: before.output, ..self }
@@ -168,7 +173,7 @@ mod tests {
 
     const RATE: f64 = 240e3;
 
-    /// A tone of `tone_hz` with this peak deviation, and the carrier `offset_hz` off.
+    /// Returns a tone of `tone_hz` with this peak deviation, and the carrier `offset_hz` off.
     fn modulated(len: usize, tone_hz: f64, deviation_hz: f64, offset_hz: f64) -> Vec<Complex<f32>> {
         let mut phase = Phase::ZERO;
         let at = |n: usize| {

@@ -9,10 +9,11 @@ use super::error::{DspError, Parameter, check_sample_rate};
 use super::noise::Awgn;
 use super::phase::{Phase, QUARTER, folded, sine};
 
-/// The shape of a generated signal. A complex signal is the shape a quarter turn ahead in I and the shape itself in Q, so
-/// that a complex sine is the complex exponential, turning forwards at a positive frequency.
+/// The shape of a generated signal. A complex signal has the shape in Q, and the shape a quarter
+/// turn ahead in I. So a complex sine is the complex exponential, turning forwards at a positive
+/// frequency.
 ///
-/// Square, triangle and sawtooth are sampled as they are: they are not band-limited and alias.
+/// Square, triangle and sawtooth are sampled directly: they are not band-limited and alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waveform {
     /// `sine`: 0 at phase 0, rising. Within 3e-7.
@@ -26,16 +27,17 @@ pub enum Waveform {
     Sawtooth,
     /// `constant`: 1, or 1 + 0j.
     Constant,
-    /// `noise`: white and Gaussian, of power 1 (see [`Awgn`]). The frequency and the phase have no effect.
+    /// `noise`: white and Gaussian, of power 1 (see [`Awgn`]). The frequency and the phase have no
+    /// effect.
     Noise,
 }
 
 impl Waveform {
-    /// All of them.
+    /// All waveforms.
     pub const ALL: [Self; 6] =
         [Self::Sine, Self::Square, Self::Triangle, Self::Sawtooth, Self::Constant, Self::Noise];
 
-    /// The name, as it is parsed and displayed.
+    /// Returns the name, as it is parsed and displayed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sine => "sine",
@@ -65,18 +67,20 @@ impl FromStr for Waveform {
     }
 }
 
-/// What a [`Generator`] generates.
+/// The settings of a [`Generator`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GeneratorSettings {
     /// The stream's sample rate in Hz, above 0, at most 10^12.
     pub sample_rate_hz: f64,
     /// The shape.
     pub waveform: Waveform,
-    /// The frequency in Hz, within half the sample rate either way; negative turns backwards.
+    /// The frequency in Hz, at most half the sample rate in magnitude; a negative one turns
+    /// backwards.
     pub frequency_hz: f64,
     /// The peak (for noise: the root mean square), -10^18 to 10^18.
     pub amplitude: f64,
-    /// Added to every sample, each component -10^18 to 10^18; a real signal uses the real part.
+    /// The constant added to every sample, each component -10^18 to 10^18. A real signal uses the
+    /// real part.
     pub offset: Complex<f64>,
     /// The phase of the first sample in degrees, -10^6 to 10^6.
     pub phase_deg: f64,
@@ -85,7 +89,7 @@ pub struct GeneratorSettings {
 }
 
 impl Default for GeneratorSettings {
-    /// A sine of 1 kHz and amplitude 1 at 48 kHz.
+    /// Returns a sine of 1 kHz and amplitude 1 at 48 kHz.
     fn default() -> Self {
         Self {
             sample_rate_hz: 48e3,
@@ -99,7 +103,8 @@ impl Default for GeneratorSettings {
     }
 }
 
-/// A generator of periodic signals and noise, real or complex. Its phase is exact over any run (see [`Phase`]).
+/// A generator of periodic signals and noise, real or complex. Its phase is exact over any run (see
+/// [`Phase`]).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -122,11 +127,11 @@ pub struct Generator {
     noise: Awgn,
 }
 
-/// How many phases are laid out side by side, so that the shape's loop vectorises.
+/// Number of phases computed side by side, so that the shape's loop vectorises.
 const LANES: usize = 64;
 
 impl Generator {
-    /// A generator with these settings.
+    /// Creates a generator with these settings.
     ///
     /// # Errors
     /// A setting out of range.
@@ -155,11 +160,11 @@ impl Generator {
         })
     }
 
-    /// Generates with other settings from the next sample on. The phase goes on where it is, and so does the noise: the
+    /// Changes the settings from the next sample on. The phase and the noise continue: the
     /// settings' own phase and seed are not used.
     ///
     /// # Errors
-    /// As [`Generator::new`]; everything is then as before.
+    /// As [`Generator::new`]; nothing is changed then.
     ///
     /// ```
     /// # use num_complex::Complex;
@@ -182,7 +187,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Overwrites `samples` with the next of the complex signal.
+    /// Overwrites `samples` with the next samples of the complex signal.
     pub fn fill(&mut self, samples: &mut [Complex<f32>]) {
         let (a, offset) = (self.amplitude, self.offset);
         match self.waveform {
@@ -198,7 +203,7 @@ impl Generator {
         }
     }
 
-    /// Overwrites `samples` with the next of the real signal.
+    /// Overwrites `samples` with the next samples of the real signal.
     pub fn fill_real(&mut self, samples: &mut [f32]) {
         let (a, offset) = (self.amplitude, self.offset.re);
         match self.waveform {
@@ -214,7 +219,7 @@ impl Generator {
         }
     }
 
-    /// The phase of the next sample.
+    /// Returns the phase of the next sample.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -242,7 +247,7 @@ impl Generator {
         }
     }
 
-    /// The next `count` phases, in units of 2^-32 turn.
+    /// Returns the next `count` phases, in units of 2^-32 turn.
     #[inline]
     fn phases(&mut self, count: usize) -> [u32; LANES] {
         let mut phases = [0; LANES];
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn shapes_are_as_documented() {
-        // Eight samples a turn.
+        // Eight samples per turn.
         let run = |waveform| {
             let settings = GeneratorSettings {
                 sample_rate_hz: 8.0,

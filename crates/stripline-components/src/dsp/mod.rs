@@ -1,17 +1,17 @@
-//! Signal processing, free of ports.
+//! Signal processing, independent of ports.
 //!
-//! Every block is streaming state with one method that takes what has arrived and produces what follows from it. The
-//! result never depends, to the last bit, on how the samples were cut into packets, so a block behaves alike behind
-//! every transport and packet size.
+//! Every block is streaming state with one method that takes new samples and produces the output
+//! for them. The result is bit-exact for any division into packets. So a block gives the same
+//! output behind every transport and packet size.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `taps.rs` | filter design: windows, low-pass, band-pass |
 //! | `fir.rs` | streaming and decimating FIR filters |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
-//! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, Gaussian noise, a simulated FM broadcast |
+//! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
 //! | `phase.rs` | the exact phase accumulator below them |
-//! | `sample.rs`, `error.rs` | the two sample types; the one error type |
+//! | `sample.rs`, `error.rs` | the two sample types; the error type |
 
 mod am;
 mod error;

@@ -7,10 +7,11 @@ use rand_xoshiro::rand_core::SeedableRng;
 use super::error::{DspError, Parameter};
 use super::sample::{Sample, components_mut};
 
-/// A source of additive white Gaussian noise. One seed always gives the same noise with the same versions of
-/// the `rand_distr` and `rand_xoshiro` crates; another version of them may give other noise.
+/// A source of additive white Gaussian noise. One seed always gives the same noise with the same
+/// versions of the `rand_distr` and `rand_xoshiro` crates. Another version may give other noise.
 ///
-/// Ziggurat (Marsaglia and Tsang, 2000) over xoshiro256++ (Blackman and Vigna, 2018; period 2^256 - 1).
+/// Ziggurat (Marsaglia and Tsang, 2000) over xoshiro256++ (Blackman and Vigna, 2018; period 2^256 -
+/// 1).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -33,8 +34,8 @@ pub struct Awgn {
 const BLOCK: &str = "noise generator";
 
 impl Awgn {
-    /// Noise whose power (mean square) is `sigma` squared, be it real or complex; each component of complex noise then has
-    /// a standard deviation of `sigma` / √2. `sigma` is 0 to 10^18.
+    /// Creates noise with power (mean square) `sigma` squared, real or complex. Each component of
+    /// complex noise has a standard deviation of `sigma` / √2. `sigma` is 0 to 10^18.
     ///
     /// # Errors
     /// A sigma out of range.
@@ -44,8 +45,9 @@ impl Awgn {
         Ok(Self { sigma: sigma as f32, rng: Xoshiro256PlusPlus::seed_from_u64(seed) })
     }
 
-    /// Noise that is `snr_db` (-300 to 300 dB) below a signal of power (mean square) `signal_power` (0 to 10^6). The ratio
-    /// is over the whole sampled bandwidth; behind a filter of bandwidth B it is rate / B better.
+    /// Creates noise that is `snr_db` (-300 to 300 dB) below a signal of power (mean square)
+    /// `signal_power` (0 to 10^6). The ratio is over the whole sampled bandwidth. Behind a filter
+    /// of bandwidth B it is better by rate / B.
     ///
     /// # Errors
     /// A parameter out of range.
@@ -62,16 +64,16 @@ impl Awgn {
         Self::new((power / 10f64.powf(snr / 10.0)).sqrt(), seed)
     }
 
-    /// Other noise power from now on; the noise goes on where it is.
+    /// Sets another noise power from now on; the noise sequence continues.
     ///
     /// # Errors
-    /// As [`Awgn::new`]; the power is then as before.
+    /// As [`Awgn::new`]; the power is unchanged then.
     pub fn set_sigma(&mut self, sigma: f64) -> Result<(), DspError> {
         self.sigma = Self::new(sigma, 0)?.sigma;
         Ok(())
     }
 
-    /// The square root of the noise power.
+    /// Returns the square root of the noise power.
     pub fn sigma(&self) -> f64 {
         f64::from(self.sigma)
     }

@@ -5,8 +5,9 @@ use num_complex::Complex;
 /// One turn, as the f64 that scales turns to the accumulator: 2^64.
 const TURN: f64 = 18_446_744_073_709_551_616.0;
 
-/// A phase accumulator: 64-bit fixed point, one turn = 2^64, so that wrapping is exact and the phase after `n` samples is
-/// exactly `n` times the step however long the run. The frequency itself is exact to 1 part in 10^15.
+/// A phase accumulator in 64-bit fixed point: one turn is 2^64. Wrapping is exact, so the phase
+/// after any `n` samples is exactly `n` times the step. The frequency itself is exact to 1 part in
+/// 10^15.
 ///
 /// ```
 /// use stripline_components::dsp::Phase;
@@ -20,24 +21,26 @@ const TURN: f64 = 18_446_744_073_709_551_616.0;
 pub struct Phase(u64);
 
 impl Phase {
-    /// No phase.
+    /// The phase zero.
     pub const ZERO: Self = Self(0);
 
-    /// From turns (1.0 = 360 degrees); whole turns are dropped. Not a number and infinity count as 0.
+    /// Creates a phase from turns (1.0 = 360 degrees), dropping whole turns. NaN and infinity count
+    /// as 0.
     #[inline]
     pub fn from_turns(turns: f64) -> Self {
         let fraction = turns - turns.floor();
-        // A cast saturates: a fraction that rounds up to a whole turn would become 2^64 - 1, off by one unit of 2^-64.
+        // The cast saturates: a fraction that rounds up to a whole turn becomes 2^64 - 1, off by
+        // one unit of 2^-64.
         Self((fraction * TURN) as u64)
     }
 
-    /// In turns, in [0, 1).
+    /// Returns the phase in turns, in [0, 1).
     pub fn turns(self) -> f64 {
-        // The 53 bits that f64 holds, so that the result stays below 1.
+        // The 53 bits of an f64, so that the result stays below 1.
         (self.0 >> 11) as f64 / (TURN / 2048.0)
     }
 
-    /// The phase `samples` steps of size `self` make: exact for any number.
+    /// Returns the phase after `samples` steps of size `self`: exact for any number.
     pub fn times(self, samples: u64) -> Self {
         Self(self.0.wrapping_mul(samples))
     }
@@ -48,31 +51,31 @@ impl Phase {
         self.0 = self.0.wrapping_add(step.0);
     }
 
-    /// The sum of two phases.
+    /// Returns the sum of two phases.
     #[inline]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0))
     }
 
-    /// The sine, within 3e-7.
+    /// Returns the sine, within 3e-7.
     #[inline]
     pub fn sine(self) -> f32 {
         sine(self.top())
     }
 
-    /// The complex exponential, cosine + j sine, each within 3e-7.
+    /// Returns the complex exponential, cosine + j sine, each within 3e-7.
     #[inline]
     pub fn exponential(self) -> Complex<f32> {
         exponential(self.top())
     }
 
-    /// From units of 2^-32 turn.
+    /// Creates a phase from units of 2^-32 turn.
     #[inline]
     pub(crate) fn from_top(units: i32) -> Self {
         Self(((units as u32) as u64) << 32)
     }
 
-    /// The top 32 bits: enough for an f32 function of the phase.
+    /// Returns the top 32 bits: enough for an f32 function of the phase.
     #[inline]
     pub(crate) fn top(self) -> u32 {
         (self.0 >> 32) as u32
@@ -82,7 +85,8 @@ impl Phase {
 /// A quarter turn in units of 2^-32 turn.
 pub(crate) const QUARTER: u32 = 1 << 30;
 
-/// Sine of a phase in units of 2^-32 turn, within 3e-7. Free of branches, so that loops over it vectorise.
+/// Returns the sine of a phase in units of 2^-32 turn, within 3e-7. It has no branches, so that
+/// loops over it vectorise.
 #[inline]
 pub(crate) fn sine(phase: u32) -> f32 {
     let x = folded(phase) as f32 * (std::f32::consts::TAU / 4_294_967_296.0);
@@ -92,13 +96,14 @@ pub(crate) fn sine(phase: u32) -> f32 {
     x + x * s * (-1.0 / 6.0 + s * (1.0 / 120.0 + s * (-1.0 / 5_040.0 + s * tail)))
 }
 
-/// cos + j sin of a phase in units of 2^-32 turn.
+/// Returns cos + j sin of a phase in units of 2^-32 turn.
 #[inline]
 pub(crate) fn exponential(phase: u32) -> Complex<f32> {
     Complex::new(sine(phase.wrapping_add(QUARTER)), sine(phase))
 }
 
-/// The phase in (-1/4, 1/4] turn that has the same sine, in units of 2^-32 turn: itself, or half a turn minus itself.
+/// Returns the phase in (-1/4, 1/4] turn with the same sine, in units of 2^-32 turn. It is the
+/// phase itself, or half a turn minus it.
 #[inline]
 pub(crate) fn folded(phase: u32) -> i32 {
     let x = phase as i32;
@@ -142,7 +147,8 @@ mod tests {
             phase.advance(step);
         }
         assert_eq!(phase, step.times(1_000_000));
-        // A year at 10 Msample/s stays on frequency: the step itself is wrong by at most 2^-54 turn.
+        // After a year at 10 Msample/s the frequency is still right: the step is wrong by at most
+        // 2^-54 turn.
         let turns = step.times(315_360_000_000_000).turns();
         assert!(turns.min(1.0 - turns) < 315_360_000_000_000.0 * 2.0f64.powi(-54), "{turns}");
     }

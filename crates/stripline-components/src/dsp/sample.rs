@@ -1,4 +1,4 @@
-//! The sample types that filters and noise work on.
+//! The sample types of filters and noise.
 
 use num_complex::Complex;
 
@@ -8,11 +8,12 @@ mod sealed {
     impl Sealed for num_complex::Complex<f32> {}
 }
 
-/// A sample made of one (`f32`) or two (`Complex<f32>`) `f32` components. Sealed: filters rely on the memory layout.
+/// A sample of one (`f32`) or two (`Complex<f32>`) `f32` components. Sealed, because filters rely
+/// on the memory layout.
 pub trait Sample:
     bytemuck::Pod + Default + PartialEq + Send + Sync + std::fmt::Debug + sealed::Sealed
 {
-    /// How many `f32` make a sample: 1 or 2.
+    /// Number of `f32` in a sample: 1 or 2.
     const COMPONENTS: usize;
 }
 
@@ -24,12 +25,12 @@ impl Sample for Complex<f32> {
     const COMPONENTS: usize = 2;
 }
 
-/// The samples as plain `f32`, complex ones interleaved I, Q.
+/// Returns the samples as plain `f32`, complex ones interleaved I, Q.
 pub(crate) fn components<T: Sample>(samples: &[T]) -> &[f32] {
     bytemuck::cast_slice(samples)
 }
 
-/// As [`components`], for writing.
+/// Returns the same as [`components`], for writing.
 pub(crate) fn components_mut<T: Sample>(samples: &mut [T]) -> &mut [f32] {
     bytemuck::cast_slice_mut(samples)
 }

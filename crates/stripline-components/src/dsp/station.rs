@@ -12,17 +12,20 @@ pub const STATION_DEVIATION_HZ: f64 = 75e3;
 pub const STATION_PILOT_HZ: f64 = 19e3;
 
 const BLOCK: &str = "FM station";
-/// The lowest sample rate: what 75 kHz deviation and 15 kHz audio occupy (Carson's rule), and a little.
+/// The lowest sample rate: the bandwidth of 75 kHz deviation and 15 kHz audio (Carson's rule), and
+/// a margin.
 const RATE_HZ_MIN: f64 = 192e3;
 const RATE_HZ_MAX: f64 = 1e9;
 
 /// The tune's beat, in seconds.
 const BEAT_S: f64 = 0.25;
-/// How long each note takes to rise and to fall, in seconds.
+/// Duration of each note's rise and fall, in seconds.
 const RAMP_S: f64 = 0.005;
-/// The peak of the tune before pre-emphasis. With 75 us the highest note is raised by 6 %, which stays below 1.
+/// The peak of the tune before pre-emphasis. With 75 us the highest note is raised by 6 %, which
+/// stays below 1.
 const LEVEL: f64 = 0.9;
-/// The tune (the beginning of Beethoven's Ode to Joy): left voice, right voice a third below, in Hz; beats.
+/// The tune (the beginning of Beethoven's Ode to Joy): left voice, right voice a third below, in
+/// Hz; beats.
 const TUNE: [(f64, f64, f64); 15] = [
     (E5, C5, 1.0),
     (E5, C5, 1.0),
@@ -48,28 +51,30 @@ const E5: f64 = 659.255_113_825_74;
 const F5: f64 = 698.456_462_866_008;
 const G5: f64 = 783.990_871_963_499;
 
-/// How an [`FmStation`] transmits.
+/// The settings of an [`FmStation`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FmStationSettings {
     /// The stream's sample rate in Hz, 192,000 to 10^9.
     pub sample_rate_hz: f64,
-    /// Where the carrier lies in the stream, in Hz from its centre; the deviation must fit beside it.
+    /// Position of the carrier in the stream, in Hz from its centre. The deviation must fit beside
+    /// it.
     pub offset_hz: f64,
     /// The carrier's magnitude, 0 to 10^6.
     pub amplitude: f64,
-    /// The ratio of the carrier's power to the noise power over the whole sampled bandwidth, -300 to 300 dB; `None` for no
-    /// noise.
+    /// The ratio of the carrier's power to the noise power over the whole sampled bandwidth, -300
+    /// to 300 dB; `None` for no noise.
     pub snr_db: Option<f64>,
     /// The noise's seed.
     pub seed: u64,
-    /// Whether to transmit in stereo (pilot-tone system, ITU-R BS.450). Takes a sample rate of at least 240 kHz.
+    /// Whether to transmit in stereo (pilot-tone system, ITU-R BS.450). Takes a sample rate of at
+    /// least 240 kHz.
     pub stereo: bool,
     /// The time constant of the pre-emphasis in µs, 0 (none) to 75.
     pub pre_emphasis_us: f64,
 }
 
 impl Default for FmStationSettings {
-    /// Mono in the middle of a 240 kHz stream, amplitude 1, 30 dB above the noise, 50 µs.
+    /// Returns mono in the middle of a 240 kHz stream, amplitude 1, 30 dB above the noise, 50 µs.
     fn default() -> Self {
         Self {
             sample_rate_hz: 240e3,
@@ -83,11 +88,12 @@ impl Default for FmStationSettings {
     }
 }
 
-/// A broadcast FM station that plays a short tune for ever: 75 kHz peak deviation, pre-emphasis, noise, and optionally
-/// stereo with its 19 kHz pilot. One set of settings always gives the same samples.
+/// A broadcast FM station that plays a short tune for ever. It has 75 kHz peak deviation,
+/// pre-emphasis, noise, and optionally stereo with its 19 kHz pilot. The same settings always give
+/// the same samples.
 ///
-/// The mono signal is the left voice alone, so that a receiver's output is one sine tone at a time: see
-/// [`tone_at`](Self::tone_at).
+/// The mono signal is the left voice alone, so that a receiver's output is one sine tone at a time:
+/// see [`tone_at`](Self::tone_at).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -113,11 +119,11 @@ pub struct FmStation {
     noise: Option<Awgn>,
 }
 
-/// How many samples are modulated at a time.
+/// Number of samples modulated at a time.
 const CHUNK: usize = 256;
 
 impl FmStation {
-    /// A station with these settings.
+    /// Creates a station with these settings.
     ///
     /// # Errors
     /// A setting out of range.
@@ -152,7 +158,7 @@ impl FmStation {
         })
     }
 
-    /// Overwrites `samples` with the next of the signal.
+    /// Overwrites `samples` with the next samples of the signal.
     pub fn fill(&mut self, samples: &mut [Complex<f32>]) {
         for chunk in samples.chunks_mut(CHUNK) {
             let (mut left, mut right) = ([0.0; CHUNK], [0.0; CHUNK]);
@@ -176,8 +182,8 @@ impl FmStation {
         }
     }
 
-    /// The tone of the left (also the mono) and of the right voice `seconds` after the start, in Hz. Each note rises and
-    /// falls within 5 ms of its ends.
+    /// Returns the tones of the left (also the mono) and the right voice `seconds` after the start,
+    /// in Hz. Each note rises and falls within 5 ms of its ends.
     pub fn tone_at(seconds: f64) -> (f64, f64) {
         let total: f64 = TUNE.iter().map(|note| note.2 * BEAT_S).sum();
         let mut t = seconds.rem_euclid(total);
@@ -190,8 +196,8 @@ impl FmStation {
         (TUNE[0].0, TUNE[0].1)
     }
 
-    /// Replaces the left voice by the stereo multiplex: 90 % for the sum and, at twice the pilot's frequency, the
-    /// difference; 10 % for the pilot.
+    /// Replaces the left voice by the stereo multiplex. 90 % is the sum and, at twice the pilot's
+    /// frequency, the difference; 10 % is the pilot.
     fn multiplex(&mut self, left: &mut [f32], right: &[f32]) {
         for (l, &r) in left.iter_mut().zip(right) {
             let pilot = self.pilot.top();
@@ -206,7 +212,7 @@ impl FmStation {
 #[derive(Debug, Clone)]
 struct Tune {
     notes: [Note; TUNE.len()],
-    /// Which note is playing, how far, and the two voices' phases.
+    /// Index of the current note, the sample within it, and the phases of the two voices.
     index: usize,
     position: u64,
     phases: [Phase; 2],
@@ -215,7 +221,7 @@ struct Tune {
 
 #[derive(Debug, Clone, Copy)]
 struct Note {
-    /// In samples, at least 1.
+    /// Its length in samples, at least 1.
     length: u64,
     steps: [Phase; 2],
     levels: [f32; 2],
@@ -228,7 +234,7 @@ impl Tune {
             let start = (beats_before * BEAT_S * rate).round();
             beats_before += beats;
             let end = (beats_before * BEAT_S * rate).round();
-            // What a pre-emphasis filter does to a steady tone.
+            // The effect of a pre-emphasis filter on a steady tone.
             let level = |hz: f64| {
                 (LEVEL * (1.0 + (std::f64::consts::TAU * hz * pre_emphasis_s).powi(2)).sqrt()) as f32
             };
@@ -292,7 +298,7 @@ mod tests {
         audio
     }
 
-    /// The peak of a tone of `hz` in `audio`.
+    /// Returns the peak of a tone of `hz` in `audio`.
     fn level(audio: &[f32], rate: f64, hz: f64) -> f64 {
         let step = -std::f64::consts::TAU * hz / rate;
         let sum: Complex<f64> =
@@ -370,7 +376,7 @@ mod tests {
         let noise = noisy.iter().zip(&clean).map(|(a, b)| f64::from((a - b).norm_sqr())).sum::<f64>();
         let snr = 10.0 * (0.25 * len as f64 / noise).log10();
         assert!((snr - 15.0).abs() < 0.05, "{snr}");
-        // 16 beats of 0.25 s: the tune starts again, from whatever phase the carrier has.
+        // 16 beats of 0.25 s: the tune starts again, at any phase of the carrier.
         let step = |n: usize| clean[n + 1] * clean[n].conj();
         assert!((0..99).all(|n| (step(n) - step(n + len)).norm() < 1e-5));
     }

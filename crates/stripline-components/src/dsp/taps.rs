@@ -7,13 +7,13 @@ use num_complex::Complex;
 
 use super::error::{DspError, Parameter, check_sample_rate};
 
-/// The most taps a filter may have. A longer filter belongs into the frequency domain.
+/// The most taps of a filter. A longer filter should run in the frequency domain.
 pub const TAPS_MAX: usize = 16_384;
 
 const BLOCK: &str = "FIR filter";
 
-/// The window that shapes the ideal response. Figures are the usual ones (Oppenheim and Schafer, *Discrete-Time Signal
-/// Processing*, section 7.5; harris, Proc. IEEE 66, 1978).
+/// The window that shapes the ideal response. The figures are the usual ones (Oppenheim and
+/// Schafer, *Discrete-Time Signal Processing*, section 7.5; harris, Proc. IEEE 66, 1978).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Window {
@@ -23,17 +23,18 @@ pub enum Window {
     Blackman,
     /// Chosen by its stop-band attenuation in dB, 21 to 150 (J. F. Kaiser, 1974).
     Kaiser {
-        /// How far down the stop band is to be, in dB.
+        /// The attenuation of the stop band, in dB.
         attenuation_db: f64,
     },
 }
 
-/// How long a designed filter is.
+/// The length of a designed filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FirLength {
     /// This many taps, 1 to [`TAPS_MAX`].
     Taps(usize),
-    /// As many taps (an odd number) as make the step from pass band to stop band this wide, in Hz.
+    /// The odd number of taps that makes the transition from pass band to stop band this wide, in
+    /// Hz.
     TransitionHz(f64),
 }
 
@@ -64,10 +65,12 @@ impl Taps {
         }
     }
 
-    /// A low-pass filter with gain 1 at 0 Hz and gain 1/2 at `cutoff_hz` (above 0, below half the sample rate).
+    /// Designs a low-pass filter with gain 1 at 0 Hz and gain 1/2 at `cutoff_hz` (above 0, below
+    /// half the sample rate).
     ///
     /// # Errors
-    /// A parameter out of range, or a transition so narrow that it takes more than [`TAPS_MAX`] taps.
+    /// A parameter out of range, or a transition so narrow that it takes more than [`TAPS_MAX`]
+    /// taps.
     pub fn low_pass(
         sample_rate_hz: f64,
         cutoff_hz: f64,
@@ -85,8 +88,9 @@ impl Taps {
         Self::windowed(rate, length, window, 0.0, |t| low_pass_at(cutoff / rate, t))
     }
 
-    /// A band-pass filter with gain 1 in the middle and gain 1/2 at `low_hz` and `high_hz` (0 < low < high < half the
-    /// sample rate). Its taps are real, so it passes the band at negative frequencies as well.
+    /// Designs a band-pass filter with gain 1 in the middle and gain 1/2 at `low_hz` and `high_hz`
+    /// (0 < low < high < half the sample rate). Its taps are real, so it passes the band at
+    /// negative frequencies as well.
     ///
     /// # Errors
     /// As [`low_pass`](Self::low_pass).
@@ -107,30 +111,30 @@ impl Taps {
         })
     }
 
-    /// How many taps: 1 to [`TAPS_MAX`].
+    /// Returns the number of taps: 1 to [`TAPS_MAX`].
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The taps, the one for the newest sample first.
+    /// Returns the taps, the one for the newest sample first.
     pub fn as_slice(&self) -> &[f32] {
         &self.0
     }
 
-    /// How much later a designed (symmetric) filter's output is than its input, in samples.
+    /// Returns the delay of a designed (symmetric) filter's output, in samples.
     pub fn delay_samples(&self) -> f64 {
         (self.len() - 1) as f64 / 2.0
     }
 
-    /// The complex gain at a frequency.
+    /// Returns the complex gain at a frequency.
     pub fn response(&self, frequency_hz: f64, sample_rate_hz: f64) -> Complex<f64> {
         let step = -2.0 * PI * frequency_hz / sample_rate_hz;
         self.0.iter().enumerate().map(|(i, &tap)| Complex::from_polar(f64::from(tap), step * i as f64)).sum()
     }
 
-    /// Windows an ideal response given at `t` samples from its middle, and scales it to gain 1 at `unity`, a fraction of
-    /// the sample rate.
+    /// Windows an ideal response given at `t` samples from its middle, and scales it to gain 1 at
+    /// `unity`, a fraction of the sample rate.
     fn windowed(
         rate: f64,
         length: FirLength,
@@ -143,7 +147,7 @@ impl Taps {
             FirLength::Taps(count) => check_count(count)?,
             FirLength::TransitionHz(width) => {
                 let width = frequency("transition_hz", "give the step's width in Hz", width, 0.0, rate)?;
-                // Odd, so that the delay is a whole number of samples. A cast saturates.
+                // Odd, so that the delay is a whole number of samples. The cast saturates.
                 check_count(
                     ((shape.taps_times_width / (width / rate)).ceil() as usize).saturating_add(1) | 1,
                 )?
@@ -163,7 +167,7 @@ impl Taps {
     }
 }
 
-/// A window in the form that evaluates.
+/// A window in a form that can be evaluated.
 struct Shape {
     /// The number of taps times the transition's width as a fraction of the sample rate.
     taps_times_width: f64,
@@ -201,22 +205,25 @@ impl Shape {
         })
     }
 
-    /// The window at `x`, -1 (first tap) to 1 (last tap).
+    /// Returns the window at `x`, -1 (first tap) to 1 (last tap).
     fn at(&self, x: f64) -> f64 {
         match self.kind {
-            // Kept above 0, so that two taps of a Blackman window, both at its ends, still make a filter.
+            // Kept above 0, so that a Blackman window of two taps, both at its ends, still makes a
+            // filter.
             Kind::Cosines([a0, a1, a2]) => (a0 + a1 * (PI * x).cos() + a2 * (2.0 * PI * x).cos()).max(1e-9),
             Kind::Kaiser { beta } => bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt()) / bessel_i0(beta),
         }
     }
 }
 
-/// The ideal low-pass response, cutoff as a fraction of the sample rate, `t` samples from the middle.
+/// Returns the ideal low-pass response, cutoff as a fraction of the sample rate, `t` samples from
+/// the middle.
 fn low_pass_at(cutoff: f64, t: f64) -> f64 {
     if t == 0.0 { 2.0 * cutoff } else { (2.0 * PI * cutoff * t).sin() / (PI * t) }
 }
 
-/// The modified Bessel function of the first kind, order 0, by its power series: all terms positive, so no cancellation.
+/// Returns the modified Bessel function of the first kind, order 0. All terms of its power series
+/// are positive, so nothing cancels.
 fn bessel_i0(x: f64) -> f64 {
     let quarter = x * x / 4.0;
     let (mut sum, mut term, mut k) = (1.0, 1.0, 1.0);
@@ -258,7 +265,7 @@ mod tests {
 
     const RATE: f64 = 1e6;
 
-    /// Gain in dB over a fine grid of frequencies, from 0 to half the rate.
+    /// Returns the gain in dB over a fine grid of frequencies, from 0 to half the rate.
     fn spectrum(taps: &Taps) -> Vec<(f64, f64)> {
         let size = 8192;
         let mut bins = vec![Complex::new(0.0f64, 0.0); size];

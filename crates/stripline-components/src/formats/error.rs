@@ -1,11 +1,12 @@
-//! The one error type of the file formats.
+//! The error type of the file formats.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::sample_format::SampleFormat;
 
-/// Why a file could not be read or written. Every message names the file, what is wrong with it, and the remedy.
+/// A reason why a file could not be read or written. Every message names the file, the problem and
+/// the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -15,7 +16,7 @@ pub enum FormatError {
         /// The file.
         path: PathBuf,
     },
-    /// A directory was given for a file.
+    /// The path is a directory.
     #[error("{path}: this is a directory: give a file in it", path = .path.display())]
     Directory {
         /// The directory.
@@ -46,19 +47,19 @@ pub enum FormatError {
     PartialSample {
         /// The file.
         path: PathBuf,
-        /// How many bytes follow the last whole sample.
+        /// Number of bytes after the last whole sample.
         left_over: u64,
         /// The length in bytes.
         length: u64,
-        /// The format that the file was taken to have.
+        /// The format assumed for the file.
         format: SampleFormat,
     },
-    /// A repetition was asked of something that cannot be read twice.
+    /// Repetition was requested for a file that cannot be read twice.
     #[error("{path}: a pipe or device cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = .path.display())]
     RepeatNotSeekable {
         /// The file.
         path: PathBuf,
-        /// What was asked.
+        /// The repetition requested.
         repeat: u64,
     },
     /// The file became shorter while it was read.
@@ -72,7 +73,7 @@ pub enum FormatError {
         path: PathBuf,
         /// The length when it was opened, in bytes.
         expected: u64,
-        /// Where it ended, in bytes.
+        /// The position at which it ended, in bytes.
         actual: u64,
     },
     /// Reading failed.
@@ -80,7 +81,7 @@ pub enum FormatError {
     Read {
         /// The file.
         path: PathBuf,
-        /// How many bytes had been read.
+        /// Number of bytes read before.
         read: u64,
         /// The operating system's reason.
         source: io::Error,
@@ -90,44 +91,45 @@ pub enum FormatError {
     Write {
         /// The file.
         path: PathBuf,
-        /// How many bytes the file had taken.
+        /// Number of bytes written before.
         written: u64,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// A name that is no sample format.
+    /// The name is no sample format.
     #[error("there is no sample format `{name}`: use {}", SampleFormat::names())]
     UnknownSampleFormat {
-        /// What was given, at most 40 characters of it.
+        /// The name given, at most 40 characters of it.
         name: String,
     },
-    /// Neither the caller nor the file's name tells the sample format.
-    #[error("{path}: the sample format is not known: set it to one of {}", SampleFormat::names(), path = .path.display())]
+    /// Neither the caller nor the file's name gives the sample format.
+    #[error("{path}: the sample format is unknown: set it to one of {}", SampleFormat::names(), path = .path.display())]
     NoSampleFormat {
         /// The file.
         path: PathBuf,
     },
-    /// The caller says one sample format and the SigMF metadata another one.
-    #[error("{path}: the metadata says {found}, but the sample format is set to {asked}: leave it out", path = .path.display())]
+    /// The caller gives one sample format and the SigMF metadata another one.
+    #[error("{path}: the metadata has {found}, but the sample format is set to {asked}: leave it out", path = .path.display())]
     ConflictingFormat {
         /// The metadata.
         path: PathBuf,
-        /// What the metadata says.
+        /// The format in the metadata.
         found: SampleFormat,
-        /// What the caller says.
+        /// The caller's format.
         asked: SampleFormat,
     },
-    /// Samples of one type were asked of a file of another one.
-    #[error("{path}: holds {found} samples, not {asked}: ask for {found}, or for complex f32, which converts", path = .path.display())]
+    /// Samples of one type were requested from a file of another one.
+    #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = .path.display())]
     WrongSampleType {
         /// The file.
         path: PathBuf,
-        /// What the file holds.
+        /// The file's format.
         found: SampleFormat,
-        /// What was asked.
+        /// The format requested.
         asked: SampleFormat,
     },
-    /// A buffer that is no whole number of samples was to be written, or that holds not one sample was to be read into.
+    /// A buffer to write is no whole number of samples, or a buffer to fill is smaller than one
+    /// sample.
     #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display(), size = .format.bytes_per_sample())]
     Buffer {
         /// The file.
@@ -145,12 +147,12 @@ pub enum FormatError {
         /// The limit.
         limit: u64,
     },
-    /// SigMF metadata is no JSON, or lacks what it must have.
+    /// SigMF metadata is no JSON, or lacks a required key.
     #[error("{path}: not valid SigMF metadata: {source}", path = .path.display())]
     MetaSyntax {
         /// The metadata.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The problem, with line and column.
         source: serde_json::Error,
     },
     /// A field of SigMF metadata has a value that is impossible or not supported.
@@ -162,30 +164,30 @@ pub enum FormatError {
         field: String,
         /// Its value, shortened.
         value: String,
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         problem: &'static str,
     },
-    /// SigMF metadata without its data file.
+    /// SigMF metadata has no data file.
     #[error("{path}: its data file {data} is missing: keep the two together", path = .path.display(), data = .data.display())]
     DataMissing {
         /// The metadata.
         path: PathBuf,
-        /// The data file that should be there.
+        /// The data file that should exist.
         data: PathBuf,
     },
-    /// A WAV file cannot have such settings.
+    /// The setting is not possible for a WAV file.
     #[error("{path}: {parameter} is {value}, but must be {valid}", path = .path.display())]
     WavSetting {
         /// The file.
         path: PathBuf,
         /// The parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value given.
         value: u64,
         /// The valid range in words.
         valid: &'static str,
     },
-    /// A WAV file is as long as the format allows.
+    /// A WAV file has the largest size that the format allows.
     #[error("{path}: a WAV file cannot be longer than 4 GiB: begin a new file", path = .path.display())]
     WavFull {
         /// The file.
@@ -194,7 +196,7 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// An error from opening or creating `path`.
+    /// Creates an error from opening or creating `path`.
     pub(crate) fn open(path: &std::path::Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {

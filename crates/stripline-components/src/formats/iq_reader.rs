@@ -10,30 +10,31 @@ use super::error::FormatError;
 use super::sample_format::{RawSample, SampleFormat};
 use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
 
-/// How to read an I/Q file.
+/// The options for reading an I/Q file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IqReaderOptions {
-    /// The format of the samples; `None` takes it from SigMF metadata or from the file's extension (`.cu8` ...).
+    /// The format of the samples. `None` takes it from SigMF metadata or from the file's extension
+    /// (`.cu8` ...).
     pub format: Option<SampleFormat>,
-    /// How often to play the file; 0 for ever. A pipe or device can be played once only.
+    /// Number of times to play the file; 0: for ever. A pipe or device can be played only once.
     pub repeat: u64,
     /// Whether to drop an incomplete sample at the end of the file instead of refusing the file.
     pub truncate_partial: bool,
 }
 
 impl Default for IqReaderOptions {
-    /// Once, with the format that the file tells, whole samples only.
+    /// Returns: once, with the file's own format, whole samples only.
     fn default() -> Self {
         Self { format: None, repeat: 1, truncate_partial: false }
     }
 }
 
-/// A reader of the samples in a raw I/Q file, a SigMF recording (named by either of its files), a pipe or device, or the
-/// standard input (`-`).
+/// A reader of samples from an I/Q file, raw or SigMF, a pipe or device, or standard input (`-`).
+/// Either file of a SigMF recording names it.
 ///
-/// A regular file is checked when it is opened, and played up to the length that it had then: what is appended meanwhile
-/// is left out, and a file that shrinks is an error. Of a pipe, each read gives what has arrived, in whole samples.
-/// Opening a FIFO waits for its writer.
+/// A regular file is checked when it is opened, and played up to its length at that time. Bytes
+/// appended later are left out, and a file that shrinks is an error. From a pipe, each read returns
+/// the bytes that have arrived, in whole samples. Opening a FIFO waits for its writer.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -56,9 +57,9 @@ pub struct IqFileReader {
     format: SampleFormat,
     sigmf: Option<SigMfMeta>,
     input: Input,
-    /// How many bytes have been handed out.
+    /// Number of bytes returned.
     bytes: u64,
-    /// Bytes on their way to being converted.
+    /// Bytes to be converted.
     scratch: Vec<u8>,
 }
 
@@ -68,17 +69,17 @@ enum Input {
     Stream(Stream),
 }
 
-/// A file whose length is known.
+/// A file of known length.
 #[derive(Debug)]
 struct Regular {
     file: File,
     /// Its whole samples in bytes, at least one sample.
     length: u64,
-    /// How many bytes follow these.
+    /// Number of bytes after these.
     left_over: u64,
-    /// How many bytes are left in the present pass.
+    /// Number of bytes left in the present pass.
     left: u64,
-    /// How many passes follow the present one; `None` for no end of them.
+    /// Number of passes after the present one; `None`: no end.
     passes: Option<u64>,
 }
 
@@ -86,7 +87,7 @@ struct Regular {
 #[derive(Debug)]
 struct Stream {
     source: Source,
-    /// The first bytes of a sample that has not arrived as a whole.
+    /// The first bytes of a sample that has not arrived completely.
     carry: [u8; 8],
     carried: usize,
     truncate_partial: bool,
@@ -108,16 +109,19 @@ impl Read for Source {
     }
 }
 
-/// How many bytes are converted at a time: they stay in the cache.
+/// Number of bytes converted at a time: they stay in the cache.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 impl IqFileReader {
     /// Opens a file.
     ///
     /// # Errors
-    /// A missing or empty file, a directory, an unknown or conflicting format, SigMF metadata that is invalid, a length
-    /// that is no multiple of the sample size (unless `truncate_partial` is set), or a repetition of what is no regular
-    /// file.
+    /// A missing or empty file, or a directory.
+    ///
+    /// An unknown or conflicting format, or invalid SigMF metadata.
+    ///
+    /// A length that is no multiple of the sample size (unless `truncate_partial` is set), or a
+    /// repetition of a file that is not regular.
     pub fn open(path: impl AsRef<Path>, options: &IqReaderOptions) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let (path, format, sigmf) = if is_sigmf(path) {
@@ -128,7 +132,7 @@ impl IqFileReader {
             (data_path, meta.format, Some(meta))
         } else {
             let format = options.format.or_else(|| SampleFormat::from_extension(path));
-            // A file that is not there is the better thing to complain about.
+            // A missing file is the more useful error.
             if format.is_none() && path != Path::new("-") {
                 path.metadata().map_err(|source| FormatError::open(path, "open", source))?;
             }
@@ -139,22 +143,22 @@ impl IqFileReader {
         Ok(Self { path, format, sigmf, input, bytes: 0, scratch: Vec::new() })
     }
 
-    /// The file with the samples.
+    /// Returns the file with the samples.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The format of the samples.
+    /// Returns the format of the samples.
     pub fn format(&self) -> SampleFormat {
         self.format
     }
 
-    /// The metadata, of a SigMF recording.
+    /// Returns the metadata of a SigMF recording.
     pub fn sigmf(&self) -> Option<&SigMfMeta> {
         self.sigmf.as_ref()
     }
 
-    /// How many samples one pass has; `None` for a pipe or device.
+    /// Returns the number of samples in one pass; `None` for a pipe or device.
     pub fn samples_per_pass(&self) -> Option<u64> {
         match &self.input {
             Input::Regular(regular) => Some(regular.length / self.format.bytes_per_sample() as u64),
@@ -162,12 +166,13 @@ impl IqFileReader {
         }
     }
 
-    /// How many samples have been read, over all passes.
+    /// Returns the number of samples read, over all passes.
     pub fn samples_read(&self) -> u64 {
         self.bytes / self.format.bytes_per_sample() as u64
     }
 
-    /// How many bytes at the end are dropped (see [`IqReaderOptions::truncate_partial`]); of a pipe, known at its end.
+    /// Returns the number of bytes at the end that are dropped (see
+    /// [`IqReaderOptions::truncate_partial`]). For a pipe it is available at its end.
     pub fn left_over_bytes(&self) -> u64 {
         match &self.input {
             Input::Regular(regular) => regular.left_over,
@@ -176,12 +181,13 @@ impl IqFileReader {
         }
     }
 
-    /// Reads whole samples as they lie in the file, straight into `out`. Returns how many bytes it read; 0 at the end of
-    /// the last pass. Of a regular file, as many as `out` holds, across the seam of two passes, until the end.
+    /// Reads whole samples, as they are stored in the file, into `out`. Returns the number of bytes
+    /// read; 0 at the end of the last pass. From a regular file it fills `out`, also across two
+    /// passes, until the end.
     ///
     /// # Errors
-    /// Reading fails, the file has shrunk, or a pipe ended amid a sample (all whole samples before that are handed out
-    /// first); or `out` does not hold one sample.
+    /// Reading fails, the file has shrunk, or a pipe ended inside a sample (all whole samples
+    /// before that are returned first). Also if `out` is smaller than one sample.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, FormatError> {
         let size = self.format.bytes_per_sample();
         let whole = out.len() - out.len() % size;
@@ -201,10 +207,11 @@ impl IqFileReader {
         Ok(count)
     }
 
-    /// Reads samples in the file's own type, without conversion. Returns how many; 0 at the end.
+    /// Reads samples in the file's own type, without conversion. Returns their number; 0 at the
+    /// end.
     ///
     /// # Errors
-    /// As [`read`](Self::read); or the file holds another type.
+    /// As [`read`](Self::read). Also if the file holds another type.
     pub fn read_raw<T: RawSample>(&mut self, out: &mut [T]) -> Result<usize, FormatError> {
         if T::FORMAT != self.format {
             let path = self.path.clone();
@@ -215,7 +222,8 @@ impl IqFileReader {
         Ok(count)
     }
 
-    /// Reads samples, converted as [`SampleFormat`] says. Returns how many; 0 at the end.
+    /// Reads samples, converted as described for [`SampleFormat`]. Returns their number; 0 at the
+    /// end.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -234,13 +242,15 @@ impl IqFileReader {
                     let count = bytes / size;
                     self.format.decode(&scratch[..bytes], &mut out[done..done + count]);
                     done += count;
-                    // Of a stream, what has arrived is handed out rather than waiting for more.
+                    // From a stream, return the samples that have arrived rather than wait for
+                    // more.
                     let stream = matches!(self.input, Input::Stream(_));
                     if stream || count < room || done == out.len() {
                         break Ok(done);
                     }
                 }
-                // What came before is handed out first; the same error comes again, for the file has not moved on.
+                // The samples before are returned first. The same error comes again, because the
+                // file has not advanced.
                 Err(_) if done > 0 => break Ok(done),
                 Err(error) => break Err(error),
             }
@@ -262,7 +272,7 @@ fn open_input(path: &Path, format: SampleFormat, options: &IqReaderOptions) -> R
         return stream(Source::Stdin(io::stdin()));
     }
     let failed = |source| FormatError::open(path, "open", source);
-    // Before opening: a FIFO that cannot be repeated should not be waited for.
+    // Before opening, because a FIFO that cannot be repeated should not be waited for.
     let metadata = path.metadata().map_err(failed)?;
     if metadata.is_dir() {
         return Err(FormatError::Directory { path: path.to_owned() });
@@ -294,7 +304,8 @@ fn open_input(path: &Path, format: SampleFormat, options: &IqReaderOptions) -> R
 }
 
 impl Regular {
-    /// Reads whole samples of `size` bytes into `out`; `before` bytes have been read over all passes.
+    /// Reads whole samples of `size` bytes into `out`; `before` bytes have been read over all
+    /// passes.
     fn read(&mut self, out: &mut [u8], size: usize, before: u64, path: &Path) -> Result<usize, FormatError> {
         let mut filled = 0;
         while filled < out.len() {
@@ -324,8 +335,8 @@ impl Regular {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => failed(source, filled as u64),
             };
-            // The whole samples before the error are handed out first. What follows them is read again, and with it comes
-            // the error again.
+            // The whole samples before the error are returned first. The bytes after them are read
+            // again, and the error then comes again.
             let partial = filled % size;
             if filled == partial {
                 return Err(error);
@@ -341,7 +352,7 @@ impl Regular {
 }
 
 impl Stream {
-    /// Reads at least one sample into `out`, or comes to the end; `before` bytes have been read.
+    /// Reads at least one sample into `out`, or reaches the end; `before` bytes have been read.
     fn read(
         &mut self,
         out: &mut [u8],
@@ -424,7 +435,7 @@ mod tests {
         refused(dir.path(), &options(SampleFormat::Cu8), &["directory"]);
         refused(path("empty.cu8"), &default, &["empty"]);
         refused(path("odd.cs16"), &default, &["3 of its 11 bytes", "cs16", "has 4", "truncate_partial"]);
-        refused(path("short"), &default, &["not known", "cu8, cs8"]);
+        refused(path("short"), &default, &["unknown", "cu8, cs8"]);
         let truncate = IqReaderOptions { truncate_partial: true, ..options(SampleFormat::Cs16) };
         refused(path("short"), &truncate, &["empty"]);
         let reader = IqFileReader::open(path("odd.cs16"), &truncate).unwrap();
@@ -489,7 +500,7 @@ mod tests {
 
         use super::*;
 
-        /// A FIFO that a thread writes these bytes into, a few at a time.
+        /// Creates a FIFO into which a thread writes these bytes, a few at a time.
         fn fifo(dir: &Path, bytes: &'static [u8], step: usize) -> PathBuf {
             let path = dir.join("fifo");
             assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -497,7 +508,7 @@ mod tests {
             std::thread::spawn(move || {
                 let mut file = File::create(writer).unwrap();
                 for part in bytes.chunks(step) {
-                    // The reader may have gone.
+                    // The reader may be closed.
                     if file.write_all(part).is_err() {
                         return;
                     }

@@ -10,11 +10,12 @@ use super::error::FormatError;
 use super::sample_format::{RawSample, SampleFormat};
 use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
 
-/// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or the standard output (`-`). A file that
-/// exists is replaced.
+/// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or standard output
+/// (`-`). An existing file is replaced.
 ///
-/// Small writes are gathered. Only [`finish`](Self::finish) tells that everything is on the disk; a writer that is dropped
-/// does as much of that as it can, in silence. After an error a writer only repeats the error.
+/// Small writes are gathered. Only [`finish`](Self::finish) reports that everything is on the disk.
+/// Dropping a writer does as much of that as it can, without reporting errors. After an error a
+/// writer only repeats the error.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -35,9 +36,9 @@ pub struct IqFileWriter {
     format: SampleFormat,
     sink: Sink,
     sigmf: Option<Sidecar>,
-    /// Bytes that the file has not taken yet.
+    /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
-    /// How many bytes the file has taken.
+    /// Number of bytes written to the file.
     written: u64,
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
@@ -59,7 +60,7 @@ enum Sink {
 struct Sidecar {
     path: PathBuf,
     meta: SigMfMeta,
-    /// Whether the file lacks what was added since.
+    /// Whether the file lacks the latest additions.
     stale: bool,
 }
 
@@ -67,8 +68,8 @@ struct Sidecar {
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl IqFileWriter {
-    /// Creates a raw file; or, if `path` ends in `.sigmf-meta` or `.sigmf-data`, a recording whose metadata say no more
-    /// than the format.
+    /// Creates a raw file. If `path` ends in `.sigmf-meta` or `.sigmf-data`, creates a recording
+    /// with only the format in its metadata.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -80,8 +81,8 @@ impl IqFileWriter {
         Self::new(path.to_owned(), format)
     }
 
-    /// Creates a SigMF recording, both files, from the path of either; another extension (also `.sigmf`) is followed by
-    /// SigMF's own.
+    /// Creates a SigMF recording, both files, from the path of either. To any other extension (also
+    /// `.sigmf`) it appends SigMF's own.
     ///
     /// # Errors
     /// A file cannot be created, or the metadata are invalid.
@@ -98,7 +99,7 @@ impl IqFileWriter {
         meta.to_json(&meta_path)?;
         let mut writer = Self::new(with(".sigmf-data"), meta.format)?;
         let mut sidecar = Sidecar { path: meta_path, meta, stale: true };
-        // At once, so that a recording that is interrupted can be read.
+        // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
@@ -119,25 +120,25 @@ impl IqFileWriter {
         Ok(Self { path, format, sink, sigmf: None, buffer, written: 0, failed: None, finished: false })
     }
 
-    /// The file with the samples.
+    /// Returns the file with the samples.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The format of the samples.
+    /// Returns the format of the samples.
     pub fn format(&self) -> SampleFormat {
         self.format
     }
 
-    /// How many samples were given to be written.
+    /// Returns the number of samples given to be written.
     pub fn samples(&self) -> u64 {
         (self.written + self.buffer.len() as u64) / self.format.bytes_per_sample() as u64
     }
 
-    /// Writes whole samples as they are to lie in the file.
+    /// Writes whole samples in the layout of the file.
     ///
     /// # Errors
-    /// Writing fails, as on a full disk; or `bytes` does not hold whole samples.
+    /// Writing fails, for example on a full disk. Also if `bytes` does not hold whole samples.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         if !bytes.len().is_multiple_of(self.format.bytes_per_sample()) {
             let path = self.path.clone();
@@ -156,7 +157,7 @@ impl IqFileWriter {
     /// Writes samples in the file's own type, without conversion.
     ///
     /// # Errors
-    /// As [`write`](Self::write); or the file holds another type.
+    /// As [`write`](Self::write). Also if the file holds another type.
     pub fn write_raw<T: RawSample>(&mut self, samples: &[T]) -> Result<(), FormatError> {
         if T::FORMAT != self.format {
             let path = self.path.clone();
@@ -170,7 +171,7 @@ impl IqFileWriter {
         self.write(bytemuck::cast_slice(&swapped))
     }
 
-    /// Writes samples, converted as [`SampleFormat`] says.
+    /// Writes samples, converted as described for [`SampleFormat`].
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -190,8 +191,8 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Notes in the metadata of a SigMF recording what holds from the next sample on, as after tuning; of a raw file,
-    /// nothing. The `sample_start` that is given is replaced.
+    /// Adds a segment to the metadata of a SigMF recording, valid from the next sample on, for
+    /// example after tuning. Does nothing for a raw file. The given `sample_start` is replaced.
     ///
     /// # Errors
     /// The metadata would be invalid.
@@ -199,10 +200,10 @@ impl IqFileWriter {
         let sample_start = self.samples();
         if let Some(sidecar) = &mut self.sigmf {
             let capture = SigMfCapture { sample_start, ..capture };
-            // Only what is new needs a check.
+            // Only the new segment needs a check.
             let only = SigMfMeta { captures: vec![capture.clone()], ..SigMfMeta::new(self.format) };
             only.to_json(&sidecar.path)?;
-            // Two captures at one sample: the later one holds.
+            // Of two captures at one sample, the later one is valid.
             sidecar.meta.captures.retain(|earlier| earlier.sample_start < sample_start);
             sidecar.meta.captures.push(capture);
             sidecar.stale = true;
@@ -210,7 +211,7 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Hands all bytes to the operating system.
+    /// Writes all bytes to the operating system.
     ///
     /// # Errors
     /// Writing fails.
@@ -222,8 +223,8 @@ impl IqFileWriter {
         result
     }
 
-    /// Writes everything, waits until a regular file is on the disk, and completes the metadata. Returns how many bytes
-    /// the samples take.
+    /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
+    /// Returns the number of bytes of the samples.
     ///
     /// # Errors
     /// Writing fails.
@@ -274,7 +275,7 @@ impl IqFileWriter {
 impl Drop for IqFileWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // There is nobody to tell: `finish` is for those who want to know.
+            // Errors cannot be reported here; `finish` reports them.
             let _ = self.flush();
             if let Some(sidecar) = &mut self.sigmf {
                 let _ = sidecar.write();
@@ -284,7 +285,7 @@ impl Drop for IqFileWriter {
 }
 
 impl Sidecar {
-    /// Writes the metadata if need be, all or nothing.
+    /// Writes the metadata if necessary, all or nothing.
     fn write(&mut self) -> Result<(), FormatError> {
         if !self.stale {
             return Ok(());

@@ -1,12 +1,12 @@
-//! File formats, free of ports.
+//! File formats, independent of ports.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | `sample_format.rs` | how a complex sample lies in a file, and its conversion to and from `Complex<f32>` |
+//! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `wav.rs` | WAV files of audio |
-//! | `error.rs` | the one error type |
+//! | `error.rs` | the error type |
 
 mod error;
 mod iq_reader;

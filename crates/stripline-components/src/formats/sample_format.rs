@@ -1,4 +1,4 @@
-//! How a complex sample lies in a file.
+//! The layout of a complex sample in a file.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,8 @@ use num_complex::Complex;
 
 use super::error::FormatError;
 
-/// The format of the complex samples in a raw I/Q file: I before Q, nothing between, integers little-endian.
+/// The format of the complex samples in a raw I/Q file: I before Q, no padding, integers
+/// little-endian.
 ///
 /// | name | SigMF | bytes | component | as f32 |
 /// | --- | --- | --- | --- | --- |
@@ -17,8 +18,8 @@ use super::error::FormatError;
 /// | `cs16` | `ci16_le` | 4 | i16 | x / 32768, so -1 to 32767/32768 |
 /// | `cf32` | `cf32_le` | 8 | f32 | x |
 ///
-/// From f32 to integers, values are rounded to the nearest (ties to even) and saturate; NaN counts as 0. Every integer
-/// sample survives the way to f32 and back.
+/// From f32 to integers, values are rounded to the nearest (ties to even) and saturate; NaN counts
+/// as 0. Every integer sample is unchanged by a conversion to f32 and back.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -46,10 +47,10 @@ pub enum SampleFormat {
 }
 
 impl SampleFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Cu8, Self::Cs8, Self::Cs16, Self::Cf32];
 
-    /// The name, as it is parsed and displayed.
+    /// Returns the name, as it is parsed and displayed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cu8 => "cu8",
@@ -59,7 +60,7 @@ impl SampleFormat {
         }
     }
 
-    /// The name as a SigMF datatype.
+    /// Returns the name as a SigMF datatype.
     pub const fn sigmf_name(self) -> &'static str {
         match self {
             Self::Cu8 => "cu8",
@@ -69,12 +70,12 @@ impl SampleFormat {
         }
     }
 
-    /// The names of all formats, for messages.
+    /// Returns the names of all formats, for messages.
     pub(crate) fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// How many bytes a sample has: 2, 4 or 8.
+    /// Returns the number of bytes in a sample: 2, 4 or 8.
     pub const fn bytes_per_sample(self) -> usize {
         match self {
             Self::Cu8 | Self::Cs8 => 2,
@@ -83,7 +84,8 @@ impl SampleFormat {
         }
     }
 
-    /// The format that a file's name tells, as `capture.cu8` does (rtl_433's and inspectrum's habit).
+    /// Returns the format of a file's extension, as in `capture.cu8` (the convention of rtl_433 and
+    /// inspectrum).
     pub fn from_extension(path: &Path) -> Option<Self> {
         path.extension()?.to_str()?.to_ascii_lowercase().parse().ok()
     }
@@ -180,7 +182,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A sample as it lies in a file of one [`SampleFormat`], so that a file can be read without conversion. Sealed.
+/// A sample as stored in a file of one [`SampleFormat`], so that a file can be read without
+/// conversion. Sealed.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -194,8 +197,8 @@ pub trait RawSample: bytemuck::Pod + sealed::Sealed {
     /// The format.
     const FORMAT: SampleFormat;
 
-    /// Turns samples that were read as plain memory into the machine's byte order, or back: nothing to do on a
-    /// little-endian machine.
+    /// Converts samples that were read as plain memory to the machine's byte order, or back. Does
+    /// nothing on a little-endian machine.
     fn swap_from_little_endian(samples: &mut [Self]);
 
     /// Copies the bytes of a file, at any alignment, to samples.
@@ -239,8 +242,9 @@ fn zero_if_nan(x: f32) -> f32 {
     if x.is_nan() { 0.0 } else { x }
 }
 
-/// The integer nearest to `x` (ties to even) between `low` and `high`, which are integers within ±2^22. Adding 1.5 * 2^23
-/// leaves the integer in the lowest bits of the f32: unlike `f32::round` and saturating casts, this vectorises.
+/// Returns the integer nearest to `x` (ties to even) between `low` and `high`, which are integers
+/// within ±2^22. Adding 1.5 * 2^23 leaves the integer in the lowest bits of the f32. Unlike
+/// `f32::round` and saturating casts, this vectorises.
 #[inline]
 fn rounded(x: f32, low: f32, high: f32) -> i32 {
     const MAGIC: f32 = 12_582_912.0;

@@ -1,5 +1,5 @@
-//! SigMF, the Signal Metadata Format (version 1.x, <https://sigmf.org>): a `.sigmf-meta` file of JSON beside a
-//! `.sigmf-data` file of samples.
+//! SigMF, the Signal Metadata Format (version 1.x, <https://sigmf.org>): a `.sigmf-meta` file of
+//! JSON beside a `.sigmf-data` file of samples.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,15 +11,17 @@ use serde::{Deserialize, Serialize};
 use super::error::FormatError;
 use super::sample_format::SampleFormat;
 
-/// The longest metadata that is read, in bytes.
+/// The longest metadata accepted, in bytes.
 pub const SIGMF_META_BYTES_MAX: u64 = 16 << 20;
 
-/// The version of the format that is written.
+/// The format version of written files.
 const VERSION: &str = "1.0.0";
-/// The highest sample rate and the farthest frequency, in Hz (the specification's own limit on frequencies).
+/// The highest sample rate and the farthest frequency, in Hz (the specification's own limit on
+/// frequencies).
 const HZ_MAX: f64 = 1e12;
 
-/// The metadata of a recording, as far as it concerns playing it. Unknown keys, extensions and annotations are ignored.
+/// The metadata of a recording that are needed to play it. Unknown keys, extensions and annotations
+/// are ignored.
 ///
 /// ```
 /// use stripline_components::formats::{SampleFormat, SigMfMeta};
@@ -42,13 +44,13 @@ pub struct SigMfMeta {
     pub sample_rate_hz: Option<f64>,
     /// The version of SigMF, as `1.2.0`.
     pub version: String,
-    /// What was recorded.
+    /// A description of the recording.
     pub description: Option<String>,
-    /// Who recorded it.
+    /// The author of the recording.
     pub author: Option<String>,
-    /// With which hardware (`core:hw`).
+    /// The hardware that recorded it (`core:hw`).
     pub hardware: Option<String>,
-    /// With which software.
+    /// The software that recorded it.
     pub recorder: Option<String>,
     /// The licence of the recording, usually a URL.
     pub license: Option<String>,
@@ -56,19 +58,19 @@ pub struct SigMfMeta {
     pub captures: Vec<SigMfCapture>,
 }
 
-/// A segment of a recording: what holds from one sample on.
+/// A segment of a recording: values that are valid from one sample on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SigMfCapture {
     /// The first sample's index in the data file.
     pub sample_start: u64,
-    /// The centre frequency in Hz, within 10^12 either way.
+    /// The centre frequency in Hz, at most 10^12 in magnitude.
     pub frequency_hz: Option<f64>,
-    /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`]); kept as it is written in the file.
+    /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`]), unchanged from the file.
     pub datetime: Option<String>,
 }
 
 impl SigMfMeta {
-    /// The metadata of a recording that has only a format.
+    /// Creates metadata that have only a format.
     pub fn new(format: SampleFormat) -> Self {
         Self {
             format,
@@ -86,13 +88,15 @@ impl SigMfMeta {
     /// Parses metadata; `path` is for messages only.
     ///
     /// # Errors
-    /// More than [`SIGMF_META_BYTES_MAX`] bytes; no JSON, or a required key missing; a value that is impossible (a negative
-    /// rate); or one that would make the samples be misread (another datatype, several channels, header bytes).
+    /// More than [`SIGMF_META_BYTES_MAX`] bytes, no JSON, or a missing required key.
+    ///
+    /// An impossible value (a negative rate), or one for which the samples would be misread
+    /// (another datatype, several channels, header bytes).
     pub fn parse(json: &[u8], path: &Path) -> Result<Self, FormatError> {
         MetaFile::parse(json, path)?.checked(path)
     }
 
-    /// The metadata as JSON; `path` is for messages only.
+    /// Returns the metadata as JSON; `path` is for messages only.
     ///
     /// # Errors
     /// A value that [`parse`](Self::parse) would refuse.
@@ -124,7 +128,7 @@ impl SigMfMeta {
                 .collect(),
             annotations: Some([]),
         };
-        // Checked in the form that a reader checks, so that what is written can be read.
+        // Checked in the form that a reader checks, so that every written file can be read.
         let json = serde_json::to_string_pretty(&file)
             .map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })?;
         file.checked(path)?;
@@ -132,7 +136,7 @@ impl SigMfMeta {
     }
 }
 
-/// A recording on disk: its metadata and where its samples are.
+/// A recording on disk: its metadata and its files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SigMfRecording {
     /// The metadata.
@@ -144,10 +148,11 @@ pub struct SigMfRecording {
 }
 
 impl SigMfRecording {
-    /// Reads the metadata of the recording that `path` names by its `.sigmf-meta` or its `.sigmf-data` file.
+    /// Reads the metadata of a recording; `path` is its `.sigmf-meta` or its `.sigmf-data` file.
     ///
     /// # Errors
-    /// No such file, no data file beside it, an archive (`.sigmf`), or metadata that [`SigMfMeta::parse`] refuses.
+    /// No such file, no data file beside it, an archive (`.sigmf`), or metadata that
+    /// [`SigMfMeta::parse`] refuses.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         if extension(path) == Some("sigmf") {
             return Err(FormatError::MetaField {
@@ -171,12 +176,14 @@ impl SigMfRecording {
     }
 }
 
-/// Whether `path` names a SigMF recording: by `.sigmf-meta`, `.sigmf-data` or (not supported, but meant) `.sigmf`.
+/// Returns whether `path` names a SigMF recording by `.sigmf-meta`, `.sigmf-data` or `.sigmf` (not
+/// supported, but then reported as such).
 pub fn is_sigmf(path: &Path) -> bool {
     matches!(extension(path), Some("sigmf-meta" | "sigmf-data" | "sigmf"))
 }
 
-/// The time in the form that SigMF asks for: ISO 8601 in UTC with microseconds. Times before 1970 become 1970.
+/// Returns the time as SigMF requires it: ISO 8601 in UTC with microseconds. Times before 1970
+/// become 1970.
 ///
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};
@@ -189,7 +196,8 @@ pub fn utc_datetime(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date by eras of 400 years that begin on 1 March (Hinnant, "chrono-compatible low-level date algorithms").
+    // Days to a date by eras of 400 years that begin on 1 March (Hinnant, "chrono-compatible
+    // low-level date algorithms").
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -206,14 +214,14 @@ fn extension(path: &Path) -> Option<&str> {
     path.extension()?.to_str()
 }
 
-/// Reads a metadata file, and the name of its data file if it is not the usual one.
+/// Reads a metadata file, and the name of its data file if that is not the usual one.
 fn read_meta(path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
     let read = |file: File| -> io::Result<Vec<u8>> {
         if file.metadata()?.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let mut json = Vec::new();
-        // One byte more than the limit, whatever the file's length is said to be.
+        // One byte more than the limit; the file's reported length is not used.
         file.take(SIGMF_META_BYTES_MAX + 1).read_to_end(&mut json)?;
         Ok(json)
     };
@@ -223,12 +231,12 @@ fn read_meta(path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
     Ok((file.checked(path)?, data_name))
 }
 
-/// The file as it is written. What is not listed is ignored.
+/// The file's JSON. Keys that are not listed are ignored.
 #[derive(Serialize, Deserialize)]
 struct MetaFile {
     global: Global,
     captures: Vec<Capture>,
-    /// Written, for it is required; not read.
+    /// Written because it is required; not read.
     #[serde(skip_deserializing)]
     annotations: Option<[(); 0]>,
 }
@@ -282,7 +290,7 @@ impl MetaFile {
             .map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })
     }
 
-    /// The form that cannot be invalid.
+    /// Returns the validated form.
     fn checked(self, path: &Path) -> Result<SigMfMeta, FormatError> {
         let refuse = |field: &str, value: String, problem| {
             let value = if value.chars().count() > 60 {
@@ -463,7 +471,7 @@ mod tests {
         refused(r#"{"captures": []}"#, &["global"]);
         refused(&"[".repeat(1_000_000), &["line 1"]);
         let deep = format!(r#", "x": {}{}"#, "[".repeat(100_000), "]".repeat(100_000));
-        assert!(parse(&with_global(&deep)).is_ok(), "what is ignored may be nested to any depth");
+        assert!(parse(&with_global(&deep)).is_ok(), "ignored keys may be nested to any depth");
         refused(&with_global(&deep.replace('x', "core:author")), &["line 1"]);
         let long = "x".repeat(100_000);
         let message = parse(&with_global("").replace("cu8", &long)).unwrap_err().to_string();
@@ -517,7 +525,7 @@ mod tests {
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000000Z");
     }
 
-    /// JSON with the keys that matter and values that may be anything.
+    /// Returns JSON with the relevant keys and arbitrary values.
     fn hostile() -> impl Strategy<Value = serde_json::Value> {
         let leaf = prop_oneof![
             Just(serde_json::Value::Null),

@@ -8,38 +8,39 @@ use hound::{SampleFormat as WavSampleFormat, WavSpec, WavWriter};
 
 use super::error::FormatError;
 
-/// How a sample lies in a WAV file.
+/// The encoding of a sample in a WAV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WavEncoding {
-    /// 16-bit PCM: ±1 is full scale; what is beyond is clipped, and NaN counts as 0.
+    /// 16-bit PCM: ±1 is full scale. Larger values are clipped, and NaN counts as 0.
     #[default]
     Pcm16,
-    /// 32-bit IEEE float, as it is.
+    /// 32-bit IEEE float, unchanged.
     Float32,
 }
 
-/// What a WAV file is to hold.
+/// The settings of a WAV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WavSettings {
     /// The sample rate in Hz, 1 to 10^8.
     pub sample_rate_hz: u32,
     /// 1 (mono) or 2 (stereo).
     pub channels: u16,
-    /// How samples are stored.
+    /// The encoding of the samples.
     pub encoding: WavEncoding,
 }
 
 impl Default for WavSettings {
-    /// 48 kHz, mono, 16 bits.
+    /// Returns 48 kHz, mono, 16 bits.
     fn default() -> Self {
         Self { sample_rate_hz: 48_000, channels: 1, encoding: WavEncoding::Pcm16 }
     }
 }
 
-/// A writer of audio to a WAV file, which is replaced if it exists.
+/// A writer of audio to a WAV file. An existing file is replaced.
 ///
-/// The header is brought up to date with every second of audio, so that a process that is killed leaves a file that plays,
-/// and when the writer is dropped. [`finish`](Self::finish) does the same and tells whether it worked.
+/// The header is updated with every second of audio, so that a killed process leaves a playable
+/// file. It is also updated when the writer is dropped. [`finish`](Self::finish) does the same and
+/// reports errors.
 ///
 /// ```
 /// use stripline_components::formats::{WavFileWriter, WavSettings};
@@ -55,20 +56,21 @@ pub struct WavFileWriter {
     path: PathBuf,
     settings: WavSettings,
     writer: WavWriter<BufWriter<File>>,
-    /// How many samples were written, all channels counted.
+    /// Number of samples written, all channels counted.
     samples: u64,
-    /// How many of them the header knows of.
+    /// Number of samples counted in the header.
     flushed: u64,
 }
 
-/// The longest data that the header's 32 bits can tell, less room for the header itself.
+/// The longest data for the header's 32 bits, less room for the header itself.
 const DATA_BYTES_MAX: u64 = u32::MAX as u64 - 128;
 
 impl WavFileWriter {
     /// Creates a file.
     ///
     /// # Errors
-    /// A setting out of range; or the file cannot be created, or is a pipe (a WAV header is written last).
+    /// A setting is out of range. Also if the file cannot be created, or is a pipe (a WAV header is
+    /// written last).
     pub fn create(path: impl AsRef<Path>, settings: &WavSettings) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let refuse = |parameter, value, valid| {
@@ -101,12 +103,12 @@ impl WavFileWriter {
         Ok(Self { path: path.to_owned(), settings: *settings, writer, samples: 0, flushed: 0 })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many frames (samples of each channel) were written.
+    /// Returns the number of frames (samples of each channel) written.
     pub fn frames(&self) -> u64 {
         self.samples / u64::from(self.settings.channels)
     }
@@ -114,8 +116,8 @@ impl WavFileWriter {
     /// Writes samples, those of two channels interleaved, left first.
     ///
     /// # Errors
-    /// Writing fails, as on a full disk; the file would become longer than 4 GiB (it stays as it is); or `samples` does not
-    /// hold whole frames.
+    /// Writing fails, for example on a full disk, or `samples` does not hold whole frames. Also if
+    /// the file would exceed 4 GiB (it stays unchanged).
     pub fn write(&mut self, samples: &[f32]) -> Result<(), FormatError> {
         let path = &self.path;
         let channels = usize::from(self.settings.channels);
@@ -132,7 +134,7 @@ impl WavFileWriter {
         }
         for &x in samples {
             match self.settings.encoding {
-                // A cast saturates, and takes NaN for 0.
+                // The cast saturates, and takes NaN for 0.
                 WavEncoding::Pcm16 => self.writer.write_sample((x * 32_768.0).round_ties_even() as i16),
                 WavEncoding::Float32 => self.writer.write_sample(x),
             }
@@ -145,7 +147,7 @@ impl WavFileWriter {
         Ok(())
     }
 
-    /// Hands all samples to the operating system and brings the header up to date.
+    /// Writes all samples to the operating system and updates the header.
     ///
     /// # Errors
     /// Writing fails.
@@ -156,7 +158,7 @@ impl WavFileWriter {
         Ok(())
     }
 
-    /// Completes the file. Returns how many frames it has.
+    /// Completes the file. Returns the number of its frames.
     ///
     /// # Errors
     /// Writing fails.
@@ -183,7 +185,7 @@ impl std::fmt::Debug for WavFileWriter {
     }
 }
 
-/// `written` bytes of audio were surely taken by the file.
+/// Returns the error; the file has certainly taken `written` bytes of audio.
 fn failed_write(path: &Path, written: u64, error: hound::Error) -> FormatError {
     let source = match error {
         hound::Error::IoError(source) => source,

@@ -19,12 +19,12 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    /// A waveform whose file would lie in the folder.
+    /// Creates a waveform from text, with its file in the folder.
     pub fn text(&self, text: &str) -> Job {
         Job::new(text.into(), self.path("test.toml"))
     }
 
-    /// One of the example waveforms.
+    /// Creates one of the example waveforms.
     pub fn file(&self, name: &str) -> Job {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms").join(name);
         Job::new(std::fs::read_to_string(&path).unwrap(), path)
@@ -64,7 +64,7 @@ impl Job {
         self
     }
 
-    /// It is refused before anything is started, with these words.
+    /// Asserts that it is refused before anything is started, with these words.
     pub fn refused(self, words: &[&str]) {
         let registry = registry();
         let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
@@ -93,14 +93,14 @@ impl Job {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Outcome {
     report: RunReport,
     log: String,
 }
 
 impl Outcome {
-    /// It ended cleanly, and nothing was lost.
+    /// Asserts that it ended cleanly and lost nothing.
     pub fn ended(self) -> RunReport {
         assert_eq!(self.report.failure, None, "{}", self.log);
         for connection in &self.report.connections {
@@ -109,7 +109,7 @@ impl Outcome {
         self.report
     }
 
-    /// It failed with these words.
+    /// Asserts that it failed with these words.
     pub fn failed(self, words: &[&str]) {
         let failure = self.report.failure.unwrap_or_else(|| panic!("it ended cleanly, without {words:?}"));
         for word in words {
@@ -119,7 +119,7 @@ impl Outcome {
     }
 }
 
-/// What components say besides.
+/// The other output of components.
 struct Log(String);
 
 impl Observer for Log {
@@ -132,7 +132,7 @@ impl Observer for Log {
     }
 }
 
-/// Sample rate and samples of a WAV file.
+/// Returns sample rate and samples of a WAV file.
 pub fn wav(path: &Path) -> (u32, Vec<f32>) {
     let mut reader = hound::WavReader::open(path).unwrap();
     let spec = reader.spec();

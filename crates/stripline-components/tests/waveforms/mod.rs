@@ -15,7 +15,7 @@ use stripline_components::formats::{IqFileReader, IqReaderOptions, SampleFormat}
 
 use bench::{Bench, wav};
 
-/// By name.
+/// All tests, by name.
 pub const TESTS: [(&str, fn()); 16] = [
     ("the_fm_waveform_plays_the_tune", the_fm_waveform_plays_the_tune),
     ("the_adsb_waveform_finds_what_its_parts_find", the_adsb_waveform_finds_what_its_parts_find),
@@ -60,7 +60,7 @@ fn the_fm_waveform_plays_the_tune() {
     }
 }
 
-/// Frames of two simulated seconds, without any component.
+/// Returns the frames of two simulated seconds, without any component.
 fn frames_of_simulation() -> String {
     let mut simulation = Simulation::new(SimulationConfig::default());
     let mut samples = vec![Complex::new(0u8, 0); 4_000_000];
@@ -111,7 +111,7 @@ fn adsb_frames_do_not_depend_on_packets_or_formats() {
     assert_eq!(run("source.format=cu8", "source.packet=1000"), reference);
     for format in ["source.format=cs8", "source.format=cs16", "source.format=cf32"] {
         let frames = run(format, "source.packet=65536");
-        // Finer samples have less noise: a frame more or less.
+        // Samples of finer resolution have less noise: a frame more or less.
         let (found, expected) = (frames.lines().count() as i64, reference.lines().count() as i64);
         assert!((found - expected).abs() <= 3, "{format}: {found}, not {expected}");
     }
@@ -155,7 +155,7 @@ fn recordings_are_played_and_recorded_as_they_are() {
         let recorded = play(&bench, &name, "b.out", &[&output, "player.repeat=3", "player.packet=777"]);
         assert_eq!(recorded, bytes.repeat(3), "{format}");
     }
-    // An odd file is refused, and then played.
+    // A file with half a sample is refused, and then played with `truncate_partial`.
     std::fs::write(bench.path("odd.cs16"), [1; 11]).unwrap();
     let settings = ["player.output=cs16", "player.truncate_partial=true"];
     assert_eq!(play(&bench, "odd.cs16", "b.out", &settings), [1; 8]);
@@ -222,7 +222,8 @@ fn am_is_demodulated() {
     assert!((peak - 1.0).abs() < 0.05, "half modulated, twice as loud: {peak}");
 }
 
-/// A tone of 10 kHz through a filter, decimated or not; the peak at its output, once it has settled, and its rate.
+/// Sends a tone of 10 kHz through a filter, decimated or not. Returns the settled peak at its
+/// output, and its rate.
 fn filtered(bench: &Bench, type_name: &str, properties: &str) -> (f32, u32) {
     let text = format!(
         r#"
@@ -264,7 +265,7 @@ fn the_magnitude_of_a_sine_is_its_amplitude() {
             bench.path("out.wav").display(),
         );
         bench.text(&text).threads().run();
-        // The stream's sample rate comes through.
+        // The stream's sample rate is passed on.
         let (rate, samples) = wav(&bench.path("out.wav"));
         assert_eq!((rate, samples.len()), (48_000, 24_000));
         assert!(samples.iter().all(|sample| (sample - expected).abs() < 1e-5), "{:?}", &samples[..4]);
@@ -445,5 +446,5 @@ fn mistakes_are_told_with_a_remedy() {
         from = "radio"
         to = "sink"
     "#;
-    bench.text(text).run().failed(&["radio", "does not say its sample rate", "`sample_rate`"]);
+    bench.text(text).run().failed(&["radio", "has no sample rate", "`sample_rate`"]);
 }

@@ -1,4 +1,4 @@
-//! Whom the writer has to wake, and what it does lest anybody oversleep.
+//! The search for sleeping readers, and the choice of the fence before it.
 
 use std::ptr::NonNull;
 
@@ -7,25 +7,25 @@ use crate::Fence;
 use crate::layout::{NAPPING, Sleepers};
 use crate::mem::{Ordering, fence};
 
-/// Sleeps that are no more than so many frames apart count as one after the other,
+/// Sleeps at most this many frames apart count as one series.
 const SOON: u64 = 8;
-/// and after so many of them readers are taken to sleep often,
+/// After this many sleeps in a series, readers are taken to sleep often.
 const OFTEN: u32 = 8;
-/// until this many frames have been published to readers that were awake.
+/// The writer drops the full fences after this many frames published to readers that were awake.
 pub(super) const AWAKE: u64 = 1024;
 
-/// A reader to be woken.
+/// A reader to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleeper {
-    /// Which.
+    /// The reader.
     pub reader: ReaderId,
-    /// Whether it sleeps on its [word](crate::Cursor::word).
+    /// Whether it is parked on its [word](crate::Cursor::word).
     pub naps: bool,
 }
 
 impl Writer {
-    /// Calls `wake` for every reader that sleeps, or is about to, once. To be called after every publish (or every
-    /// few of them), after [`Writer::attach`] and after [`Writer::close`].
+    /// Calls `wake` once for every reader that sleeps or is about to. Call it after every publish
+    /// (or every few), after [`Writer::attach`] and after [`Writer::close`].
     ///
     /// ```
     /// # use stripline_ring::{HeapRing, Mode};
@@ -51,29 +51,33 @@ impl Writer {
         }
     }
 
-    /// Whether [`Writer::for_each_sleeper`] may find any, at this moment, after a publish, attach or close.
+    /// Returns whether [`Writer::for_each_sleeper`] may find any now, after a publish, attach or
+    /// close.
     #[inline]
     pub fn may_have_sleepers(&self) -> bool {
-        // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and `any` and, behind
-        // its own fence, loads the commit word: one of the two sees the other.
+        // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and
+        // `any`, and loads the commit word behind its own fence. One of the two sees the other.
         if self.fenced { Fence::Full } else { self.fence }.run();
         // Relaxed: the fence orders it.
         self.groups.iter().any(|group| group.sleepers().any.0.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wakes those of one group that sleep.
+    /// Wakes the sleeping readers of one group.
     #[cold]
     fn look_for_sleepers(&mut self, group: NonNull<Sleepers>, wake: &mut impl FnMut(Sleeper)) {
-        // SAFETY: valid as long as one of the group is attached, as `attach` demands, and atomic.
+        // SAFETY: atomic, and valid as long as one reader of the group is attached (contract of
+        // `attach`).
         let any = unsafe { &group.as_ref().any.0 };
-        // First the group's flag down, then a look at each: who sets it again afterwards is found the next time. Acquire:
-        // who set it had set its own flag before. (Release: the flags form one chain, see `prepare_sleep`.)
+        // First clear the group's flag, then check each reader. A reader that sets the flag later
+        // is found by the next call. Acquire: a reader sets its own flag before the group's.
+        // (Release: the swaps form one chain, see `prepare_sleep`.)
         any.swap(0, Ordering::AcqRel);
         let mut found = false;
         for entry in self.readers.iter().filter(|entry| entry.sleepers == group) {
             let sleeping = &entry.cursor().sleeping.0;
-            // Relaxed: ordered by the swap above. The swap (AcqRel) takes the flag down once, so that a sleeper is woken
-            // once, and orders the wake-up behind what the reader did before it went to sleep.
+            // Relaxed: ordered by the swap above. The swap (AcqRel) clears the flag once, so that a
+            // sleeper is woken once. It also orders the wake-up behind the reader's actions before
+            // it slept.
             if sleeping.load(Ordering::Relaxed) != 0 {
                 self.slept_on = Some(NonNull::from(sleeping));
                 match sleeping.swap(0, Ordering::AcqRel) {
@@ -88,24 +92,25 @@ impl Writer {
         }
     }
 
-    /// A reader was asleep.
+    /// Records that a reader was asleep, and turns full fences on if that happens often.
     fn note_sleep(&mut self) {
         let is_soon = self.count - self.slept_at <= SOON;
         self.sleeps = if is_soon { self.sleeps.saturating_add(1) } else { 0 };
         self.slept_at = self.count;
         if self.sleeps >= OFTEN && !self.fenced && self.fence == Fence::Compiler {
             self.fenced = true;
-            // Release: who sees it sees all frames that had no fence.
+            // Release: a reader that sees it sees all frames published without a fence.
             self.control().mood.0.fenced.store(1, Ordering::Release);
         }
     }
 
-    /// Nobody has slept for long.
+    /// Turns full fences off after a long time without sleepers.
     #[cold]
     pub(super) fn leave_out_fences(&mut self) {
         (self.fenced, self.sleeps) = (false, 0);
         self.control().mood.0.fenced.store(0, Ordering::Relaxed);
-        // Whoever still found it raised has announced its sleep before, and is seen behind this fence.
+        // A reader that still saw `fenced` set had announced its sleep before. The writer sees that
+        // behind this fence.
         fence(Ordering::SeqCst);
     }
 }

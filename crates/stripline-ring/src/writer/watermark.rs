@@ -1,4 +1,4 @@
-//! Where a writer that found no room goes on.
+//! The level at which a blocked writer resumes.
 
 use super::{ReaderId, Writer};
 use crate::Mode;
@@ -6,9 +6,12 @@ use crate::layout::ANY;
 use crate::mem::Ordering;
 
 impl Writer {
-    /// Whether a reader for which there was no room has since made enough of it to go on: all, or a quarter of the ring
-    /// and of its depth. For a writer that looks instead of sleeping: to take every line as it becomes free costs both
-    /// sides more than it gains. A reader that is not attached (any more), or misbehaved, is not waited for.
+    /// Returns whether a reader that had no room now has enough for the writer to resume. Enough is
+    /// an empty ring, or a quarter of both the ring and the depth free.
+    ///
+    /// For a writer that polls instead of sleeping. Taking every line as soon as it is free costs
+    /// both sides more than it gains. Also true for a reader that is not attached or broke the
+    /// protocol, as the writer does not wait for it.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -33,9 +36,12 @@ impl Writer {
         entry.look(self.head, self.count).is_err() || entry.is_low(self.head, self.count, self.capacity())
     }
 
-    /// Gives a blocking reader a low watermark: once it has had no room for a frame ([`ReserveError::Full`](crate::ReserveError::Full)), it has none
-    /// until no more than `frames` lie unread, and a quarter of the ring is free. Without one, the writer goes on with
-    /// whatever room there is. Nothing happens if it is not attached.
+    /// Sets a blocking reader's low watermark. Does nothing if it is not attached.
+    ///
+    /// Once the reader has had no room for a frame
+    /// ([`ReserveError::Full`](crate::ReserveError::Full)), it has none for some time. It has room
+    /// again when at most `frames` are unread and a quarter of the ring is free. Without a low
+    /// watermark, the writer resumes with any room.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};

@@ -1,9 +1,9 @@
-//! What several test files need.
-#![allow(dead_code, unused_imports, clippy::unwrap_used)] // each uses a part
+//! Helpers that several test files share.
+#![allow(dead_code, unused_imports, clippy::unwrap_used)] // each test file uses a part
 
 use stripline_ring::{HeapRing, Mode, Reader, ReaderId, Writer};
 
-/// Memory that a ring can be tried on.
+/// Memory for a ring under test.
 pub trait Ring: Sized {
     fn make(capacity: usize, start: u64, start_count: u64) -> (Self, Writer);
     fn attach(&mut self, writer: &mut Writer, mode: Mode) -> (ReaderId, Reader);
@@ -19,7 +19,7 @@ impl Ring for HeapRing {
     }
 }
 
-/// A fast generator, good enough for test data.
+/// A fast random generator, good enough for test data.
 pub struct Random(pub u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
         self.0
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
@@ -51,7 +51,8 @@ mod mapped {
 
     const PAGE: usize = 4096;
 
-    /// The real thing: a memory file, its data mapped twice in a row, and all of it once more read-only for readers.
+    /// Real shared memory: a memory file with its data mapped twice in a row, and all of it mapped
+    /// again, read-only, for readers.
     pub struct Mapped {
         pub capacity: usize,
         pub writable: Mapping,
@@ -75,7 +76,8 @@ mod mapped {
                 read_only: Mapping::new(&file, capacity, ProtFlags::READ),
                 cursors: Vec::new(),
             };
-            // SAFETY: fresh, zeroed, mapped twice; tests drop the writer before the ring, or use it no more.
+            // SAFETY: fresh, zeroed, mapped twice. Tests drop the writer before the ring, or no
+            // longer use it.
             let writer = unsafe {
                 Writer::with_start(
                     ring.writable.control(),
@@ -96,10 +98,11 @@ mod mapped {
     }
 
     impl Mapped {
-        /// A reader, over the read-only mapping, and its cursor.
+        /// Creates a reader, over the read-only mapping, and its cursor.
         pub fn reader(&mut self, mode: Mode) -> (Reader, NonNull<Cursor>) {
             let cursor = NonNull::from(Box::leak(Box::<Cursor>::default()));
-            // SAFETY: just leaked; owned from now on by the list, and reached only through the pointer.
+            // SAFETY: just leaked. The list owns it from now on, and it is accessed only through
+            // the pointer.
             self.cursors.push(unsafe { Box::from_raw(cursor.as_ptr()) });
             let mode = match mode {
                 Mode::Blocking { .. } => ReaderMode::Blocking,
@@ -116,7 +119,8 @@ mod mapped {
     impl Mapping {
         fn new(file: &OwnedFd, capacity: usize, access: ProtFlags) -> Self {
             let len = PAGE + 2 * capacity;
-            // SAFETY: new mappings, at first where the kernel chooses, then over just that.
+            // SAFETY: new mappings, first at an address chosen by the kernel, then over exactly
+            // that range.
             unsafe {
                 let base = mmap_anonymous(null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE).unwrap();
                 let map = |at: usize, len: usize, offset: usize| {
@@ -142,7 +146,7 @@ mod mapped {
 
     impl Drop for Mapping {
         fn drop(&mut self) {
-            // SAFETY: mapped by `new`, and used no more.
+            // SAFETY: mapped by `new`, and no longer used.
             unsafe { munmap(self.base.as_ptr().cast(), self.len).unwrap() }
         }
     }

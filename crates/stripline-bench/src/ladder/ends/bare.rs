@@ -1,4 +1,4 @@
-//! The limits: two words in shared memory, spinning or by futex; and memcpy.
+//! The limits: two words in shared memory (spinning or with a futex), and memcpy.
 
 use std::hint::{black_box, spin_loop};
 use std::os::fd::BorrowedFd;
@@ -12,9 +12,9 @@ use super::super::case::{Case, Measure, Outcome};
 use super::super::measure::{Receiver, Sender, timed};
 use crate::memory::{Mapping, PAGE};
 
-/// Far enough apart for the prefetcher, which fetches cache lines in pairs.
+/// A distance beyond the prefetcher, which fetches cache lines in pairs.
 const APART: usize = 256;
-/// What memcpy works in: as large as a link's ring.
+/// The memory that memcpy uses, in bytes: as much as a link's ring.
 const REGION: usize = 1 << 21;
 
 pub(crate) fn atomics(
@@ -29,7 +29,7 @@ pub(crate) fn atomics(
     super::run_pair(case, place, seconds, Word { word: memory.atomic(own), last: 0 }, receiver)
 }
 
-/// A packet is its word.
+/// A sender or receiver with a single word as its packet.
 struct Word<'a> {
     word: &'a AtomicU64,
     last: u64,
@@ -65,7 +65,7 @@ pub(crate) fn futex(case: &Case, place: u32, seconds: f64, file: BorrowedFd<'_>)
     super::run_pair(case, place, seconds, bell(place as usize), bell(1 - place as usize))
 }
 
-/// A word, and a count that its reader sleeps on.
+/// A word, and a count on which its reader sleeps.
 struct Bell<'a> {
     bell: &'a AtomicU32,
     word: &'a AtomicU64,
@@ -74,7 +74,7 @@ struct Bell<'a> {
 
 impl Sender for Bell<'_> {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
-        // Relaxed: the bell's Release puts it before.
+        // Relaxed: the Release of the bell orders it.
         self.word.store(word, Ordering::Relaxed);
         self.bell.fetch_add(1, Ordering::Release);
         futex::wake(self.bell, futex::Flags::empty(), 1).map_err(|e| format!("futex: {e}"))?;
@@ -90,13 +90,14 @@ impl Receiver for Bell<'_> {
                 self.last = bell;
                 return Ok(self.word.load(Ordering::Relaxed));
             }
-            // It has changed already, or a signal came: look again.
+            // The count has changed already, or a signal came: check again.
             let _ = futex::wait(self.bell, futex::Flags::empty(), bell, None);
         }
     }
 }
 
-/// Copies within one region, from its lower half to its upper: no more memory than a ring has.
+/// Measures copies within one region, from its lower half to its upper: no more memory than a ring
+/// has.
 pub(crate) fn memcpy(case: &Case, seconds: f64) -> Result<Outcome, Problem> {
     let stride = case.size.next_multiple_of(64);
     let half = (REGION / 2).max(stride);
@@ -114,7 +115,7 @@ pub(crate) fn memcpy(case: &Case, seconds: f64) -> Result<Outcome, Problem> {
             copy();
             Ok(())
         })?;
-        // They are no round trips, but what is reported is half of one.
+        // These are not round trips, but the report halves them.
         outcome.round_trips.iter_mut().for_each(|(ns, _)| *ns *= 2);
         return Ok(outcome);
     }
@@ -139,11 +140,11 @@ pub(crate) fn memcpy(case: &Case, seconds: f64) -> Result<Outcome, Problem> {
     }
 }
 
-/// The same loop with nothing to do: the clock's cost, and what the machine takes away meanwhile.
+/// Measures the same loop without work: the cost of the clock, and interruptions by the machine.
 pub(crate) fn noise(seconds: f64) -> Result<Outcome, Problem> {
     let mut outcome = Outcome::default();
     timed(seconds, &mut outcome, || Ok(()))?;
-    // What a reading costs by itself.
+    // The cost of one reading of the clock.
     let mut readings = Vec::new();
     for _ in 0..1000 {
         let start = Instant::now();

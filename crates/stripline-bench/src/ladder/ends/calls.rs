@@ -15,7 +15,7 @@ use super::super::measure::{self, timed};
 /// Bytes of a request and of a reply.
 pub(crate) const BYTES: usize = size_of::<Block>();
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A call that begins with this word is the last.
+/// The first word of the last call.
 const STOP: u64 = u64::MAX;
 
 /// A request or a reply: plain memory.
@@ -27,11 +27,11 @@ impl Sample for Block {
     const TYPE: &'static str = "bench/block-64";
 }
 
-/// A call of it.
+/// A pending call of the echo operation.
 type Echoing<'c> = Pending<'c, Plain<Block>, Plain<Block>, String>;
 type Echo = Client<Plain<Block>, Plain<Block>, String>;
 
-/// One side of the case; `ready` returns when both sides are.
+/// Runs one side of the case; `ready` returns when both sides are ready.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -49,7 +49,7 @@ pub(crate) fn run(
         let options = ServerOptions { wait, ..ServerOptions::default() };
         let echo = |request: Plain<Block>| {
             let mut reply = Block::default();
-            // Read and written in full, as packets are.
+            // Read and write all of it, as for packets.
             let word = measure::read(bytemuck::bytes_of(&request.0)).unwrap_or(STOP);
             measure::write(bytemuck::bytes_of_mut(&mut reply), word);
             if word == STOP {
@@ -66,14 +66,14 @@ pub(crate) fn run(
     let service = node.service_client("echo", options).map_err(text)?;
     let client: Echo = service.operation("call").map_err(text)?;
     if !service.wait_for_servers(1, PATIENCE).map_err(text)? {
-        return Err("no server came".into());
+        return Err("no server connected".into());
     }
     ready()?;
     let outcome = match case.measure {
         Measure::Outstanding => keep_outstanding(&client, case.readers, seconds),
         _ => one_by_one(&client, seconds),
     };
-    // The server goes with it: whether it still answers is all the same.
+    // The server ends with this call, so its reply may not come.
     drop(client.call(&request(STOP)));
     outcome
 }
@@ -91,7 +91,7 @@ fn check(reply: Plain<Block>, word: u64) -> Result<(), Problem> {
     }
 }
 
-/// Half of a call is compared with one way of a packet.
+/// Measures calls one by one. Half of a call is compared with one way of a packet.
 fn one_by_one(client: &Echo, seconds: f64) -> Result<Outcome, Problem> {
     let mut outcome = Outcome::default();
     let mut word = 0;
@@ -103,7 +103,7 @@ fn one_by_one(client: &Echo, seconds: f64) -> Result<Outcome, Problem> {
     Ok(outcome)
 }
 
-/// So many calls at a time, and another for each that is answered.
+/// Keeps that many calls outstanding: each reply starts another call.
 fn keep_outstanding(client: &Echo, outstanding: u32, seconds: f64) -> Result<Outcome, Problem> {
     let mut pending: VecDeque<(u64, Echoing<'_>)> = VecDeque::new();
     let mut word = 0;

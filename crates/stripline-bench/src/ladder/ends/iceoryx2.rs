@@ -1,4 +1,4 @@
-//! iceoryx2: publish-subscribe, written in place, both sides asking again and again.
+//! iceoryx2: publish-subscribe, written in place, with both sides polling.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::super::measure::{self, Receiver, Sender};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One side: it publishes on its own service and subscribes to the peer's.
+/// Runs one side: it publishes on its own service and subscribes to the peer's.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -30,7 +30,7 @@ pub(crate) fn run(
         let name = format!("{domain}-{name}");
         node.service_builder(&name.as_str().try_into().map_err(text("name"))?)
             .publish_subscribe::<[u8]>()
-            // Nothing may be lost.
+            // Without overflow no packet is lost.
             .enable_safe_overflow(false)
             .subscriber_max_buffer_size(depth)
             .max_publishers(1)
@@ -52,7 +52,7 @@ pub(crate) fn run(
         || peers.dynamic_config().number_of_publishers() == 0
     {
         if Instant::now() > patience {
-            return Err("iceoryx2: the peer did not come".into());
+            return Err("iceoryx2: the peer did not connect".into());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -74,7 +74,7 @@ impl Sender for Sending {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         let mut sample = self.publisher.loan_slice_uninit(self.size).map_err(text("loan"))?;
         let place = sample.payload_mut();
-        // SAFETY: bytes may have any value, and these are written in full before they are read.
+        // SAFETY: any bytes are valid, and these are written in full before they are read.
         let bytes = unsafe { &mut *(std::ptr::from_mut(place) as *mut [u8]) };
         measure::write(bytes, word);
         // SAFETY: all of it was just written.

@@ -1,4 +1,5 @@
-//! What carries packets, each with its two ends. Bare things first, in the way a good engineer would write them.
+//! The subjects of measurements, each with its two ends. The bare ones are written as a good
+//! engineer would write them.
 
 pub(super) mod bare;
 pub(super) mod calls;
@@ -15,7 +16,7 @@ use super::Problem;
 use super::case::{Case, Measure, Outcome};
 use super::measure::{Receiver, Sender, echo, ping, sink, source};
 
-/// Runs one side of a ping-pong, or of a stream one way.
+/// Runs one side of a ping-pong, or of a one-way stream.
 fn run_pair(
     case: &Case,
     place: u32,

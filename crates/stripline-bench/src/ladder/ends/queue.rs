@@ -9,7 +9,7 @@ use super::super::Problem;
 use super::super::case::{Case, Outcome, Wait};
 use super::super::measure::{self, Receiver, Sender};
 
-/// The largest message that the system allows.
+/// Returns the largest message that the system allows.
 pub(crate) fn size_max() -> usize {
     limit("msgsize_max").unwrap_or(8192)
 }
@@ -18,7 +18,8 @@ fn limit(name: &str) -> Option<usize> {
     std::fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}")).ok()?.trim().parse().ok()
 }
 
-/// A new queue, whose name is gone at once: only who inherits the descriptor has it.
+/// Opens a new queue and removes its name at once. Only processes that inherit the descriptor can
+/// use it.
 pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
     let text = CString::new(format!("/{name}")).map_err(|e| e.to_string())?;
     // SAFETY: all zeros are a valid `mq_attr`.
@@ -30,18 +31,18 @@ pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
         | libc::O_EXCL
         | libc::O_CLOEXEC
         | if case.wait == Wait::Spin { libc::O_NONBLOCK } else { 0 };
-    // SAFETY: a terminated name, and attributes that live through the call.
+    // SAFETY: a terminated name, and attributes that outlive the call.
     let queue = unsafe { libc::mq_open(text.as_ptr(), flags, 0o600 as libc::c_uint, &raw mut attributes) };
     if queue < 0 {
         return Err(format!("POSIX queue: {}", Error::last_os_error()));
     }
     // SAFETY: a terminated name.
     unsafe { libc::mq_unlink(text.as_ptr()) };
-    // SAFETY: just opened; on Linux a queue is a descriptor like any other.
+    // SAFETY: just opened; on Linux a queue is an ordinary descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(queue) })
 }
 
-/// Each side sends to one queue and receives from the other.
+/// Runs one side: it sends to one queue and receives from the other.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -57,7 +58,7 @@ struct End {
     bytes: Vec<u8>,
 }
 
-/// Whether the call is to be made again: a queue that is full or empty is asked until it is not.
+/// Checks the error of a call: it is repeated while the queue is full or empty.
 fn again() -> Result<(), Problem> {
     let error = Error::last_os_error();
     match error.raw_os_error() {
@@ -69,7 +70,7 @@ fn again() -> Result<(), Problem> {
 impl Sender for End {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         measure::write(&mut self.bytes, word);
-        // SAFETY: an open queue, and as many bytes as are said.
+        // SAFETY: an open queue, and a pointer to that many bytes.
         while unsafe { libc::mq_send(self.queue, self.bytes.as_ptr().cast(), self.bytes.len(), 0) } < 0 {
             again()?;
         }
@@ -80,7 +81,7 @@ impl Sender for End {
 impl Receiver for End {
     fn receive(&mut self) -> Result<u64, Problem> {
         let (bytes, len) = (self.bytes.as_mut_ptr(), self.bytes.len());
-        // SAFETY: an open queue, and room for as many bytes as are said.
+        // SAFETY: an open queue, and room for that many bytes.
         while unsafe { libc::mq_receive(self.queue, bytes.cast(), len, std::ptr::null_mut()) } < 0 {
             again()?;
         }

@@ -1,4 +1,4 @@
-//! The bare ring, without a link layer: what shared memory can do.
+//! The bare ring, without a link layer: the limit of shared memory.
 
 use std::hint::spin_loop;
 use std::os::fd::BorrowedFd;
@@ -11,16 +11,16 @@ use super::super::case::{Case, Outcome};
 use super::super::measure::{self, Receiver, Sender};
 use crate::memory::{Mapping, PAGE};
 
-/// The control page and the cursor's.
+/// Bytes of the control page and the cursor page.
 const HEAD: usize = 2 * PAGE;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The bytes of the memory that one ring lies in.
+/// Returns the bytes of memory for one ring.
 pub(crate) fn bytes(case: &Case) -> usize {
     HEAD + case.buffer()
 }
 
-/// Each side writes one of the two rings and reads the other.
+/// Runs one side: it writes one of the two rings and reads the other.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -31,11 +31,11 @@ pub(crate) fn run(
     let capacity = case.buffer();
     let own = Mapping::new(files[place as usize], HEAD, capacity)?;
     let peers = Mapping::new(files[1 - place as usize], HEAD, capacity)?;
-    // SAFETY: fresh and zeroed, mapped twice, written by nobody else; the mapping outlives the writer.
+    // SAFETY: fresh, zeroed and mapped twice; no other writer. The mapping outlives the writer.
     let mut writer = unsafe { Writer::new(own.at(0).cast(), own.at(HEAD), capacity) };
-    // SAFETY: the cursor is the page after the control page, zeroed, used by no other reader.
+    // SAFETY: the cursor is the page after the control page, zeroed, and used by no other reader.
     unsafe { writer.attach(own.at(PAGE).cast(), Mode::Blocking { depth: 0 }) };
-    // Nobody sleeps here.
+    // No side sleeps in this case.
     writer.set_fence(Fence::Compiler);
     let mut reader = reader(&peers, capacity)?;
     reader.set_fence(Fence::Compiler);
@@ -43,11 +43,12 @@ pub(crate) fn run(
     super::run_pair(case, place, seconds, Sending { writer, size: case.size }, Receiving { reader })
 }
 
-/// A reader of the peer's ring, as soon as that is there.
+/// Returns a reader of the peer's ring, as soon as that exists.
 fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
     let patience = Instant::now() + PATIENCE;
     loop {
-        // SAFETY: a ring's memory, or zeros, which it refuses; the mapping outlives the reader.
+        // SAFETY: a ring's memory, or zeros, which the reader refuses. The mapping outlives the
+        // reader.
         let reader = unsafe {
             let (control, cursor) = (memory.at(0).cast(), memory.at(PAGE).cast());
             Reader::new(control, memory.at(HEAD), capacity, cursor, ReaderMode::Blocking)
@@ -58,7 +59,7 @@ fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
             return Ok(reader);
         }
         if Instant::now() > patience {
-            return Err("the ring's writer did not come".into());
+            return Err("the ring's writer did not start".into());
         }
         std::thread::yield_now();
     }

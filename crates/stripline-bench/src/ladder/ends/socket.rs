@@ -1,4 +1,4 @@
-//! Bare sockets: packets of a known length, no header, one write a packet.
+//! Bare sockets: packets of a fixed length, no header, one write per packet.
 
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -8,22 +8,25 @@ use super::super::Problem;
 use super::super::case::{Case, Measure, Outcome, Wait};
 use super::super::measure::{self, Receiver, Sender};
 
-/// What is read at once where packets come in numbers.
+/// Bytes per read while many packets are buffered.
 const BUFFER: usize = 1 << 16;
 
-/// The ends of two connections, to send to and to receive from, Unix or TCP: the calls are the same. A stream of packets
-/// has a socket for itself, and so has the one that goes back: one socket for both ways is quicker (its reply takes the
-/// memory that the request has just left), but there is no reply to a packet that is sent one way.
+/// Runs one side over two connections, one to send and one to receive. Unix and TCP sockets use the
+/// same calls.
+///
+/// Each direction has a socket of its own, as a one-way stream of packets has. One socket for both
+/// ways is faster, as its reply reuses the memory that the request has just left. But a packet sent
+/// one way has no reply.
 ///
 /// # Safety
-/// The descriptors are open, and nobody else's.
+/// The descriptors are open and owned by this call.
 pub(crate) unsafe fn run(
     case: &Case,
     place: u32,
     seconds: f64,
     descriptors: [RawFd; 2],
 ) -> Result<Outcome, Problem> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it (`# Safety`).
     let [sending, reading] = descriptors.map(|fd| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let spin = case.wait == Wait::Spin;
     let text = |e: std::io::Error| format!("socket: {e}");
@@ -33,14 +36,14 @@ pub(crate) unsafe fn run(
     let sending = Sending { socket: Socket { socket: sending, spin }, bytes: vec![0; case.size] };
     let bytes = vec![0; case.size];
     if case.measure == Measure::Throughput {
-        // Many packets a call, where they are there.
+        // Several packets per read, if they have arrived.
         let socket = BufReader::with_capacity(BUFFER, reading);
         return super::run_pair(case, place, seconds, sending, Receiving { socket, bytes });
     }
     super::run_pair(case, place, seconds, sending, Receiving { socket: reading, bytes })
 }
 
-/// A socket that is asked again and again instead of slept on, if so wished.
+/// A socket that is polled instead of slept on, if the case asks for it.
 struct Socket {
     socket: UnixStream,
     spin: bool,

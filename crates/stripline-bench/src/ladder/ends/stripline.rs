@@ -1,4 +1,4 @@
-//! Stripline through its public interface, statistics on unless the case says otherwise.
+//! Stripline through its public interface, with statistics on unless the case turns them off.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use super::super::measure::{self, Receiver, Sender, is_last, sink, source};
 use super::super::statistics::median;
 
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Packets of one burst: fewer than the depth, so that a publish looks at the cursors as rarely with many readers as
-/// with one.
+/// Number of packets of one burst: fewer than the depth, so that a publish loads the cursors as
+/// rarely with many readers as with one.
 const BURST: u64 = 1024;
 const BURST_DEPTH: u32 = 4096;
-/// As many as there can be: the ring's bytes are the bound, as with the bare ring.
+/// The largest depth: the ring's bytes are the bound, as with the bare ring.
 const DEPTH: u32 = 65_536;
 
-/// This process's part in the case's domain.
+/// Creates this process's node in the case's domain.
 pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
-    // A component in a chain has what everybody has.
+    // A component in a chain has the defaults.
     let depth = match case.measure {
         Measure::Pipeline => String::new(),
         Measure::Publish => format!("depth = {BURST_DEPTH}"),
@@ -40,7 +40,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
     Node::join(domain, Topics::parse(&text).map_err(text_of)?).map_err(text_of)
 }
 
-/// One side of the case; `ready` returns when all sides are.
+/// Runs one side of the case; `ready` returns when all sides are ready.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -65,7 +65,8 @@ pub(crate) fn run(
     }
 }
 
-/// One of the components in a row: the first sends, the last counts, those between pass on a copy.
+/// Runs one of the components in a row: the first sends, the last counts, the others pass on a
+/// copy.
 fn chain(
     case: &Case,
     place: u32,
@@ -102,7 +103,7 @@ fn chain(
     }
 }
 
-/// Sends bursts and waits for each to be taken by all readers; only the bursts are timed.
+/// Sends bursts, and waits until all readers have taken each. Only the bursts are timed.
 fn publish(
     case: &Case,
     seconds: f64,
@@ -133,7 +134,7 @@ fn publish(
     Ok(Outcome { typical_ns: median(&costs), ..Outcome::default() })
 }
 
-/// Polls all readers in turn and says when all of them have taken a burst.
+/// Polls all readers in turn, and acknowledges when all of them have taken a burst.
 fn acknowledge(
     case: &Case,
     node: &Node,
@@ -186,7 +187,7 @@ impl Sending {
     fn wait(&mut self) -> Result<(), Problem> {
         match self.publisher.wait_for_receivers(self.receivers as usize, PATIENCE).map_err(text_of)? {
             true => Ok(()),
-            false => Err(format!("only {} receivers came", self.publisher.receivers())),
+            false => Err(format!("only {} receivers connected", self.publisher.receivers())),
         }
     }
 }
@@ -210,7 +211,7 @@ impl Receiving {
         let end = Instant::now() + PATIENCE;
         while self.0.senders() == 0 {
             if Instant::now() > end {
-                return Err("no sender came".into());
+                return Err("no sender connected".into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }

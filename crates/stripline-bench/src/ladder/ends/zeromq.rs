@@ -1,11 +1,11 @@
-//! ZeroMQ: a pair over a Unix socket. It only sleeps: its own thread carries the packets, and would starve beside one
-//! that spins on the same processor.
+//! ZeroMQ: a pair over a Unix socket, measured with sleeping only. Its own thread carries the
+//! packets, and would starve beside a spinning thread on the same processor.
 
 use super::super::Problem;
 use super::super::case::{Case, Outcome};
 use super::super::measure::{self, Receiver, Sender};
 
-/// One side; the first binds an abstract name, which leaves no file behind.
+/// Runs one side. The first binds an abstract name, which leaves no file behind.
 pub(crate) fn run(
     case: &Case,
     place: u32,
@@ -20,7 +20,7 @@ pub(crate) fn run(
         socket.bind(&address).map_err(text)?;
         ready()?;
     } else {
-        // Once it is bound: an attempt too early would be repeated only after a while.
+        // Connect only after the peer has bound: a failed attempt is repeated only after a delay.
         ready()?;
         socket.connect(&address).map_err(text)?;
     }

@@ -1,4 +1,4 @@
-//! `adsb-decoder`: parity decides which candidates are frames.
+//! `adsb-decoder`: from candidates to frames, by their parity.
 
 use stripline::Result;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
@@ -7,7 +7,7 @@ use super::record::FrameRecord;
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Decoder, DecoderConfig};
 
-/// `adsb-decoder`.
+/// The component `adsb-decoder`.
 pub struct AdsbDecoder {
     config: DecoderConfig,
 }
@@ -15,7 +15,7 @@ pub struct AdsbDecoder {
 impl Component for AdsbDecoder {
     fn describe() -> ComponentSpec {
         let defaults = DecoderConfig::default();
-        ComponentSpec::new("adsb-decoder", "Passes on the Mode S frames whose parity is right.")
+        ComponentSpec::new("adsb-decoder", "Passes on the Mode S frames with correct parity.")
             .input("in", PortTypes::of::<Candidate>(), "candidates")
             .output("out", PortTypes::of::<FrameRecord>(), "frames")
             .property(
@@ -71,9 +71,9 @@ impl Component for AdsbDecoder {
             if frames.is_empty() {
                 continue;
             }
-            // Other streams have another source, or another centre frequency.
+            // Another stream has another source or another centre frequency.
             output.set_stream((**packet.stream()).clone());
-            // A frame is smaller than a candidate, so what came in one packet goes in one.
+            // A frame is smaller than a candidate, so the frames of one packet fit one packet.
             let mut place = output.loan(frames.len())?;
             place.copy_from_slice(&frames);
             place.at_time_ns(packet.time_ns()).send()?;

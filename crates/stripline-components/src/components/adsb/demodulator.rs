@@ -1,4 +1,4 @@
-//! `adsb-demodulator`: from samples to what may be a frame.
+//! `adsb-demodulator`: from samples to candidates.
 
 use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
@@ -9,7 +9,7 @@ use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
 use crate::components::follow::{Arrival, Follow};
 
-/// `adsb-demodulator`.
+/// The component `adsb-demodulator`.
 pub struct AdsbDemodulator {
     config: DemodulatorConfig,
 }
@@ -23,9 +23,9 @@ impl Component for AdsbDemodulator {
             TypeName::of::<Complex<i16>>(),
             TypeName::of::<Complex<f32>>(),
         ];
-        ComponentSpec::new("adsb-demodulator", "Finds what may be a Mode S frame in samples at 2 Msample/s.")
+        ComponentSpec::new("adsb-demodulator", "Finds possible Mode S frames in samples at 2 Msample/s.")
             .input("in", PortTypes::OneOf(formats), "samples at 2 Msample/s around 1090 MHz")
-            .output("out", PortTypes::of::<Candidate>(), "candidates: a preamble and the bits behind it")
+            .output("out", PortTypes::of::<Candidate>(), "candidates: a preamble and the bits after it")
             .property(
                 PropertySpec::float(
                     "snr_min",
@@ -48,7 +48,7 @@ impl Component for AdsbDemodulator {
                     .changeable(),
             )
             .property(
-                PropertySpec::integer("candidates", 0, 0, i64::MAX, "what may be frames so far").read_only(),
+                PropertySpec::integer("candidates", 0, 0, i64::MAX, "possible frames so far").read_only(),
             )
     }
 
@@ -94,7 +94,7 @@ impl AdsbDemodulator {
         })? {
             let arrival = follow.packet(&packet);
             if arrival != Arrival::Next {
-                // What was begun before a gap is not continued after it.
+                // A frame that began before a gap does not continue after it.
                 demodulator.finish(|candidate| found.push(clock.dated(candidate)));
                 send(&mut output, &mut found, 0)?;
                 clock.restart(packet.sample_index());
@@ -112,7 +112,7 @@ impl AdsbDemodulator {
     }
 }
 
-/// What is known of the candidates: where they come from; they have no rate.
+/// Returns the description of the candidates' stream: the samples' source, without a rate.
 fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
     let stream = packet.stream();
     if let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate != f64::from(SAMPLE_RATE_HZ)) {
@@ -126,7 +126,7 @@ fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
     Ok(StreamInfo { sample_rate_hz: None, ..StreamInfo::clone(stream) })
 }
 
-/// Sends what was found, if anything, and forgets it.
+/// Sends the candidates found, if any, and clears the list.
 fn send(output: &mut Output<Candidate>, found: &mut Vec<Candidate>, time_ns: i64) -> Result<()> {
     for packet in found.chunks(output.samples_max().max(1)) {
         let mut place = output.loan(packet.len())?;
@@ -137,12 +137,12 @@ fn send(output: &mut Output<Candidate>, found: &mut Vec<Candidate>, time_ns: i64
     Ok(())
 }
 
-/// Counts samples as the stream does. A demodulator counts them from its own start.
+/// A counter of samples as in the stream; the demodulator counts from its own start.
 #[derive(Default)]
 struct Clock {
     /// Number of the demodulator's first sample.
     start: u64,
-    /// How many it has had.
+    /// Number of samples that it has received.
     samples: u64,
 }
 
@@ -151,8 +151,8 @@ impl Clock {
         Candidate { sample: self.start.saturating_add(candidate.sample), ..candidate }
     }
 
-    /// The demodulator starts anew at that sample of the stream. Time does not go back: the decoder would take new frames
-    /// for old ones when a source was started again.
+    /// Restarts the demodulator at that sample of the stream. Time does not go back: if a source
+    /// started again, the decoder would otherwise take new frames for old ones.
     fn restart(&mut self, sample: u64) {
         self.start = sample.max(self.start.saturating_add(self.samples));
         self.samples = 0;

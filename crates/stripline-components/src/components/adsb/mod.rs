@@ -1,12 +1,12 @@
-//! ADS-B: the sky or a recording of it, and the way from samples to aircraft.
+//! ADS-B: the sky or a recording of it, and the steps from samples to aircraft.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `source.rs` | `adsb-source`: a recording, or a simulated sky |
 //! | `demodulator.rs` | `adsb-demodulator`: samples to candidates |
 //! | `decoder.rs` | `adsb-decoder`: candidates to frames |
 //! | `sink.rs` | `adsb-sink`: frames to a file and to a table of aircraft |
-//! | `record.rs` | what travels between them |
+//! | `record.rs` | the records between them |
 
 mod decoder;
 mod demodulator;

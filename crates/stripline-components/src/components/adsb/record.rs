@@ -1,4 +1,4 @@
-//! What travels between the components, as plain data.
+//! The records sent between the components, as plain data.
 
 use bytemuck::{Pod, Zeroable};
 use stripline::Sample;
@@ -11,7 +11,7 @@ impl Sample for Candidate {
     const TYPE: &'static str = "mode-s-candidate";
 }
 
-/// A Mode S frame whose parity is right, as it travels from the decoder: 32 bytes.
+/// A Mode S frame with correct parity, as the decoder sends it: 32 bytes.
 ///
 /// ```text
 ///  byte 0        8          12      16              30       31          32
@@ -23,17 +23,17 @@ impl Sample for Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct FrameRecord {
-    /// The sample in which its preamble starts.
+    /// Index of the sample in which its preamble starts.
     pub sample: u64,
-    /// How much later the preamble starts, in samples, 0 to 1.
+    /// Delay of the preamble after that sample's start, in samples, 0 to 1.
     pub fraction: f32,
     /// Power of the preamble's pulses in dB relative to full scale.
     pub level_dbfs: f32,
-    /// The frame after correction; behind `length` zero.
+    /// The frame after correction. Beyond `length` the bytes are zero.
     pub bytes: [u8; LONG_BYTES],
-    /// How many bytes there are: 7 or 14.
+    /// Number of bytes: 7 or 14.
     pub length: u8,
-    /// How many bits were corrected.
+    /// Number of corrected bits.
     pub corrected_bits: u8,
 }
 
@@ -58,7 +58,8 @@ impl From<&Accepted> for FrameRecord {
 }
 
 impl FrameRecord {
-    /// What the decoder accepted; `None` when the length contradicts the downlink format, as in a damaged record.
+    /// Returns the decoder's frame, or `None` if the length contradicts the downlink format, as in
+    /// a damaged record.
     #[must_use]
     pub fn accepted(&self) -> Option<Accepted> {
         let frame = Frame::new(self.bytes.get(..usize::from(self.length))?).ok()?;
@@ -72,7 +73,7 @@ impl FrameRecord {
         })
     }
 
-    /// When the frame came, in seconds since the first sample.
+    /// Returns the time of the frame, in seconds since the first sample.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         (self.sample as f64 + f64::from(self.fraction)) / f64::from(demodulate::SAMPLE_RATE_HZ)

@@ -1,4 +1,4 @@
-//! `adsb-sink`: frames to a file, aircraft to the standard output.
+//! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::components::output_file;
 use crate::components::unfit::can_be_made;
 use crate::formats::FormatError;
 
-/// `adsb-sink`.
+/// The component `adsb-sink`.
 pub struct AdsbSink {
     path: Option<PathBuf>,
     table: bool,
@@ -22,7 +22,7 @@ pub struct AdsbSink {
 
 impl Component for AdsbSink {
     fn describe() -> ComponentSpec {
-        ComponentSpec::new("adsb-sink", "Prints the aircraft heard, and writes their frames to a file.")
+        ComponentSpec::new("adsb-sink", "Prints the aircraft received, and writes their frames to a file.")
             .input("in", PortTypes::of::<FrameRecord>(), "frames")
             .property(PropertySpec::path(
                 "path",
@@ -51,10 +51,10 @@ impl Component for AdsbSink {
         let mut screen = Screen { is_open, is_all: file.is_none() };
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
-        // Also when the waveform is stopped: what was heard until then is what its user waits for.
+        // Also when the waveform is stopped: the user wants the aircraft received up to then.
         let finished = file.map_or(Ok(()), |file| file.finish().map_err(Error::failed));
         let printed = match &received {
-            Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft heard\n"),
+            Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
             Ok(()) | Err(Error::Stopped) => screen.print(format_args!("\n{tracker}")),
             Err(_) => Ok(()),
         };
@@ -62,7 +62,7 @@ impl Component for AdsbSink {
     }
 }
 
-/// Takes frames until their end.
+/// Receives frames until their end.
 fn receive(
     mut input: Input<FrameRecord>,
     mut file: Option<&mut AvrFile>,
@@ -81,7 +81,7 @@ fn receive(
             let aircraft = tracker.update(&accepted);
             if aircraft.messages == 1 {
                 let (seconds, address, level) = (record.seconds(), aircraft.address, record.level_dbfs);
-                screen.print(format_args!("{seconds:>9.3} s  {address:06x} heard, {level:.1} dBFS\n"))?;
+                screen.print(format_args!("{seconds:>9.3} s  {address:06x} received, {level:.1} dBFS\n"))?;
             }
         }
         if let Some(file) = &mut file {
@@ -91,15 +91,15 @@ fn receive(
     Ok(())
 }
 
-/// The standard output.
+/// Standard output.
 struct Screen {
     is_open: bool,
-    /// Whether what is printed is all that the component does.
+    /// Whether printing is the component's only task.
     is_all: bool,
 }
 
 impl Screen {
-    /// Prints. When nobody reads any more, that is an error if there is nothing else to do.
+    /// Prints. A closed reader is an error only if printing is the component's only task.
     fn print(&mut self, text: impl Display) -> Result<()> {
         if !self.is_open {
             return Ok(());
@@ -148,7 +148,8 @@ impl AvrFile {
         Ok(())
     }
 
-    /// Waits until a regular file is on the disk: some file systems tell only then that it is full.
+    /// Waits until a regular file is on the disk. Some file systems report only then that it is
+    /// full.
     fn finish(self) -> Result<(), FormatError> {
         let is_regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         let synced = if is_regular { self.file.sync_all() } else { Ok(()) };

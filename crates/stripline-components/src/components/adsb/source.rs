@@ -1,4 +1,4 @@
-//! `adsb-source`: a recording from 1090 MHz, or a simulated sky.
+//! `adsb-source`: a recording at 1090 MHz, or a simulated sky.
 
 use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Unfit};
@@ -11,12 +11,12 @@ use crate::components::file_source::truncate_partial_property;
 use crate::components::unfit::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
 
-/// Where Mode S transponders transmit.
+/// The frequency at which Mode S transponders transmit.
 const FREQUENCY_HZ: f64 = 1090e6;
-/// How many samples are simulated at a time before conversion.
+/// Number of samples simulated at a time before conversion.
 const BLOCK: usize = 2048;
 
-/// `adsb-source`.
+/// The component `adsb-source`.
 pub struct AdsbSource {
     signal: Signal,
     format: SampleFormat,
@@ -47,7 +47,7 @@ impl Component for AdsbSource {
             "format of the samples, in the file and at the output",
         ))
         .property(
-            PropertySpec::float("sample_rate", 0.0, "sample rate; 0: as SigMF metadata says, else 2e6")
+            PropertySpec::float("sample_rate", 0.0, "sample rate; 0: from SigMF metadata, else 2e6")
                 .range(0.0, 1e9)
                 .unit("Hz"),
         )
@@ -108,7 +108,7 @@ impl Component for AdsbSource {
                 ..Default::default()
             };
             let simulation = Simulation::new(config);
-            // It moves what is out of range into it.
+            // The simulation has moved a value out of range into it.
             if simulation.config().sample_rate_hz != sample_rate {
                 let message =
                     format!("`sample_rate` is {sample_rate} Hz; a simulation has from 1e6 to 1e8 Hz");
@@ -163,7 +163,7 @@ impl AdsbSource {
                 .limited(self.properties.float("duration_s"), self.sample_rate)
                 .run(output, |samples| {
                     simulate(&mut simulation, samples);
-                    // Nobody asks for what was sent; it would pile up.
+                    // The list of transmitted frames is not used, and would grow without bound.
                     drop(simulation.take_sent());
                     Ok(samples.len())
                 }),
@@ -171,7 +171,7 @@ impl AdsbSource {
     }
 }
 
-/// Simulates samples of a format that the simulation does not give itself.
+/// Simulates samples in a format that the simulation does not produce itself.
 fn fill_converted<T: RawSample>(simulation: &mut Simulation, samples: &mut [T]) {
     let mut block = [Complex::new(0.0, 0.0); BLOCK];
     for samples in samples.chunks_mut(BLOCK) {
