@@ -23,7 +23,7 @@ use crate::payload::TypeName;
 ///
 /// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
 /// let components = [(null.name.clone(), null)].into();
-/// F:// Where no program may run, as in an editor, no executable is queried.
+/// // Where no program may run, as in an editor, no executable is queried.
 /// let ask_nobody = |path: &std::path::Path| Err(DescribeError::Missing(path.into()));
 /// let catalog = Catalog { describe: ask_nobody, ..Catalog::new(&components, &["inproc", "shm"]) };
 /// assert!(catalog.components.contains_key("null"));

@@ -299,7 +299,7 @@ impl Case {
             let all = PACKETS * self.senders as u64;
             match self.overflow {
                 Overflow::Eject => {
-                    assert_eq!(ejections == 0, seen.len() as u64 == all && lost == 0, "the reason is reported")
+                    assert_eq!(ejections == 0, seen.len() as u64 == all && lost == 0, "reported")
                 }
                 _ => assert_eq!((seen.len() as u64 + lost, ejections), (all, 0), "exactly counted: {seen:?}"),
             }
