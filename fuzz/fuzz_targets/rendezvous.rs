@@ -1,6 +1,6 @@
-//! What the nodes of a domain send to its host.
+//! Messages of the nodes of a domain to its host.
 #![no_main]
-#![allow(missing_docs)] // made by the macro
+#![allow(missing_docs)] // the macro makes items without docs
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -146,7 +146,7 @@ fn forged_launchers_are_told_apart() {
     let other = format!("stripline-{}-run-2-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
     let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
     let listed = run(&["ls"]);
-    listed.says(0, &[&format!("process {me}) does not answer"), "speaks version 2 of this protocol, not 1"]);
+    listed.says(0, &[&format!("process {me}) does not answer"), "uses version 2 of this protocol, not 1"]);
     assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
     assert!(listed.stdout.contains(&file.name));
     file.ask("get", &["tone.amplitude"]).says(0, &[]);

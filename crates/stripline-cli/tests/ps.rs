@@ -230,7 +230,7 @@ fn what_forged_processes_say_is_a_warning() {
     forge(3, std::mem::forget);
     wait_until("all of them are named", || {
         let found = ps(&[]);
-        let endless = problem(&found, me, "says more than") || problem(&found, me, "the end of its answer");
+        let endless = problem(&found, me, "sends more than") || problem(&found, me, "the end of its answer");
         problem(&found, me, "does not parse")
             && problem(&found, me, "does not answer")
             && endless

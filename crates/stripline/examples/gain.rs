@@ -1,4 +1,5 @@
-//! A component of one's own: an executable that links the library and runs in a waveform beside stock components.
+//! A user's component: an executable that links the library and runs in a waveform beside stock
+//! components.
 //!
 //! ```text
 //! cargo build --release -p stripline --example gain
@@ -31,7 +32,7 @@ impl Component for Gain {
         let live = ports.live();
         let mut input = ports.input::<Complex<f32>>("in")?;
         let mut output = ports.output::<Complex<f32>>("out")?;
-        // Between packets, or while there is none: costs next to nothing when nobody has asked for a change.
+        // Between packets, and while none arrives; costs nearly nothing without a request.
         while let Some(packet) = input.receive_heeding(|| {
             live.changed(|new| {
                 self.factor = new.float("factor") as f32;

@@ -1,6 +1,6 @@
-//! A component of one's own that is a handler: the waveform says what runs it (`dispatch = "pool(4)"`), and on the
-//! connection behind it whether the order of packets matters (`resequence`). Some packets take longer here, so that they are
-//! overtaken.
+//! A user's component that is a handler. The waveform selects the threads that run it (`dispatch =
+//! "pool(4)"`). On the connection behind it the waveform chooses whether packets are put in order
+//! (`resequence`). Some packets take longer here, so that others overtake them.
 //!
 //! ```text
 //! cargo build --release -p stripline --example handler

@@ -1,4 +1,4 @@
-//! Publishes a tone, for `subscriber` in another terminal. `docs/guide.md` walks through both.
+//! Publishes a tone, for `subscriber` in another terminal. `docs/guide.md` explains both.
 //!
 //! ```text
 //! cargo run -p stripline --example publisher          over the transport that the topics' rules name: `shm`
@@ -17,18 +17,18 @@ use stripline::{Error, StreamInfo};
 
 const SAMPLE_RATE_HZ: f64 = 100e3;
 const TONE_HZ: f64 = 1e3;
-/// A hundredth of a second.
+/// Samples of a packet: a hundredth of a second.
 const PACKET_SAMPLES: usize = 1000;
 
-/// Joins the domain that the environment names. Which transport a topic takes is for its users to say, in the file that
-/// `STRIPLINE_TOPICS` names; here it can be said on the command line as well.
+/// Joins the domain that the environment names. The file named by `STRIPLINE_TOPICS` sets the
+/// transport of each topic; this example also takes it from the command line.
 fn join(transport: Option<String>) -> stripline::Result<Node> {
     let Some(transport) = transport else { return Node::new() };
     let domain = std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
     Node::join(&domain, Topics::parse(&format!("[topic.iq]\ntransport = '{transport}'"))?)
 }
 
-/// From Ctrl-C on, whatever blocks or begins in the node returns `Error::Stopped`.
+/// Stops the node on Ctrl-C: calls that block in it, or start later, return `Error::Stopped`.
 fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
     let node = Arc::clone(node);
@@ -40,7 +40,8 @@ fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
 fn publish(publisher: &mut Publisher<Complex<f32>>) -> stripline::Result<()> {
     let turn = std::f64::consts::TAU * TONE_HZ / SAMPLE_RATE_HZ;
     for first in (0..).step_by(PACKET_SAMPLES) {
-        // The samples are written where the subscribers will read them. Nobody need be there.
+        // The samples are written where the subscribers will read them. No subscriber need be
+        // connected.
         let mut packet = publisher.loan(PACKET_SAMPLES)?;
         for (index, sample) in packet.iter_mut().enumerate() {
             *sample = Complex::cis((turn * (first + index) as f64) as f32);
@@ -62,7 +63,8 @@ fn run() -> stripline::Result<()> {
         outcome => return outcome,
     }
     println!("published {} packets", publisher.sequence());
-    // The end of the stream, behind the last packet: so a subscriber tells it from a crash.
+    // The end of the stream, after the last packet: it lets a subscriber distinguish the end from a
+    // crash.
     publisher.finish()
 }
 

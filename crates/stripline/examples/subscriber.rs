@@ -1,4 +1,5 @@
-//! Receives what `publisher` publishes in another terminal, and says what it missed. `docs/guide.md` walks through both.
+//! Receives the packets of `publisher` in another terminal, and prints its losses. `docs/guide.md`
+//! explains both.
 //!
 //! ```text
 //! cargo run -p stripline --example subscriber         waits for room: nothing is lost
@@ -18,8 +19,8 @@ use stripline::{Error, Gap};
 /// Packets between two lines of output.
 const EVERY: u64 = 100;
 
-/// Joins the domain that the environment names. What becomes of packets that come faster than they are taken is the
-/// receiver's to say; by default the publisher waits for it.
+/// Joins the domain that the environment names. The receiver chooses the policy for packets that
+/// arrive faster than it takes them; by default the publisher waits.
 fn join(is_slow: bool) -> stripline::Result<Node> {
     if !is_slow {
         return Node::new();
@@ -28,7 +29,7 @@ fn join(is_slow: bool) -> stripline::Result<Node> {
     Node::join(&domain, Topics::parse("[topic.iq]\noverflow = 'drop-oldest'\ndepth = 8")?)
 }
 
-/// From Ctrl-C on, whatever blocks or begins in the node returns `Error::Stopped`.
+/// Stops the node on Ctrl-C: calls that block in it, or start later, return `Error::Stopped`.
 fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
     let node = Arc::clone(node);
@@ -39,16 +40,16 @@ fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
 fn tell_loss(gap: &Gap) {
     let Gap { first, packets, samples, reason } = gap;
     match packets {
-        0 => println!("the publisher before this one died; nobody knows what it had left to send"),
+        0 => println!("the publisher before this one died; its unsent packets are unknown"),
         _ => println!("lost {packets} packets from {first} on ({reason:?}): {samples} samples"),
     }
 }
 
-/// Takes packets until the publisher says that nothing follows, or the node is stopped.
+/// Takes packets until the end of the stream, or until the node is stopped.
 fn take(subscriber: &mut Subscriber<Complex<f32>>, pause: Duration) -> stripline::Result<()> {
-    // The packet lies where the publisher has written it, until it is dropped.
+    // The packet stays in the publisher's memory until it is dropped.
     while let Some(packet) = subscriber.receive()? {
-        // What is missing is told in its place: with the packet that comes next.
+        // A loss is reported in its place: with the next packet.
         packet.gap().into_iter().for_each(tell_loss);
         if packet.sequence().is_multiple_of(EVERY) {
             let power = packet.iter().map(Complex::norm_sqr).sum::<f32>() / packet.len() as f32;

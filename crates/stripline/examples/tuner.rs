@@ -1,5 +1,5 @@
-//! A trait that is a service, and a client that is called like a function: in two processes, or in as many as you like.
-//! `docs/guide.md` walks through both.
+//! A trait that is a service, and a client that is called like a function: in two processes or
+//! more. `docs/guide.md` explains both.
 //!
 //! ```text
 //! cargo run -p stripline --example tuner -- serve        in one terminal: Ctrl-C ends it
@@ -18,31 +18,31 @@ use stripline::Error;
 use stripline::call::{CallError, ClientOptions, ServerOptions};
 use stripline::node::{Dispatch, Node};
 
-/// What a radio can be asked.
+/// The operations of a radio.
 #[stripline::service]
 pub trait Tuner {
-    /// Tunes, in steps of 12.5 kHz; answers the frequency that was reached.
+    /// Tunes in steps of 12.5 kHz, and returns the frequency reached.
     fn tune(&self, frequency_hz: f64) -> Result<f64, TuneError>;
-    /// What it is doing.
+    /// Returns the state of the radio.
     fn status(&self) -> Status;
 }
 
-/// Why a radio was not tuned.
+/// The reason that a radio was not tuned.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum TuneError {
-    /// The frequency is not one that it has.
+    /// The frequency is outside the radio's range.
     OutOfRange {
-        /// What was asked for.
+        /// The requested frequency.
         frequency_hz: f64,
     },
 }
 
-/// What a radio is doing.
+/// The state of a radio.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Where it is tuned to.
+    /// The present frequency.
     pub frequency_hz: f64,
-    /// How often it has been.
+    /// Number of tunings so far.
     pub tunings: u64,
 }
 
@@ -64,7 +64,8 @@ impl Tuner for Radio {
     }
 }
 
-/// From Ctrl-C on, whatever blocks in the node returns, a server once it has answered the call at hand.
+/// Stops the node on Ctrl-C: calls that block in it return. A server first replies to the call in
+/// progress.
 fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
     let node = Arc::clone(node);
@@ -72,7 +73,7 @@ fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     Ok(())
 }
 
-/// Serves until Ctrl-C. Which transport the calls take is the server's to say.
+/// Serves until Ctrl-C. The server chooses the transport of the calls.
 fn serve(transport: Option<&str>) -> stripline::Result<()> {
     let node = Arc::new(Node::new()?);
     stop_on_ctrl_c(&node)?;
@@ -85,7 +86,7 @@ fn serve(transport: Option<&str>) -> stripline::Result<()> {
     Ok(())
 }
 
-/// A client, and the node that it finds servers through, which must stay.
+/// Connects a client; its node, which discovers the servers, must stay alive.
 fn client() -> stripline::Result<(Node, TunerClient)> {
     let node = Node::new()?;
     let client = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;
@@ -100,7 +101,7 @@ fn tune(mhz: &str) -> Result<(), String> {
         Err(CallError::User(TuneError::OutOfRange { frequency_hz })) => {
             return Err(format!("{} MHz is not from 1 to 6000 MHz", frequency_hz / 1e6));
         }
-        Err(CallError::NoServer { .. }) => return Err("nobody serves: start `tuner serve`".into()),
+        Err(CallError::NoServer { .. }) => return Err("no server is running: start `tuner serve`".into()),
         Err(error) => return Err(format!("the radio was not tuned: {error:?}")),
     }
     Ok(())
@@ -119,7 +120,7 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["serve", transport] => serve(Some(transport)).map_err(|error| error.to_string()),
         ["tune", mhz] => tune(mhz),
         ["status"] => status(),
-        _ => Err("say `serve [TRANSPORT]`, `tune MHZ` or `status`".into()),
+        _ => Err("use `serve [TRANSPORT]`, `tune MHZ` or `status`".into()),
     }
 }
 

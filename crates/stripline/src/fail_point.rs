@@ -1,15 +1,17 @@
-//! Points at which a test can have this process killed, to see that whoever survives it is none the worse.
+//! Points at which a test can have this process killed, to check that the surviving processes are
+//! unharmed.
 //!
-//! They are there with the feature `fail-points` only; without it they are nothing at all. Such a build looks at an
-//! environment variable, so a program for users must not have it: [`ENABLED`] tells.
+//! They exist only with the feature `fail-points`; without it they compile to nothing. Such a build
+//! reads an environment variable, so a program for users must not have it. Check [`ENABLED`].
 
-/// Every point, in the order of a connection's life: first the sending side, then the receiving one.
+/// Every point, in the order of a connection's life: first the sending side, then the receiving
+/// side.
 pub const POINTS: &[&str] = &[
-    // Sending: the ring is made, and its door opened.
+    // Sending: the ring is created, and its port listens.
     "create-memory",
     "create-sealed",
     "create-door",
-    // A receiver comes: between the messages of the handshake, and when the sender lets it in.
+    // A receiver connects: between the messages of the handshake, and when the sender attaches it.
     "greet",
     "greet-welcomed",
     "greet-entered",
@@ -21,15 +23,15 @@ pub const POINTS: &[&str] = &[
     "publish",
     "publish-committed",
     "publish-woken",
-    // The sender waits for room.
+    // The sender waits for space.
     "writer-sleep",
     "writer-wake",
-    // It waits for answers: the packet is out, it sleeps, it was woken, it has them all.
+    // The sender waits for acknowledgements: packet published, asleep, woken, all received.
     "await",
     "await-sleep",
     "await-woken",
     "await-answered",
-    // A receiver goes, and the stream ends.
+    // A receiver detaches, and the stream ends.
     "writer-detach",
     "end",
     "end-published",
@@ -41,11 +43,12 @@ pub const POINTS: &[&str] = &[
     "connect-mapped",
     "connect-attached",
     "reattach",
-    // A packet is taken and given back.
+    // A packet is received and released.
     "receive",
     "release",
     "release-stored",
-    // The sender waits for it: it is in the queue, and that was said; it is finished with, that is written down, and said.
+    // The sender waits for the packet. It is queued and acknowledged as accepted. Later it is
+    // finished: the result is stored, then acknowledged.
     "queue",
     "queue-accepted",
     "answer",
@@ -54,16 +57,18 @@ pub const POINTS: &[&str] = &[
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",
-    // It hears of the end, or goes.
+    // The receiver reads the end of the stream, or detaches.
     "reader-end",
     "reader-detach",
-    // A call: it has its number, it was sent, its reply is here; or it is taken back, and that was said.
+    // A call: it is numbered, it is sent, its reply has arrived; or it is cancelled, before and
+    // after the server is notified.
     "call-numbered",
     "call-sent",
     "call-replied",
     "call-given-up",
     "call-taken-back",
-    // At the server: it waits for its turn, it is begun, it is to be answered, it was, and its request is given back.
+    // At the server: a request is queued, its handler starts, its reply is about to be sent, was
+    // sent, and the request is released.
     "call-waits",
     "call-begun",
     "call-answer",
@@ -71,13 +76,14 @@ pub const POINTS: &[&str] = &[
     "call-released",
 ];
 
-/// `NAME:N` in this variable: killed when that point is reached for the `N`th time.
+/// The environment variable that arms a point. With `NAME:N` the process is killed when it reaches
+/// that point for the `N`th time.
 pub const VARIABLE: &str = "STRIPLINE_FAIL_POINT";
 
 /// Whether this build has fail points.
 pub const ENABLED: bool = cfg!(feature = "fail-points");
 
-/// A point of [`POINTS`]; a name that is not there does not compile.
+/// Marks a point of [`POINTS`]; a name that is not listed does not compile.
 macro_rules! fail_point {
     ($name:literal) => {{
         const _: () = assert!($crate::fail_point::is_known($name), "not in the list of fail points");
@@ -90,7 +96,7 @@ pub(crate) use fail_point;
 #[cfg(feature = "fail-points")]
 pub use armed::{in_last_moment, leave_like_the_dead, reached};
 
-/// Whether receivers that leave are not to say so.
+/// Returns whether departing receivers must not send a goodbye.
 pub(crate) fn is_silent() -> bool {
     #[cfg(feature = "fail-points")]
     return armed::is_silent();
@@ -98,7 +104,8 @@ pub(crate) fn is_silent() -> bool {
     false
 }
 
-/// Where the rings of this process start (position, and number of frames), and at which number its packets do.
+/// Returns the start position of this process's rings, their frame count there, and the number of
+/// the first packet.
 pub(crate) fn start() -> (u64, u64) {
     #[cfg(feature = "fail-points")]
     if let Some(start) = armed::ring_start() {
@@ -107,7 +114,7 @@ pub(crate) fn start() -> (u64, u64) {
     (0, 0)
 }
 
-/// Whether the list has it.
+/// Returns whether [`POINTS`] contains the name.
 pub(crate) const fn is_known(name: &str) -> bool {
     let mut index = 0;
     while index < POINTS.len() {
@@ -119,7 +126,7 @@ pub(crate) const fn is_known(name: &str) -> bool {
     false
 }
 
-/// Comparing strings is not for constants yet.
+/// Compares two strings; `==` is not `const` yet.
 const fn is_same(a: &[u8], b: &[u8]) -> bool {
     let mut index = 0;
     while index < a.len() && index < b.len() && a[index] == b[index] {
@@ -135,7 +142,8 @@ mod armed {
 
     use super::VARIABLE;
 
-    /// Where a ring starts: `POSITION,COUNT`, and packets are numbered from `COUNT`, too.
+    /// Environment variable with the start of a ring, `POSITION,COUNT`; packets are numbered from
+    /// `COUNT` as well.
     const RING_START: &str = "STRIPLINE_RING_START";
 
     struct Armed {
@@ -147,26 +155,26 @@ mod armed {
     static LAST_MOMENT: OnceLock<fn()> = OnceLock::new();
     static SILENT: AtomicBool = AtomicBool::new(false);
 
-    /// From now on, receivers of this process go as if it had been killed.
+    /// Makes the receivers of this process leave from now on as if it had been killed.
     pub fn leave_like_the_dead() {
         SILENT.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_silent() -> bool {
-        // Relaxed: set once, before there are receivers.
+        // Relaxed: set once, before any receiver exists.
         SILENT.load(Ordering::Relaxed)
     }
 
-    /// To be run just before the end, to tell somebody when that is.
+    /// Sets a function to run just before the kill, so that a test can record the time of death.
     pub fn in_last_moment(act: fn()) {
-        // Who asked first is asked.
+        // The first function set stays.
         let _ = LAST_MOMENT.set(act);
     }
 
-    /// The process is at that point.
+    /// Kills the process if this point is armed and its count is reached.
     pub fn reached(point: &str) {
         let Some(armed) = ARMED.get_or_init(armed) else { return };
-        // Relaxed: only the number counts; one thread sees it at 1.
+        // Relaxed: only the count matters, and exactly one thread takes it from 1.
         if armed.point == point && armed.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             if let Some(act) = LAST_MOMENT.get() {
                 act();
@@ -175,7 +183,7 @@ mod armed {
         }
     }
 
-    /// What the environment says of it.
+    /// Returns the ring start that the environment gives.
     pub(super) fn ring_start() -> Option<(u64, u64)> {
         let text = std::env::var(RING_START).ok()?;
         let (position, count) = text.split_once(',')?;
@@ -194,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_whole() {
+    fn point_names_match_only_whole() {
         assert!(is_known("publish") && is_known("reader-detach"));
         assert!(!is_known("publis") && !is_known("publish-") && !is_known(""));
     }

@@ -1,6 +1,7 @@
-//! The examples of `docs/guide.md`, as processes: they do what it says, and say what it shows.
+//! The examples of `docs/guide.md`, as processes: they must work as the guide describes, and print
+//! the lines that it shows.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Only a hang is cut short by it.
+/// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An example at work. Killed and waited for when dropped.
+/// A running example. Killed and waited for when dropped.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -34,7 +35,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// The next line with these words.
+    /// Returns the next line with these words.
     #[track_caller]
     fn says(&self, words: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -48,7 +49,7 @@ impl Running {
         }
     }
 
-    /// As [`Running::says`], and the guide says so, too.
+    /// Does the same as [`Running::says`], and checks that the guide has the words too.
     #[track_caller]
     fn says_as_in_the_guide(&self, words: &str) -> String {
         let guide = include_str!("../../../docs/guide.md");
@@ -60,7 +61,7 @@ impl Running {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), Signal::INT).unwrap();
     }
 
-    /// Waits for its end: the exit code.
+    /// Waits for its end; returns the exit code.
     fn end(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -73,7 +74,8 @@ impl Drop for Running {
     }
 }
 
-/// An example's executable. The tests of the package build it; this one alone may find none, or an old one.
+/// Returns an example's executable. The tests of the package build it; a run of this test alone may
+/// find none, or an old one.
 fn built(example: &str) -> PathBuf {
     static BUILDING: Mutex<()> = Mutex::new(());
     let one_at_a_time = BUILDING.lock();
@@ -91,7 +93,7 @@ fn built(example: &str) -> PathBuf {
     path
 }
 
-/// When the last change was made to a file below the folder.
+/// Returns the time of the last change to a file below the folder.
 fn newest(folder: &Path) -> SystemTime {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let times = entries.map(|path| match path.is_dir() {
@@ -101,7 +103,7 @@ fn newest(folder: &Path) -> SystemTime {
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// A domain that no other test has.
+/// Returns a domain that no other test uses.
 fn domain(test: &str) -> String {
     format!("examples-{test}-{}", std::process::id())
 }
@@ -137,7 +139,7 @@ fn samples_pass_over_tcp() {
 }
 
 #[test]
-fn a_slow_subscriber_tells_what_it_lost() {
+fn a_slow_subscriber_reports_its_losses() {
     let domain = domain("slow");
     let publisher = Running::start("publisher", &domain, &[]);
     let subscriber = Running::start("subscriber", &domain, &["50"]);

@@ -1,9 +1,11 @@
-//! The hot path makes no allocation and enters no system call: proven by counting the one and by forbidding the other.
+//! The hot path makes no allocation and enters no system call. The test counts the allocations and
+//! forbids the system calls.
 //!
-//! Two threads play ping-pong over `shm`, spinning. Once they are warm, each installs a filter under which any system
-//! call traps, and every allocation that it makes is counted. A lock that is contended would be a system call, too.
+//! Two threads play ping-pong over `shm`, spinning. After a warm-up, each installs a filter under
+//! which any system call traps, and every allocation that it makes is counted. A contended lock
+//! would be a system call too.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,9 +17,9 @@ use stripline::call::{Client, ClientOptions, Plain, ServerOptions};
 use stripline::link::WaitStrategy;
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
-/// Set in the process that is measured: how it violates the rules on purpose, or `no`.
+/// Set in the measured process: the deliberate violation, or `no`.
 const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
-/// Packets each way before and while it counts.
+/// Packets each way before and during the count.
 const WARM_UP: u64 = 10_000;
 const MEASURED: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SAMPLES: usize = 16;
 const TOPICS: &str = "[default]\ntransport = 'shm'\nwait = 'spin'";
 
-/// Counts the allocations of threads that are being measured.
+/// An allocator that counts the allocations of measured threads.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -40,23 +42,23 @@ fn count() {
     }
 }
 
-// SAFETY: everything is passed on to the system's allocator.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -65,22 +67,22 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn no_allocation_and_no_system_call() {
+fn packets_make_no_allocation_and_no_system_call() {
     assert_eq!(verdict("no"), "allocations: 0\n");
 }
 
 #[test]
-fn no_allocation_and_no_system_call_in_calls() {
+fn calls_make_no_allocation_and_no_system_call() {
     assert_eq!(verdict("calls"), "allocations: 0\n");
 }
 
 #[test]
-fn the_instruments_work() {
+fn the_instruments_detect_violations() {
     assert_eq!(verdict("allocation"), "allocations: 2\n");
     assert_eq!(verdict("system-call"), format!("system call {:06}\n", libc::SYS_getppid));
 }
 
-/// What the process says that plays the game.
+/// Returns the output of the measured process.
 fn verdict(violation: &str) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "play", "--nocapture", "--test-threads=1"])
@@ -93,7 +95,7 @@ fn verdict(violation: &str) -> String {
     said
 }
 
-/// Does nothing unless it is started as the process that is measured.
+/// Does nothing unless it is started as the measured process.
 #[test]
 fn play() {
     let Ok(violation) = std::env::var(VIOLATION) else { return };
@@ -120,7 +122,7 @@ fn play() {
     );
 }
 
-/// The same with two-way calls.
+/// Plays the same with two-way calls.
 fn play_calls(node: &Node) {
     let options = ServerOptions { wait: WaitStrategy::Spin, ..ServerOptions::default() };
     let mut server = node.server("echo", Ok::<Plain<u64>, String>, options).unwrap();
@@ -135,7 +137,7 @@ fn play_calls(node: &Node) {
     );
 }
 
-/// Two threads that do their parts in turn, until the process ends.
+/// Runs two threads that do their parts in turn, until the process ends.
 fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnMut(u64) + Send) {
     let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let meet = |at: &AtomicUsize| {
@@ -168,7 +170,7 @@ fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnM
             std::thread::sleep(Duration::from_millis(1));
         }
         eprintln!("allocations: {}", ALLOCATIONS.load(Ordering::Relaxed));
-        // The two cannot even end: that, too, would be a system call.
+        // The threads cannot exit: that would be a system call too.
         std::process::exit(0);
     });
 }
@@ -187,13 +189,13 @@ fn take(subscriber: &mut Subscriber<u64>, number: u64) {
 fn violate(how: &str) {
     match how {
         "allocation" => drop(std::hint::black_box(Box::new([1u64; 3]))),
-        // SAFETY: it only asks for a number.
+        // SAFETY: the call takes no argument and only returns a number.
         "system-call" => drop(unsafe { libc::getppid() }),
         _ => {}
     }
 }
 
-/// Runs a thread's last act, in which nothing is allowed.
+/// Runs a thread's measured part, in which system calls and allocations are forbidden.
 fn measure(act: impl FnOnce()) -> ! {
     forbid_system_calls();
     IS_MEASURED.set(true);
@@ -204,13 +206,13 @@ fn measure(act: impl FnOnce()) -> ! {
     }
 }
 
-/// Any system call of this thread from now on ends the process, which then says its number.
+/// Makes any later system call of this thread end the process, which then prints the call's number.
 fn forbid_system_calls() {
     const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    // What the trap itself needs to say so and to end the process.
+    // The calls that the trap handler itself needs to print and to end the process.
     let own = [libc::SYS_write, libc::SYS_exit_group];
     let allowed: Vec<u32> = own.iter().map(|number| *number as u32).collect();
     let mut filter = vec![step(LOAD_NUMBER, 0, 0, 0)];
@@ -220,8 +222,8 @@ fn forbid_system_calls() {
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_TRAP));
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: a zeroed action is a valid one; the handler only does what a signal handler may; the program and what
-    // it points to live across the calls.
+    // SAFETY: a zeroed action is a valid one. The handler only does what a signal handler may. The
+    // program and the memory it points to live across the calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = trapped as *const () as usize;
@@ -233,18 +235,18 @@ fn forbid_system_calls() {
     }
 }
 
-/// Where the kernel puts the number of the system call in what it tells a handler of SIGSYS, on 64-bit machines.
+/// Offset of the system call's number in the data for a handler of SIGSYS, on 64-bit machines.
 const NUMBER_OFFSET: usize = 24;
 
 extern "C" fn trapped(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands over a whole `siginfo_t`, which is larger.
+    // SAFETY: the kernel passes a whole `siginfo_t`, which is larger.
     let mut number = unsafe { info.cast::<u8>().add(NUMBER_OFFSET).cast::<libc::c_int>().read() };
     let mut text = *b"system call 000000\n";
     for digit in text[12..18].iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    // SAFETY: bytes that live across the call; both are allowed in a handler.
+    // SAFETY: the bytes live across the call; both calls are allowed in a handler.
     unsafe {
         libc::write(2, text.as_ptr().cast(), text.len());
         libc::_exit(1);

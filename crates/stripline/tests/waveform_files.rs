@@ -1,6 +1,7 @@
-//! The checking of waveform files, against a corpus: every file below `waveforms/invalid` says in its first
-//! lines what must be found in it, and nothing else may be; those below `waveforms/valid` have at most
-//! warnings. `UPDATE_SNAPSHOTS=1` writes what is rendered to `waveforms/rendered`.
+//! The check of waveform files, against a corpus. The first lines of every file below
+//! `waveforms/invalid` list its expected findings, and there must be no others. Files below
+//! `waveforms/valid` have at most warnings. `UPDATE_SNAPSHOTS=1` writes the rendered texts to
+//! `waveforms/rendered`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -89,7 +90,7 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<f32>(), "magnitudes")
             .any_dispatch(),
-        ComponentSpec::new("cast", "Says that samples are of another type.")
+        ComponentSpec::new("cast", "Reinterprets samples as another type.")
             .input("in", PortTypes::Any, "samples")
             .output("out", PortTypes::Property("as".into()), "the same bytes")
             .property(PropertySpec::text("as", "f32", "the type")),
@@ -121,7 +122,7 @@ fn corpus(kind: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// What the comments of a file say after `# KEY: `.
+/// Returns the values of the file's comments after `# KEY: `.
 fn said(text: &str, key: &str) -> Vec<String> {
     let prefix = format!("# {key}: ");
     text.lines().filter_map(|line| line.strip_prefix(&prefix)).map(str::to_owned).collect()
@@ -147,7 +148,8 @@ fn check_text(text: &str, overrides: &Overrides) -> Checked {
     parse_bytes(text.as_bytes(), Path::new("test.toml"), overrides, &Catalog::new(&stock(), &TRANSPORTS))
 }
 
-/// Every expectation is met by a finding of its own, and every finding is expected.
+/// Checks that every expectation is met by a finding of its own, and that every finding is
+/// expected.
 fn assert_expected(path: &Path, text: &str, found: &Diagnostics) {
     let mut left: Vec<_> = found.iter().collect();
     for expected in said(text, "expect") {
@@ -163,7 +165,7 @@ fn assert_expected(path: &Path, text: &str, found: &Diagnostics) {
 }
 
 #[test]
-fn the_stock_of_these_tests_is_sound() {
+fn the_specs_of_these_tests_are_valid() {
     for spec in stock().values() {
         assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
     }
@@ -187,7 +189,7 @@ fn valid_files_pass() {
 }
 
 #[test]
-fn invalid_files_say_what_is_expected_and_nothing_else() {
+fn invalid_files_have_exactly_the_expected_findings() {
     for path in corpus("invalid") {
         let (text, checked) = check_file(&path);
         let found = checked.map(|_| ()).expect_err(&format!("{} passes", path.display()));
@@ -294,7 +296,7 @@ fn the_example_of_a_component_is_a_valid_table() {
         let text = render_component(spec);
         let example = text.split("In a waveform file\n").nth(1).unwrap();
         for example in [example.to_owned(), example.replace("# ", "")] {
-            // Alone its ports are not connected; everything else must fit.
+            // Alone its ports are not connected; all other checks must pass.
             if let Err(found) = check_text(&example, &Overrides::default()) {
                 assert!(found.iter().all(|d| d.code() == Code::Unconnected), "{example}\n{found}");
             }
@@ -303,7 +305,7 @@ fn the_example_of_a_component_is_a_valid_table() {
 }
 
 #[test]
-fn a_plan_holds_what_the_file_says() {
+fn a_plan_has_the_values_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/everything.toml"));
     let (waveform, _) = checked.unwrap();
     assert_eq!(waveform.name, "every-key");
@@ -407,7 +409,7 @@ fn connections_of_one_output_share_the_largest_buffer() {
 }
 
 #[test]
-fn a_catalog_without_the_default_transport_asks_for_one() {
+fn a_catalog_without_the_default_transport_requires_one() {
     let text = CHAIN.replace("PLACEMENT", "process");
     let stock = stock();
     let catalog = Catalog::new(&stock, &["tcp"]);
@@ -417,7 +419,7 @@ fn a_catalog_without_the_default_transport_asks_for_one() {
 }
 
 #[test]
-fn a_byte_order_mark_and_windows_line_ends_are_no_matter() {
+fn a_byte_order_mark_and_windows_line_ends_are_accepted() {
     let text = CHAIN.replace("PLACEMENT", "process").replace('\n', "\r\n");
     check_text(&format!("\u{feff}{text}"), &Overrides::default()).unwrap();
     let found = check_text(&format!("\u{feff}{text}what = 1\r\n"), &Overrides::default()).unwrap_err();
@@ -425,9 +427,9 @@ fn a_byte_order_mark_and_windows_line_ends_are_no_matter() {
     assert_eq!(found.iter().next().unwrap().line_column(), (11, 1));
 }
 
-/// What a user wrote is quoted in remedies too.
+/// Checks that a user's text is quoted in remedies too.
 #[test]
-fn findings_do_nothing_to_a_terminal() {
+fn findings_contain_no_terminal_controls() {
     for bad in ["type = a\u{1b}[2Jb", "a\u{7}b = 1", "type = \"a\u{202e}b\"", "type = \"\\u001b[2J\""] {
         let text = format!("[component.a]\n{bad}\n");
         let found = check_text(&text, &Overrides::default()).unwrap_err().to_string();
@@ -483,7 +485,7 @@ fn a_waveform_has_limits() {
     let found = check_text(&text, &Overrides::default()).unwrap_err();
     assert_eq!(found.iter().filter(|d| d.code() == Code::UnknownType).count(), 1, "errors are kept");
     let text = found.to_string();
-    let summary = "1 error and 600 warnings, of which 500 are shown; nothing was started";
+    let summary = "1 error and 600 warnings; 500 of them are shown; nothing was started";
     assert_eq!(text.lines().last(), Some(summary));
 }
 
@@ -499,7 +501,7 @@ fn the_reference_is_up_to_date() {
     assert_eq!((waveform.components.len(), waveform.connections.len()), (3, 2));
 }
 
-/// The largest waveform, in the order that is worst for finding the types.
+/// Checks the largest waveform, in the worst order for the type inference.
 #[test]
 fn the_largest_waveform_is_checked_in_a_moment() {
     let mut text = String::from("[component.source]\ntype = \"generator\"\n");
@@ -521,7 +523,7 @@ fn no_executables(path: &Path) -> Result<ComponentSpec, DescribeError> {
     Err(DescribeError::Missing(path.into()))
 }
 
-/// Checks any bytes and renders whatever is found; the limits hold.
+/// Checks any bytes and renders the findings; the limits hold.
 fn never_panics(bytes: &[u8], overrides: &Overrides) {
     let stock = stock();
     let catalog = Catalog { describe: no_executables, ..Catalog::new(&stock, &TRANSPORTS) };
@@ -559,7 +561,7 @@ proptest! {
         never_panics(text.as_bytes(), &overrides);
     }
 
-    /// Files of the corpus with pieces replaced by others of their own, or by any bytes.
+    /// Generates files of the corpus with parts replaced by other parts of theirs, or by any bytes.
     #[test]
     fn mutated_files(
         file in any::<prop::sample::Index>(),

@@ -1,7 +1,9 @@
-//! The words between the launcher and a component process, over one local socket that the process inherits.
+//! The messages between the launcher and a component process, over one local socket that the
+//! process inherits.
 //!
-//! These are the operations that the SCA's Resource interface asks of a component: initialize (`Assign`), start,
-//! stop, release; and, as [`Ask`], configure, query and self-test. A message is its length (4 bytes, little-endian) and that many bytes of JSON.
+//! The operations are those of the SCA's Resource interface: initialize (`Assign`), start, stop,
+//! release. Configure, query and self-test are [`Ask`]. A message is its length (4 bytes,
+//! little-endian) and that many bytes of JSON.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,23 +22,24 @@ use crate::node::Dispatch;
 use crate::payload::TypeName;
 use crate::transport::Endpoint;
 
-/// The version of the words below.
+/// The version of the messages below.
 pub(crate) const VERSION: u32 = 2;
-/// Names the descriptor of the control socket to a component process.
+/// Environment variable with the descriptor of a component process's control socket.
 pub(crate) const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
-/// Names the launcher's process number to a component process.
+/// Environment variable with the launcher's process number.
 pub(crate) const LAUNCHER_VARIABLE: &str = "STRIPLINE_LAUNCHER_PID";
 /// The longest message, in bytes.
 const MESSAGE_MAX: usize = 16 << 20;
 
-/// From the launcher.
+/// A message from the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Make these components and open their outputs.
+    /// Create these components and open their outputs.
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
     Connect(Connection),
-    /// Do not wait for this connection of an input: its sender has ended before it was made.
+    /// Do not wait for this connection of an input: its sender ended before the connection was
+    /// made.
     Abandon { component: String, port: String, connection: String },
     /// Run this component.
     Start { component: String },
@@ -44,17 +47,17 @@ pub(crate) enum Order {
     Stop { component: String },
     /// Send the counters.
     Poll,
-    /// Let this wait for a component; there is an answer for each, with its number.
+    /// Queue this request for a component; there is one answer for each, with its number.
     Ask { component: String, number: u64, ask: Ask },
-    /// Nobody waits for the answer any more: do not begin with it.
+    /// The request was cancelled: do not start it.
     Withdraw { component: String, number: u64 },
-    /// Say what the component's read-only properties are now.
+    /// Send the present values of the component's read-only properties.
     Query { component: String, number: u64 },
     /// Exit.
     Release,
 }
 
-/// What a component is asked while it runs, for it to look at between packets.
+/// A request to a running component, which takes it between packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Ask {
     /// Take these values, all or none.
@@ -78,7 +81,7 @@ pub(crate) struct Assignment {
     /// The waveform's name.
     #[serde(default)]
     pub waveform: String,
-    /// Whether nothing is to be printed but warnings and errors.
+    /// Whether to print warnings and errors only.
     #[serde(default)]
     pub quiet: bool,
     pub sampling: Sampling,
@@ -92,7 +95,7 @@ pub(crate) struct OutputAssignment {
     pub scope: Scope,
     pub deadline_ms: u32,
     pub buffer: u32,
-    /// Of the sender's own queue, under scope `none`.
+    /// The watermarks of the sender's own queue, under scope `none`.
     pub watermarks: Watermarks,
     pub send_timeout_ms: Option<u32>,
     pub wait: WaitStrategy,
@@ -108,7 +111,7 @@ pub(crate) struct InputAssignment {
     pub options: LinkOptions,
 }
 
-/// What an input needs to connect.
+/// The parameters with which an input connects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Connection {
     pub component: String,
@@ -119,24 +122,24 @@ pub(crate) struct Connection {
     pub endpoint: Endpoint,
 }
 
-/// To the launcher.
+/// A message to the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// The first word.
+    /// The first message.
     Registered { version: u32 },
-    /// A component is made and its outputs are open.
+    /// A component is created and its outputs are open.
     Initialized { component: String, endpoints: Vec<OpenOutput> },
     /// An input is connected.
     Connected { component: String, connection: String },
     /// An input could not be connected: its sender may just have died.
     ConnectFailed { component: String, connection: String, problem: String },
-    /// Something that does not stop a component but should be known.
+    /// A problem that does not stop a component but should be reported.
     Warning { component: String, text: String },
     /// The counters.
     Counters(Vec<ConnectionReport>),
-    /// What came of a request.
+    /// The result of a request.
     Answer { component: String, number: u64, answer: Answer },
-    /// A component has ended; with what its inputs measured.
+    /// A component has ended; with the measurements of its inputs.
     Ended {
         component: String,
         outcome: Result<(), String>,
@@ -146,25 +149,25 @@ pub(crate) enum Report {
     },
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// It waits for the component, which looks for such things now and then, or has not said that it does. There will
-    /// be another answer.
+    /// The request is queued for the component. `looks`: whether the component polls for requests.
+    /// Another answer follows.
     Waiting { looks: bool },
-    /// It was not let in, and why.
+    /// The request was refused, with the reason.
     NotTaken(String),
-    /// The component has ended, without having looked at it.
+    /// The component has ended without taking the request.
     Ended,
-    /// The values are in effect, or why not.
+    /// The values are in effect, or the reason against them.
     Configured(Result<(), String>),
-    /// What came of the self-test.
+    /// The result of the self-test.
     Tested(TestResult),
-    /// The read-only properties; those that are nothing they can be are `None`.
+    /// The read-only properties; a value that does not fit its property is `None`.
     Values(Vec<(String, Option<Value>)>),
 }
 
-/// Where an output can be reached.
+/// The address of an output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenOutput {
     pub port: String,
@@ -179,13 +182,13 @@ pub(crate) struct Channel<S, R> {
 }
 
 impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
-    /// Over a stream that may block when written and is only read when it has something.
+    /// Wraps a stream. Its writes may block, and it is read only when data is available.
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self { stream, incoming: Vec::new(), words: PhantomData }
     }
 
-    /// Reads once what is there, blocking if nothing is; whole messages are appended to `words`. False: the
-    /// other end hung up.
+    /// Reads once, blocking if no data is available; appends whole messages to `words`. Returns
+    /// false if the other end closed the connection.
     pub(crate) fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
         let mut piece = [0; 16 * 1024];
         match (&self.stream).read(&mut piece) {
@@ -205,7 +208,7 @@ impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
             words.push_back(serde_json::from_slice(text)?);
             rest = &after[length..];
         }
-        // Moves nothing while a long message is on its way.
+        // Moves no bytes while a long message is incomplete.
         let heard = self.incoming.len() - rest.len();
         self.incoming.drain(..heard);
         Ok(true)
@@ -227,7 +230,7 @@ pub(crate) fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result
     stream.write_all(&framed(word)?)
 }
 
-/// One message as it is sent.
+/// Encodes one message as it is sent.
 pub(crate) fn framed(word: &impl Serialize) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(word)?;
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_whole_and_nonsense_is_an_error() {
+    fn control_messages_arrive_whole_and_invalid_bytes_are_an_error() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut receiver = Channel::<Report, Order>::new(theirs);
         let mut words = VecDeque::new();

@@ -1,4 +1,4 @@
-//! Components that are handlers: the waveform says what runs them.
+//! Components that are handlers: the waveform selects the threads that run them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,13 +7,17 @@ use crate::error::{Error, Result};
 use crate::node::PacketView;
 use crate::payload::Sample;
 
-/// A component that makes one packet of each that comes, and of nothing else: which thread does so is not its business
-/// but the waveform's, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has one input and at most one output.
+/// A component that makes one packet of each received packet, and has no other input. The waveform
+/// chooses the thread that runs it, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has
+/// one input and at most one output.
 ///
-/// [`Handled`] makes a [`Component`] of it, for [`main`](super::main) or a [`Registry`](super::Registry). What is made is
-/// written to memory that is used again, and copied to where the transport wants it. A component for which that is one copy
-/// too many, or that has more ports, owns its loop and calls [`Subscriber::serve_then`](crate::node::Subscriber::serve_then)
-/// with [`Subscriber::dispatch`](crate::node::Subscriber::dispatch); its specification says so with
+/// [`Handled`] makes a [`Component`] of it, for [`main`](super::main) or a
+/// [`Registry`](super::Registry). The output is written to reused memory and copied into the
+/// transport.
+///
+/// A component that must avoid this copy, or has more ports, owns its loop. It calls
+/// [`Subscriber::serve_then`](crate::node::Subscriber::serve_then) with
+/// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch), and its specification has
 /// [`ComponentSpec::any_dispatch`].
 ///
 /// ```no_run
@@ -48,34 +52,37 @@ use crate::payload::Sample;
 /// }
 /// ```
 pub trait Handler: Sized + Send + Sync + 'static {
-    /// What its input takes.
+    /// The sample type of its input.
     type In: Sample;
-    /// What its output gives; of no importance without one.
+    /// The sample type of its output; ignored without one.
     type Out: Sample;
 
-    /// As [`Component::describe`].
+    /// Returns the specification, as [`Component::describe`].
     fn describe() -> ComponentSpec;
 
-    /// As [`Component::new`].
+    /// Creates an instance, as [`Component::new`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Component::new`].
     fn new(properties: &Properties) -> Result<Self>;
 
-    /// Makes a packet of another. With a pool it runs on several threads at once. What is left in `made`, which is empty at
-    /// first, is sent with the stream, sample index, time and turn of `packet`; also when it is empty, so that nobody waits
-    /// for it. A packet that is of no use can be [refused](PacketView::refuse).
+    /// Makes a packet of another. With a pool it runs on several threads at once.
+    ///
+    /// The content of `made`, which is empty at first, is sent with the stream, sample index, time
+    /// and turn of `packet`. An empty packet is sent too, so that no receiver waits for it. A
+    /// useless packet can be [refused](PacketView::refuse).
     ///
     /// # Errors
-    /// What makes the component fail.
+    /// An error makes the component fail.
     fn handle(&self, packet: PacketView<'_, Self::In>, made: &mut Vec<Self::Out>) -> Result<()>;
 
-    /// Takes new values of properties that its specification calls [changeable](super::PropertySpec::changeable), all
-    /// properties as they are to be, between two packets of one thread; with a pool, others are in the middle of theirs.
-    /// Without this, it refuses them.
+    /// Takes new values of properties that the specification calls
+    /// [changeable](super::PropertySpec::changeable). It gets the new set of all properties,
+    /// between two packets of one thread; with a pool, other threads are still handling theirs. The
+    /// default implementation refuses them.
     ///
     /// # Errors
-    /// Why it does not take them, in words for who set them; nothing has changed then.
+    /// The reason against the values, as a text for the user; the old values stay in effect.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,7 +125,7 @@ pub trait Handler: Sized + Send + Sync + 'static {
     }
 }
 
-/// The [`Component`] that runs a [`Handler`] as its waveform says.
+/// The [`Component`] that runs a [`Handler`] as its waveform specifies.
 ///
 /// ```
 /// # struct Square;
@@ -169,7 +176,7 @@ impl<H: Handler> Component for Handled<H> {
         let Self { handler, input, output } = self;
         let (live, handler) = (ports.live(), Arc::new(handler));
         let mut input = ports.input::<H::In>(&input)?;
-        // Also while there is no packet.
+        // Also called while there is no packet.
         let (asked, waiting) = (live.clone(), Arc::clone(&handler));
         input.when_asked(move || asked.changed(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;

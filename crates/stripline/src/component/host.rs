@@ -1,4 +1,4 @@
-//! The inside of a component process: obeys the launcher, one thread per component.
+//! The runtime of a component process: follows the launcher's commands, one thread per component.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -31,19 +31,19 @@ use crate::transport::{self, Bind, Connect, Stop, Wait};
 /// ```
 pub const DESCRIBE_OPTION: &str = "--describe";
 
-/// Makes an executable read its properties as JSON from standard input, print what is wrong with them together as JSON
-/// (`null`: nothing) and exit.
+/// Makes an executable read its properties as JSON from standard input and exit. It prints the
+/// problem with the set as JSON (`null`: no problem).
 ///
 /// ```
 /// assert_eq!(stripline::component::CHECK_OPTION, "--check");
 /// ```
 pub const CHECK_OPTION: &str = "--check";
 
-/// The longest that a component's end waits for receivers to take the rest of its packets.
+/// The longest time that an ending component waits for receivers to take the rest of its packets.
 const FINISH_TIME: Duration = Duration::from_secs(30);
 
-/// The `main` of an executable with one component type: obeys a launcher, describes itself, or explains how it
-/// is used. See the [module](super) for an example.
+/// Runs as the `main` of an executable with one component type: follows a launcher, prints its
+/// specification, or prints its usage. See the [module](super) for an example.
 pub fn main<C: Component>() -> ExitCode {
     let registry = Registry::new().with::<C>();
     if let Some(code) = host_if_launched(&registry) {
@@ -68,7 +68,7 @@ pub fn main<C: Component>() -> ExitCode {
     }
 }
 
-/// Prints what the executable was asked for.
+/// Prints the requested text and returns the exit code.
 fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
     match text {
         Ok(text) => match writeln!(std::io::stdout(), "{text}") {
@@ -82,10 +82,10 @@ fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
     }
 }
 
-/// What is wrong with the properties that standard input gives.
+/// Returns the problem with the properties on standard input, as JSON.
 fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
     let mut values: BTreeMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
-    // Those are the component's to say.
+    // The component sets the read-only ones itself.
     values.retain(|name, _| spec.find_property(name).is_none_or(|known| known.access != Access::ReadOnly));
     let unfit = match Properties::new(spec, values) {
         Ok(properties) => spec.validate(&properties).err(),
@@ -94,8 +94,8 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
     serde_json::to_string(&unfit)
 }
 
-/// In a process that a launcher started: runs the components that it assigns and returns the exit code. In any
-/// other process: `None`. For programs that contain many component types.
+/// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
+/// process that no launcher started. For programs that contain many component types.
 ///
 /// ```no_run
 /// use stripline::component::{Registry, host_if_launched};
@@ -131,15 +131,16 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     })
 }
 
-/// Takes over the control socket.
+/// Takes over the inherited control socket.
 fn inherit(descriptor: &str) -> Result<UnixStream> {
     let wrong = |what: &str| Error::failed(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
     let number: RawFd = descriptor.parse().map_err(|_| wrong("not a descriptor"))?;
     if number <= 2 {
         return Err(wrong("not a control socket"));
     }
-    // SAFETY: the launcher passed this descriptor for us to own; nothing in this process uses it yet. Should
-    // the variable lie, the checks below only find a descriptor that does not behave as a socket.
+    // SAFETY: the launcher passed this descriptor for this process to own, and nothing in this
+    // process uses it yet. If the variable is wrong, the checks below only find a descriptor that
+    // is not a socket.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)
         .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
@@ -150,11 +151,11 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
     Ok(stream)
 }
 
-/// What the component threads share with the thread that obeys.
+/// The sending side of the control socket, shared by the component threads and the control thread.
 struct Reporter(Mutex<UnixStream>);
 
 impl Reporter {
-    /// A launcher that does not listen any more has ended this process, or is about to.
+    /// Sends a report. If that fails, the launcher has ended this process or is about to.
     fn say(&self, report: &Report) {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = control::send(&stream, report);
@@ -191,7 +192,7 @@ struct Member {
 #[derive(Default)]
 struct Statistics(Mutex<BTreeMap<String, Terms>>);
 
-/// A component that is made and waits for its start.
+/// A component that is created and waits for its start.
 struct Ready {
     run: Run,
     ports: Ports,
@@ -215,7 +216,7 @@ impl Host {
             let listening =
                 self.channel.receive(&mut orders).map_err(|e| Error::system("the launcher's socket", e))?;
             if !listening {
-                // The launcher is gone: nobody is left to stop or collect this process.
+                // The launcher has ended: no process is left to stop or collect this one.
                 return Err(Error::failed("the launcher is gone"));
             }
             while let Some(order) = orders.pop_front() {
@@ -241,7 +242,7 @@ impl Host {
                     Order::Ask { component, number, ask } => match self.components.get(&component) {
                         Some(member) => {
                             member.asked.push(number, ask);
-                            // Whoever sleeps until a packet comes is to look.
+                            // A component that sleeps until a packet arrives must take the request.
                             member.mailboxes.values().for_each(|mailbox| mailbox.ask());
                         }
                         None => self.reporter.answer(&component, number, Answer::Ended),
@@ -283,7 +284,7 @@ impl Host {
         }
     }
 
-    /// Makes a component and opens its ports.
+    /// Creates a component and opens its ports.
     fn initialize(&self, assignment: Assignment) -> Result<(Member, Vec<OpenOutput>)> {
         let type_name = &assignment.type_name;
         let unknown = || Error::failed(format!("this executable has no component type `{type_name}`"));
@@ -395,7 +396,8 @@ fn open(
             port: full_name.into(),
             payload: payload.clone(),
             buffer: output.buffer,
-            // A send that waits for one receiver waits for all of them: then every transport has to say what became of it.
+            // A send that waits for one receiver waits for all of them: then every transport has to
+            // acknowledge.
             scope: if scope > Scope::Transport { scope } else { output.scope },
             watermarks: output.watermarks,
             send_timeout: timeout,
@@ -414,7 +416,7 @@ fn open(
     Ok(outgoing)
 }
 
-/// The life of a component's thread.
+/// Runs a component from its start to its end, on its own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
     let Ready { run, ports, estate, assignment } = ready;
     let component = assignment.name;
@@ -430,10 +432,10 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
     }
     let outcome = match guarded(|| run(ports)) {
         Ok(()) | Err(Error::Stopped) => Ok(()),
-        // Receivers are not told the end: the component may be started again.
+        // No end of stream for the receivers: the component may be started again.
         Err(error) => Err(error),
     };
-    // Before its end is said: nobody waits for a component that is known to have ended.
+    // Before the end is reported: no request may wait for a component that has ended.
     asked.end();
     let mut outputs: Vec<Outgoing> = estate.try_iter().collect();
     let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
@@ -446,7 +448,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
 /// Ends the streams of a component's outputs.
 fn finish(outputs: &mut [Outgoing]) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
-    // All of them, also after one that fails.
+    // All outputs, also after one that fails.
     outputs.iter_mut().map(|output| output.finish(deadline)).fold(Ok(()), Result::and)
 }
 

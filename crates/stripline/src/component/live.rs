@@ -1,4 +1,4 @@
-//! What a component is asked while it runs: to take other values for its properties, and to test itself.
+//! Requests to a running component: other values for its properties, and self-tests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,17 +11,19 @@ use super::control::{Answer, Ask};
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
 
-/// The most that may wait for a component that does not look.
+/// The most requests that may wait for a component that does not poll.
 const WAITING_MAX: usize = 64;
-/// The longest words of an answer, in bytes.
+/// The longest text of an answer, in bytes.
 const WORDS_MAX: usize = 4096;
 
-/// What a component is asked while it runs, to look at between packets, where it suits it. Looking costs one relaxed
-/// load when nobody asks, which is nearly always.
+/// The requests to a running component, to be polled between packets. A poll costs one relaxed load
+/// when there is no request.
 ///
-/// Taken with [`Ports::live`](super::Ports::live); the copies of one see the same requests, each once, so that the
-/// threads of a pool may all look. Never blocks. A component that looks between packets only is late where none come:
-/// [`Input::receive_heeding`](crate::node::Subscriber::receive_heeding) looks at once.
+/// Taken with [`Ports::live`](super::Ports::live). The copies share the requests and each request
+/// is returned once, so all threads of a pool may poll. Never blocks.
+///
+/// A component that polls only between packets is late where no packets arrive:
+/// [`Input::receive_heeding`](crate::node::Subscriber::receive_heeding) takes requests at once.
 ///
 /// ```no_run
 /// use stripline::Result;
@@ -51,7 +53,7 @@ const WORDS_MAX: usize = 4096;
 ///         while let Some(packet) = input.receive_heeding(|| {
 ///             while let Some(request) = live.request() {
 ///                 match request {
-///                     // Range and type have been checked; what only the component knows it can refuse.
+///                     // Range and type have been checked; the component checks the rest.
 ///                     Request::Change(change) => {
 ///                         self.factor = change.properties().float("factor") as f32;
 ///                         change.accept();
@@ -76,14 +78,15 @@ const WORDS_MAX: usize = 4096;
 pub struct Live(Arc<Asked>);
 
 impl Live {
-    /// The next request, if there is one.
+    /// Returns the next request, if there is one.
     pub fn request(&self) -> Option<Request> {
-        // Relaxed: only whether to look further; what there is to see is behind the lock.
+        // Relaxed: a hint only; the lock orders access to the requests.
         if self.0.any.load(Ordering::Relaxed) { Asked::take(&self.0) } else { None }
     }
 
-    /// Hands every change that was asked for to `apply`, with the values of all properties; an error refuses it, in
-    /// its words, and nothing has changed. For a component without self-tests, and for handlers:
+    /// Passes every requested change to `apply`, with the values of all properties. An error
+    /// refuses the change with the error's text; the old values stay in effect. For a component
+    /// without self-tests, and for handlers:
     ///
     /// ```no_run
     /// # use stripline::component::Ports;
@@ -113,28 +116,28 @@ impl Live {
     }
 }
 
-/// What a component is asked.
+/// A request to a component.
 ///
 /// ```no_run
 /// # fn example(live: stripline::component::Live) {
 /// use stripline::component::Request;
 ///
 /// if let Some(Request::Test(test)) = live.request() {
-///     test.pass("nothing to complain of");
+///     test.pass("no fault found");
 /// }
 /// # }
 /// ```
 #[derive(Debug)]
 pub enum Request {
-    /// To take other values for its properties.
+    /// A request to take other values for its properties.
     Change(Change),
-    /// To test itself.
+    /// A request to run a self-test.
     Test(Test),
 }
 
-/// Other values for some properties, to be taken all or none. They fit their specifications, and only properties
-/// that are [`Access::Changeable`](super::Access::Changeable) are among them. One that is dropped without an answer
-/// is refused.
+/// A change of some properties, to be taken as a whole or refused. The values fit their
+/// specifications. Only properties that are [`Access::Changeable`](super::Access::Changeable) are
+/// among them. A change that is dropped without an answer is refused.
 ///
 /// ```no_run
 /// # fn example(live: stripline::component::Live) {
@@ -158,28 +161,28 @@ pub struct Change {
 }
 
 impl Change {
-    /// All properties, the changed ones with their new values.
+    /// Returns all properties, the changed ones with their new values.
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// The properties that were set, changed or not.
+    /// Returns the names of the properties that were set, even to their old value.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// They are in effect.
+    /// Reports that the values are in effect.
     pub fn accept(mut self) {
         self.reply.asked.lock().properties = self.properties.clone();
         self.reply.give(Answer::Configured(Ok(())));
     }
 
-    /// They are not, and why; the component goes on with the old ones.
+    /// Reports that the component goes on with the old values, and the reason.
     pub fn refuse(mut self, reason: impl fmt::Display) {
         self.reply.give(Answer::Configured(Err(cut(reason))));
     }
 
-    /// Accepts or refuses them as `apply` says.
+    /// Accepts or refuses the change by the result of `apply`.
     pub fn apply(self, apply: impl FnOnce(&Properties) -> Result<()>) {
         match apply(&self.properties) {
             Ok(()) => self.accept(),
@@ -194,7 +197,7 @@ impl fmt::Debug for Change {
     }
 }
 
-/// A self-test to run now. One that is dropped without an answer has failed.
+/// A request to run a self-test now. A test that is dropped without an answer has failed.
 ///
 /// ```no_run
 /// # fn example(test: stripline::component::Test) {
@@ -212,22 +215,22 @@ pub struct Test {
 }
 
 impl Test {
-    /// Which of those that the specification lists.
+    /// Returns the name of the test, one of those in the specification.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// It passed, and what there is to say.
+    /// Reports that the test passed, with a remark.
     pub fn pass(self, text: impl fmt::Display) {
         self.answer(TestResult::pass(text));
     }
 
-    /// It failed, and why.
+    /// Reports that the test failed, with the reason.
     pub fn fail(self, text: impl fmt::Display) {
         self.answer(TestResult::fail(text));
     }
 
-    /// What came of it.
+    /// Reports the result of the test.
     pub fn answer(mut self, result: TestResult) {
         self.reply.give(Answer::Tested(result));
     }
@@ -239,7 +242,7 @@ impl fmt::Debug for Test {
     }
 }
 
-/// A self-test that a component has.
+/// The description of a self-test.
 ///
 /// ```
 /// let test = stripline::component::TestSpec { name: "unity".into(), summary: "a one stays a one".into() };
@@ -249,11 +252,11 @@ impl fmt::Debug for Test {
 pub struct TestSpec {
     /// Its name, unique among the component's tests.
     pub name: String,
-    /// One line for people: what it finds out.
+    /// One line for users: the subject of the test.
     pub summary: String,
 }
 
-/// What came of a self-test.
+/// The result of a self-test.
 ///
 /// ```
 /// use stripline::component::{TestResult, Value};
@@ -263,26 +266,26 @@ pub struct TestSpec {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestResult {
-    /// The verdict.
+    /// Whether the test passed.
     pub passed: bool,
-    /// What was measured, if anything.
+    /// The measured value, if any.
     pub value: Option<Value>,
-    /// One line for people.
+    /// One line for users.
     pub text: String,
 }
 
 impl TestResult {
-    /// It passed.
+    /// Returns a passed result with this text.
     pub fn pass(text: impl fmt::Display) -> Self {
         Self { passed: true, value: None, text: cut(text) }
     }
 
-    /// It failed.
+    /// Returns a failed result with this text.
     pub fn fail(text: impl fmt::Display) -> Self {
         Self { passed: false, value: None, text: cut(text) }
     }
 
-    /// The same with what was measured; what is no finite number is left out.
+    /// Adds the measured value; a value that is not finite is left out.
     #[must_use]
     pub fn value(mut self, value: f64) -> Self {
         self.value = value.is_finite().then_some(Value::Float(value));
@@ -290,7 +293,8 @@ impl TestResult {
     }
 }
 
-/// What waits for one component, between the thread that obeys the launcher and the component's own.
+/// The requests that wait for one component, between the control thread and the component's
+/// threads.
 pub(super) struct Asked {
     any: AtomicBool,
     state: Mutex<State>,
@@ -299,10 +303,10 @@ pub(super) struct Asked {
 }
 
 struct State {
-    /// Those in effect.
+    /// The values in effect.
     properties: Properties,
     waiting: VecDeque<(u64, Ask)>,
-    /// Somebody has a [`Live`].
+    /// Whether the component has taken its [`Live`].
     looks: bool,
     ended: bool,
 }
@@ -327,7 +331,7 @@ impl Asked {
         Live(Arc::clone(asked))
     }
 
-    /// Lets a request wait for the component, and says so.
+    /// Queues a request for the component, and reports that it waits.
     pub(super) fn push(&self, number: u64, ask: Ask) {
         let mut state = self.lock();
         if state.ended {
@@ -346,14 +350,14 @@ impl Asked {
         (self.answer)(number, Answer::Waiting { looks });
     }
 
-    /// Takes a request back that nobody has looked at.
+    /// Cancels a request that is still queued.
     pub(super) fn withdraw(&self, number: u64) {
         let mut state = self.lock();
         state.waiting.retain(|(other, _)| *other != number);
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
 
-    /// The component has ended: nobody will look any more.
+    /// Marks the component as ended: it takes no more requests.
     pub(super) fn end(&self) {
         let waiting = {
             let mut state = self.lock();
@@ -373,8 +377,7 @@ impl Asked {
             let reply = Reply { asked: Arc::clone(asked), number, unsaid: None };
             match ask {
                 Ask::Test(name) => {
-                    let unsaid =
-                        Answer::Tested(TestResult::fail("the component did not say what came of it"));
+                    let unsaid = Answer::Tested(TestResult::fail("the component reported no result"));
                     return Some(Request::Test(Test { name, reply: reply.or_else(unsaid) }));
                 }
                 Ask::Configure(values) => match state.properties.changed(&asked.spec, &values) {
@@ -384,7 +387,7 @@ impl Asked {
                         let reply = reply.or_else(unsaid);
                         return Some(Request::Change(Change { properties, names, reply }));
                     }
-                    // The launcher has another specification: the executable was built anew meanwhile.
+                    // The launcher has another specification: the executable was rebuilt meanwhile.
                     Err(errors) => {
                         drop(state);
                         (asked.answer)(number, Answer::Configured(Err(cut(errors.join("; ")))));
@@ -395,16 +398,17 @@ impl Asked {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of it is one assignment: it is whole whatever happened to the last holder.
+        // Every change of the state is one assignment: it is consistent even if the last holder
+        // panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The one answer that a request gets.
+/// The reply channel of a request, used once.
 struct Reply {
     asked: Arc<Asked>,
     number: u64,
-    /// What is said for a component that says nothing.
+    /// The answer that is sent if the component sends none.
     unsaid: Option<Answer>,
 }
 
@@ -428,7 +432,7 @@ impl Drop for Reply {
     }
 }
 
-/// Words that fit in an answer.
+/// Shortens a text to the limit of an answer.
 fn cut(words: impl fmt::Display) -> String {
     let mut words = words.to_string();
     if words.len() > WORDS_MAX {
@@ -446,7 +450,8 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// What waits for a component with two properties, its side, and what it answers.
+    /// Builds the queue of a component with two properties, the component's handle, and the
+    /// receiver of its answers.
     fn asked() -> (Arc<Asked>, Live, Receiver<(u64, Answer)>) {
         let spec = ComponentSpec::new("band", "")
             .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
@@ -471,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_build_upon_those_that_were_accepted() {
+    fn a_change_builds_upon_the_accepted_ones() {
         let (asked, live, answers) = asked();
         assert!(live.request().is_none());
         asked.push(1, values(&[("low", 3.0)]));
@@ -483,7 +488,7 @@ mod tests {
             seen.push((low, high, new.float("rate")));
             if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
         });
-        // The first was refused, so the second has not seen it.
+        // The first change was refused, so the second does not contain it.
         assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
         let refused = Answer::Configured(Err("upside down".into()));
         let accepted = || Answer::Configured(Ok(()));
@@ -492,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_answered_once_whatever_becomes_of_it() {
+    fn every_request_gets_exactly_one_answer() {
         let (asked, live, answers) = asked();
         asked.push(1, values(&[("low", 0.5)]));
         drop(live.request());
@@ -500,7 +505,7 @@ mod tests {
         drop(live.clone().request());
         asked.push(3, values(&[("low", 11.0)]));
         asked.push(4, values(&[("rate", 1.0)]));
-        // They do not fit: the component does not even see them.
+        // The values do not fit: the component never gets the request.
         assert!(live.request().is_none());
         asked.push(5, Ask::Test("level".into()));
         asked.withdraw(5);
@@ -522,14 +527,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_whoever_never_looks_is_known() {
+    fn the_request_queue_is_bounded_and_a_component_that_never_polls_is_reported() {
         let (asked, live, answers) = asked();
         for number in 0..=WAITING_MAX as u64 {
             asked.push(number, Ask::Test("level".into()));
         }
         let last = said(&answers).pop().unwrap();
         assert!(matches!(last, (64, Answer::NotTaken(reason)) if reason.contains("64 requests")));
-        // One is as many as there are, however many look.
+        // Each request is returned once, however many copies poll.
         let both = [live.clone(), live];
         let taken = std::thread::scope(|scope| {
             let looking =
@@ -545,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_between_letters() {
+    fn long_texts_are_cut_between_characters() {
         assert_eq!(cut("ä".repeat(WORDS_MAX)).len(), WORDS_MAX);
         assert_eq!(TestResult::pass("x").value(f64::NAN).value, None);
     }

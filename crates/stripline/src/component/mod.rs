@@ -1,6 +1,6 @@
-//! Components: what they say of themselves, their ports, and how one runs.
+//! Components: their specification, their ports, and how one runs.
 //!
-//! A component of one's own is an executable with one line of `main`:
+//! A user's component is an executable with one line of `main`:
 //!
 //! ```no_run
 //! use num_complex::Complex;
@@ -40,12 +40,12 @@
 //! }
 //! ```
 //!
-//! One that can be changed or tested while it runs says so in its specification and looks between packets: [`Live`]. What it
-//! has to say of itself meanwhile is a [`Status`].
+//! A component that can be changed or tested while it runs declares so in its specification and
+//! polls for requests between packets: [`Live`]. It publishes values of its own by a [`Status`].
 //!
-//! One that makes a packet of each that comes is a [`Handler`]: the waveform decides what runs it. In between is one that
-//! owns its ports and leaves the loop to its input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one
-//! thread or on several:
+//! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
+//! the threads that run it. Another kind owns its ports and leaves the loop to its input
+//! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
 //!
 //! ```no_run
 //! use stripline::Result;
@@ -56,7 +56,7 @@
 //!     let mut input = ports.input::<f32>("in")?;
 //!     let mut output = ports.output::<f32>("power")?;
 //!     let power = |packet: PacketView<'_, f32>| Ok(packet.iter().map(|x| x * x).sum::<f32>());
-//!     // As the waveform says: the component's specification has `any_dispatch()`.
+//!     // As the waveform specifies: the component's specification has `any_dispatch()`.
 //!     input.serve_then(input.dispatch(), power, |packet, power| {
 //!         let mut out = output.loan(1)?;
 //!         out[0] = power;
@@ -90,11 +90,12 @@ pub use validate::Unfit;
 
 use crate::error::Result;
 
-/// A piece of signal processing with ports. It is made, run once on a thread of its own, and dropped.
+/// A piece of signal processing with ports. It is created, run once on a thread of its own, and
+/// dropped.
 ///
-/// End of stream is the end of `receive`; errors are values: return them with `?`. After a clean return the
-/// outputs' receivers are told the end of stream; after an error they are not, because the component may be
-/// started again. See the [module](self) for a whole one.
+/// At the end of stream `receive` returns `None`; errors are values: return them with `?`. After a
+/// clean return the outputs send an end of stream. After an error they do not, because the
+/// component may be started again. See the [module](self) for a complete component.
 ///
 /// ```
 /// use stripline::component::{Component, ComponentSpec, Ports, Properties, PropertySpec};
@@ -120,20 +121,21 @@ use crate::error::Result;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Component: Sized + Send + 'static {
-    /// Says what ports and properties the type has; called before any instance exists.
+    /// Returns the ports and properties of the type; called before any instance exists.
     fn describe() -> ComponentSpec;
 
-    /// Makes an instance. What can go wrong before the first packet should go wrong here.
+    /// Creates an instance. Failures that can be detected before the first packet belong here.
     ///
     /// # Errors
-    /// What keeps it from running, for its user to read.
+    /// The reason that it cannot run, for its user to read.
     fn new(properties: &Properties) -> Result<Self>;
 
-    /// Runs until the end of its input, of its own work, or until it is asked to stop: from then on `receive`
-    /// and `loan` return [`Error::Stopped`](crate::Error::Stopped), which is to be passed on and counts as a
-    /// clean end. A component without ports to wait in asks [`Ports::stop_signal`] now and then.
+    /// Runs until the end of its input, of its own work, or until it must stop. From then on
+    /// `receive` and `loan` return [`Error::Stopped`](crate::Error::Stopped), which should be
+    /// returned and counts as a clean end. A component without ports to wait in polls
+    /// [`Ports::stop_signal`] from time to time.
     ///
     /// # Errors
-    /// What made it fail.
+    /// The reason of its failure.
     fn run(self, ports: Ports) -> Result<()>;
 }

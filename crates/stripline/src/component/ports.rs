@@ -19,7 +19,7 @@ use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Sleep;
 use crate::transport::Stop;
 
-/// The ports of one component. Each is taken out once, with its type.
+/// The ports of one component. Each is taken once, with its type.
 ///
 /// ```no_run
 /// use stripline::component::Ports;
@@ -45,7 +45,7 @@ pub struct Ports {
     outputs: BTreeMap<String, Outgoing>,
     estate: Sender<Outgoing>,
     stop: Stop,
-    /// What runs the component's handlers.
+    /// The dispatch of the component's handlers.
     dispatch: Dispatch,
     quiet: bool,
     asked: Arc<Asked>,
@@ -93,22 +93,23 @@ impl Ports {
         self.outputs.insert(port.into(), outgoing);
     }
 
-    /// The component's name in the waveform.
+    /// Returns the component's name in the waveform.
     pub fn component(&self) -> &str {
         &self.component
     }
 
-    /// Whether whoever runs the waveform wants to read warnings and errors only (`stripline run --quiet`). A component that
-    /// prints for people does not, then; what it is told to write to a file, `-` included, it writes.
+    /// Returns whether the user wants warnings and errors only (`stripline run --quiet`). Then a
+    /// component does not print to the terminal. It still writes the files that it was configured
+    /// to write, `-` included.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// The payload type that a port has in this waveform; `None` when it is not connected.
+    /// Returns the payload type of a port in this waveform; `None` when it is not connected.
     ///
     /// ```no_run
     /// # fn example(ports: &mut stripline::component::Ports) -> stripline::Result<()> {
-    /// // A port that takes several types asks which of them it has here.
+    /// // A port that takes several types checks which of them it has here.
     /// match ports.payload("in").map(|payload| payload.as_str()) {
     ///     Some("cf32") => println!("{}: complex samples", ports.component()),
     ///     Some(other) => println!("{}: {other}", ports.component()),
@@ -121,43 +122,44 @@ impl Ports {
         self.types.get(port)
     }
 
-    /// Whether the waveform connects a port.
+    /// Returns whether the waveform connects a port.
     pub fn is_connected(&self, port: &str) -> bool {
         self.types.contains_key(port)
     }
 
-    /// The request to stop, for a component that does not always have a port to block in.
+    /// Returns the stop signal, for a component that does not always have a port to block in.
     pub fn stop_signal(&self) -> StopSignal {
         StopSignal(self.stop.clone())
     }
 
-    /// What the component is asked while it runs: other values for its properties, self-tests. One that declares
-    /// either takes this and looks between packets.
+    /// Returns the requests to the component while it runs: other values for its properties,
+    /// self-tests. A component that declares either takes this and polls it between packets.
     pub fn live(&self) -> Live {
         Asked::live(&self.asked)
     }
 
-    /// A property that the component declared as [read-only](super::PropertySpec::read_only), for it to say.
+    /// Returns a property that the component declared as
+    /// [read-only](super::PropertySpec::read_only), for the component to set.
     ///
     /// # Errors
-    /// When it declared none of that name and type.
+    /// When the component declared none of that name and type.
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
         self.statuses.take(&self.spec, property).map_err(|problem| {
             Error::failed(format!("property `{property}` of component type `{}` {problem}", self.spec.name))
         })
     }
 
-    /// Takes out an input of samples. An input that is not connected has ended.
+    /// Takes an input of samples. An input that is not connected is at its end of stream.
     ///
-    /// # Errors
-    /// [`Error::Port`] when there is no such input, it was taken before, the waveform gave it another type, or
-    /// `T` is aligned to more than 16 bytes.
+    /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
+    /// gave it another type, or `T` is aligned to more than 16 bytes.
+    /// another type, or `T` is aligned to more than 16 bytes.
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.run_by(self.dispatch))
     }
 
-    /// Takes out an output of samples. What is sent to an output that is not connected goes nowhere.
+    /// Takes an output of samples. Packets sent to an unconnected output are discarded.
     ///
     /// # Errors
     /// As [`Ports::input`].
@@ -166,7 +168,7 @@ impl Ports {
         Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
     }
 
-    /// Takes out an input of whatever type as bytes.
+    /// Takes an input of any type as bytes.
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before.
@@ -176,7 +178,7 @@ impl Ports {
         Ok(Subscriber::new(incoming)?.run_by(self.dispatch))
     }
 
-    /// Takes out an output of whatever type as bytes; packets must be a whole number of samples. Use
+    /// Takes an output of any type as bytes; packets must be a whole number of samples. Use
     /// [`Loan::send_like`](crate::Loan::send_like) so that the sample index counts samples.
     ///
     /// # Errors
@@ -198,7 +200,7 @@ impl Ports {
         Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
     }
 
-    /// Takes out an input of messages that the specification calls
+    /// Takes an input of messages that the specification calls
     /// [`PortTypes::message`](super::PortTypes::message).
     ///
     /// # Errors
@@ -208,7 +210,7 @@ impl Ports {
         Ok(MessageSubscriber::new(subscriber.run_by(self.dispatch)))
     }
 
-    /// Takes out an output of messages.
+    /// Takes an output of messages.
     ///
     /// # Errors
     /// As [`Ports::raw_input`].
@@ -262,14 +264,14 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        // Outputs that the component never took end their streams with it.
+        // Outputs that the component never took end their streams here.
         for (_, outgoing) in std::mem::take(&mut self.outputs) {
             let _ = self.estate.send(outgoing);
         }
     }
 }
 
-/// The request to stop.
+/// The stop request of a component.
 ///
 /// ```no_run
 /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -289,7 +291,7 @@ impl Drop for Ports {
 pub struct StopSignal(Stop);
 
 impl StopSignal {
-    /// Whether the component was asked to stop.
+    /// Returns whether the component must stop.
     pub fn is_stopped(&self) -> bool {
         self.0.is_stopped()
     }
@@ -297,7 +299,7 @@ impl StopSignal {
     /// Sleeps until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Stopped`], at once, when the component is asked to stop.
+    /// [`Error::Stopped`], at once, when the component must stop.
     pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
         self.sleep_to(Some(deadline))
     }
@@ -307,7 +309,7 @@ impl StopSignal {
     /// # Errors
     /// As [`StopSignal::sleep_until`].
     pub fn sleep(&self, duration: Duration) -> Result<()> {
-        // What the clock cannot say is for ever.
+        // A deadline beyond the clock's range means no deadline.
         self.sleep_to(Instant::now().checked_add(duration))
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ComponentSpec;
 
-/// Who says a property's value, and when.
+/// The source of a property's value, and the time at which it is set.
 ///
 /// ```
 /// use stripline::component::Access;
@@ -19,12 +19,12 @@ use super::ComponentSpec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// The waveform, before the start.
+    /// Set by the waveform, before the start.
     #[default]
     Fixed,
-    /// The waveform, and whoever changes it while the component runs.
+    /// Set by the waveform; users may change it while the component runs.
     Changeable,
-    /// The component itself, while it runs.
+    /// Set by the component itself, while it runs.
     ReadOnly,
 }
 
@@ -56,7 +56,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The kind of this value in words.
+    /// Returns the kind of this value as a phrase.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Boolean(_) => "true or false",
@@ -94,7 +94,7 @@ impl Properties {
     /// Checks values against a specification and fills in the defaults.
     ///
     /// # Errors
-    /// A sentence for each unknown, missing or unfitting property.
+    /// A sentence for each unknown, missing or invalid property.
     ///
     /// ```
     /// # use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
@@ -112,7 +112,7 @@ impl Properties {
         for property in &spec.properties {
             let said = values.remove(&property.name);
             if said.is_some() && property.access == Access::ReadOnly {
-                errors.push(format!("`{}` is read-only: the component says it while it runs", property.name));
+                errors.push(format!("`{}` is read-only: the component sets it while it runs", property.name));
                 continue;
             }
             match said.or_else(|| property.default.clone()) {
@@ -127,7 +127,7 @@ impl Properties {
         if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
     }
 
-    /// The defaults alone.
+    /// Returns the defaults alone.
     ///
     /// # Errors
     /// As [`Properties::new`], when a property has no default.
@@ -135,10 +135,11 @@ impl Properties {
         Self::new(spec, BTreeMap::new())
     }
 
-    /// The same with other values for some of the properties that may be changed at run time.
+    /// Returns the same values with others for some of the properties that may be changed at run
+    /// time.
     ///
     /// # Errors
-    /// A sentence for each that is unknown, unfitting or not [`Access::Changeable`].
+    /// A sentence for each property that is unknown, invalid or not [`Access::Changeable`].
     ///
     /// ```
     /// # use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
@@ -173,16 +174,16 @@ impl Properties {
         if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
     }
 
-    /// The value of that name.
+    /// Returns the value of that name.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// A float's value.
+    /// Returns a float's value.
     ///
     /// # Panics
-    /// When the component declared no float of that name: a mistake in the program, as for the other
-    /// readers here; what a waveform says has been checked before.
+    /// When the component declared no float of that name. This is a mistake in the program, as for
+    /// the other readers here; the values of a waveform have been checked before.
     pub fn float(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Float(x)) => *x,
@@ -190,7 +191,7 @@ impl Properties {
         }
     }
 
-    /// A whole number's value. Panics as [`Properties::float`].
+    /// Returns a whole number's value. Panics as [`Properties::float`].
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
             Some(Value::Integer(n)) => *n,
@@ -198,8 +199,8 @@ impl Properties {
         }
     }
 
-    /// A whole number's value where the declared range has no negative number. Panics as
-    /// [`Properties::float`], and for a range that has.
+    /// Returns a whole number's value where the declared range has no negative number. Panics as
+    /// [`Properties::float`], and for a range with negative numbers.
     pub fn count(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Value::Integer(n)) if *n >= 0 => n.unsigned_abs(),
@@ -207,7 +208,7 @@ impl Properties {
         }
     }
 
-    /// A boolean's value. Panics as [`Properties::float`].
+    /// Returns a boolean's value. Panics as [`Properties::float`].
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Boolean(b)) => *b,
@@ -215,7 +216,7 @@ impl Properties {
         }
     }
 
-    /// A text's, choice's or path's value. Panics as [`Properties::float`].
+    /// Returns a text's, choice's or path's value. Panics as [`Properties::float`].
     pub fn text(&self, name: &str) -> &str {
         match self.value(name) {
             Some(Value::Text(text)) => text,
@@ -223,7 +224,7 @@ impl Properties {
         }
     }
 
-    /// A path's value; `None` when it is empty. Panics as [`Properties::float`].
+    /// Returns a path's value; `None` when it is empty. Panics as [`Properties::float`].
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         match self.text(name) {
             "" => None,

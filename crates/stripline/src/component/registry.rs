@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::{Component, ComponentSpec, Ports, Properties};
 use crate::error::Result;
 
-/// Runs a component that has been made.
+/// A function that runs a created component.
 pub(crate) type Run = Box<dyn FnOnce(Ports) -> Result<()> + Send>;
 
-/// Component types by name.
+/// A table of component types by name.
 ///
 /// ```
 /// # use stripline::component::{Component, ComponentSpec, Ports, Properties, Registry};
@@ -28,12 +28,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Without any type.
+    /// Creates a registry without types.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With the type `C` as well, under the name it gives itself; it replaces a type of the same name.
+    /// Adds the type `C` under the name in its specification; it replaces a type of the same name.
     #[must_use]
     pub fn with<C: Component>(mut self) -> Self {
         let spec = C::describe();
@@ -45,12 +45,12 @@ impl Registry {
         self
     }
 
-    /// What the types say of themselves.
+    /// Returns the specifications of the types.
     pub fn specs(&self) -> &BTreeMap<String, ComponentSpec> {
         &self.specs
     }
 
-    /// Makes an instance; `None`: there is no such type.
+    /// Creates an instance; `None`: there is no such type.
     pub(crate) fn make(&self, type_name: &str, properties: &Properties) -> Option<Result<Run>> {
         self.makers.get(type_name).map(|make| make(properties))
     }

@@ -1,5 +1,5 @@
-//! What a component says of itself before it exists: its ports and properties, for checking a waveform,
-//! for `stripline components`, and for a designer to read.
+//! A component's specification before an instance exists: its ports and properties. It serves to
+//! check a waveform, for `stripline components`, and for a designer to read.
 
 use std::fmt;
 
@@ -24,21 +24,23 @@ use crate::payload::{Sample, TypeName};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComponentSpec {
-    /// The name of the type, as a waveform file says it.
+    /// The name of the type, as a waveform file has it.
     pub name: String,
-    /// One sentence for people.
+    /// One sentence for users.
     pub summary: String,
     /// Inputs and outputs, in the order declared.
     pub ports: Vec<PortSpec>,
     /// Properties, in the order declared.
     pub properties: Vec<PropertySpec>,
-    /// Whether its code runs as the waveform says by `dispatch`. One that owns its loop has a thread of its own.
+    /// Whether the waveform's `dispatch` selects the threads. A component that owns its loop has a
+    /// thread of its own.
     #[serde(default)]
     pub any_dispatch: bool,
     /// Self-tests, in the order declared; they run while the component does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestSpec>,
-    /// Whether it looks at its properties as a whole ([`ComponentSpec::validated`]); an executable is asked to, by `--check`.
+    /// Whether it checks its properties as a set ([`ComponentSpec::validated`]); an executable does
+    /// so on `--check`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub validates: bool,
     #[serde(skip)]
@@ -46,7 +48,7 @@ pub struct ComponentSpec {
 }
 
 impl ComponentSpec {
-    /// A component without ports and properties.
+    /// Creates a component without ports and properties.
     pub fn new(name: &str, summary: &str) -> Self {
         let (name, summary) = (name.into(), summary.into());
         Self {
@@ -61,7 +63,8 @@ impl ComponentSpec {
         }
     }
 
-    /// Says that the component runs its code as [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) has it.
+    /// Declares that the component runs its code as
+    /// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) returns it.
     #[must_use]
     pub fn any_dispatch(mut self) -> Self {
         self.any_dispatch = true;
@@ -94,7 +97,8 @@ impl ComponentSpec {
         self
     }
 
-    /// Adds a self-test, which [`Live::request`](super::Live::request) hands to the component when somebody asks.
+    /// Adds a self-test, which [`Live::request`](super::Live::request) returns to the component on
+    /// a user's request.
     ///
     /// ```
     /// use stripline::component::ComponentSpec;
@@ -108,9 +112,10 @@ impl ComponentSpec {
         self
     }
 
-    /// Lets a function find what is wrong with properties that fit one by one, before anything of a waveform is started:
-    /// [`Unfit`] with what to do about it. It may look at files, but must leave all as it is. Where [`Component::new`]
-    /// does nothing else, it will do: `.validated(|properties| Self::new(properties).map(drop))`.
+    /// Adds a check of properties that are valid one by one, before any part of a waveform starts.
+    /// It returns [`Unfit`] with a remedy. The check may read files but must change nothing. If
+    /// [`Component::new`] has no side effects it can serve: `.validated(|properties|
+    /// Self::new(properties).map(drop))`.
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
@@ -119,25 +124,26 @@ impl ComponentSpec {
         self
     }
 
-    /// Whether the component takes these properties together. A specification that came from an executable does not know.
+    /// Checks that the component takes these properties together. A specification from an
+    /// executable accepts all.
     ///
     /// # Errors
-    /// What is wrong with them; see [`Unfit`] for an example.
+    /// The problem with them; see [`Unfit`] for an example.
     pub fn validate(&self, properties: &Properties) -> Result<(), Unfit> {
         self.validation.of(properties)
     }
 
-    /// The self-test of that name.
+    /// Returns the self-test of that name.
     pub fn find_test(&self, name: &str) -> Option<&TestSpec> {
         self.tests.iter().find(|test| test.name == name)
     }
 
-    /// The port of that name.
+    /// Returns the port of that name.
     pub fn find_port(&self, name: &str) -> Option<&PortSpec> {
         self.ports.iter().find(|p| p.name == name)
     }
 
-    /// The property of that name.
+    /// Returns the property of that name.
     ///
     /// ```
     /// # use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
@@ -150,7 +156,7 @@ impl ComponentSpec {
     }
 }
 
-/// Which way the packets go.
+/// The direction of packets through a port.
 ///
 /// ```
 /// # use stripline::component::Direction;
@@ -177,20 +183,20 @@ pub enum Direction {
 pub struct PortSpec {
     /// Its name, unique within the component.
     pub name: String,
-    /// Which way the packets go.
+    /// The direction of its packets.
     pub direction: Direction,
-    /// Which payload types it takes or gives.
+    /// The payload types that it accepts.
     pub types: PortTypes,
     /// Whether a waveform must connect it.
     pub mandatory: bool,
     /// Whether an input takes packets of more than one writer.
     pub many_writers: bool,
-    /// One line for people.
+    /// One line for users.
     pub summary: String,
 }
 
 impl PortSpec {
-    /// A mandatory port for one writer.
+    /// Creates a mandatory port for one writer.
     pub fn new(name: &str, direction: Direction, types: PortTypes, summary: &str) -> Self {
         Self {
             name: name.into(),
@@ -202,14 +208,14 @@ impl PortSpec {
         }
     }
 
-    /// The same port, which may stay unconnected.
+    /// Makes the port optional: it may stay unconnected.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.mandatory = false;
         self
     }
 
-    /// The same input, which takes packets of any number of writers.
+    /// Lets the input take packets of any number of writers.
     #[must_use]
     pub fn many_writers(mut self) -> Self {
         self.many_writers = true;
@@ -229,26 +235,26 @@ impl PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortTypes {
-    /// One of these; an output that lists one gives that one.
+    /// One of these; an output with a single entry sends that type.
     OneOf(Vec<TypeName>),
-    /// Whatever the other end has (null sink, tee, throttle).
+    /// The type of the other end (null sink, tee, throttle).
     Any,
     /// The type that arrives at the named input of the same component.
     SameAs(String),
-    /// The type that the named (choice or text) property says.
+    /// The type that the named (choice or text) property gives.
     Property(String),
 }
 
 impl PortTypes {
-    /// Exactly the type `T`.
+    /// Accepts exactly the type `T`.
     pub fn of<T: Sample>() -> Self {
         Self::OneOf(vec![TypeName::of::<T>()])
     }
 
-    /// Messages of the given name.
+    /// Accepts messages of the given name.
     ///
     /// # Panics
-    /// When the name is no [`TypeName`]: a mistake in the program.
+    /// When the name is not a [`TypeName`]: a mistake in the program.
     pub fn message(name: &str) -> Self {
         match TypeName::message(name) {
             Ok(name) => Self::OneOf(vec![name]),
@@ -291,56 +297,57 @@ impl fmt::Display for PortTypes {
 pub struct PropertySpec {
     /// Its name, unique within the component.
     pub name: String,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: PropertyKind,
-    /// The value when the waveform says nothing; `None`: the waveform must say one.
+    /// The value when the waveform sets none; `None`: the waveform must set it.
     pub default: Option<Value>,
-    /// Unit for people, as `Hz`; empty where there is none.
+    /// Unit for users, as `Hz`; empty where the property has no unit.
     pub unit: String,
-    /// One line for people.
+    /// One line for users.
     pub summary: String,
-    /// Who says the value, and when.
+    /// The source of the value, and the time at which it is set.
     #[serde(default, skip_serializing_if = "Access::is_fixed")]
     pub access: Access,
-    /// A value to show where there is no default.
+    /// A value for examples, where there is no default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
 }
 
 impl PropertySpec {
-    /// A real number. Any finite value until [`PropertySpec::range`] says otherwise.
+    /// Creates a real number. Any finite value is allowed until [`PropertySpec::range`] limits it.
     pub fn float(name: &str, default: f64, summary: &str) -> Self {
         let kind = PropertyKind::Float { min: f64::MIN, max: f64::MAX };
         Self::with(name, kind, Some(Value::Float(default)), summary)
     }
 
-    /// A whole number from `min` to `max`.
+    /// Creates a whole number from `min` to `max`.
     pub fn integer(name: &str, default: i64, min: i64, max: i64, summary: &str) -> Self {
         Self::with(name, PropertyKind::Integer { min, max }, Some(Value::Integer(default)), summary)
     }
 
-    /// Yes or no.
+    /// Creates a boolean.
     pub fn boolean(name: &str, default: bool, summary: &str) -> Self {
         Self::with(name, PropertyKind::Boolean, Some(Value::Boolean(default)), summary)
     }
 
-    /// A text.
+    /// Creates a text.
     pub fn text(name: &str, default: &str, summary: &str) -> Self {
         Self::with(name, PropertyKind::Text, Some(Value::Text(default.into())), summary)
     }
 
-    /// One of several words.
+    /// Creates a choice of several words.
     pub fn choice(name: &str, choices: &[&str], default: &str, summary: &str) -> Self {
         let choices = choices.iter().map(|c| (*c).into()).collect();
         Self::with(name, PropertyKind::Choice { choices }, Some(Value::Text(default.into())), summary)
     }
 
-    /// A file's path; in a waveform file it is relative to that file. The default is the empty path: none.
+    /// Creates a file's path; in a waveform file it is relative to that file. The default is the
+    /// empty path, which means no file.
     pub fn path(name: &str, summary: &str) -> Self {
         Self::with(name, PropertyKind::Path, Some(Value::Text(String::new())), summary)
     }
 
-    /// The same real number, from `min` to `max` inclusive.
+    /// Limits the real number to `min` to `max` inclusive.
     ///
     /// # Panics
     /// On a property that is not a float: a mistake in the program.
@@ -351,21 +358,21 @@ impl PropertySpec {
         self
     }
 
-    /// The same property with a unit.
+    /// Sets the unit.
     #[must_use]
     pub fn unit(mut self, unit: &str) -> Self {
         self.unit = unit.into();
         self
     }
 
-    /// The same property without a default: the waveform must set it.
+    /// Removes the default: the waveform must set the property.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.default = None;
         self
     }
 
-    /// The same property with a value for examples to show, where it must be set.
+    /// Sets a value for examples, where there is no default.
     ///
     /// ```
     /// use stripline::component::{PropertySpec, Value};
@@ -379,7 +386,7 @@ impl PropertySpec {
         self
     }
 
-    /// The same property, which may be changed while the component runs: see [`Live`](super::Live).
+    /// Lets the property change while the component runs: see [`Live`](super::Live).
     ///
     /// ```
     /// use stripline::component::{Access, PropertySpec};
@@ -393,8 +400,8 @@ impl PropertySpec {
         self
     }
 
-    /// The same property as something that the component says while it runs ([`Status`](super::Status)) and nobody
-    /// sets; the default is what it is before.
+    /// Makes it a property that only the component sets, while it runs ([`Status`](super::Status)).
+    /// The default is its value until then.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.access = Access::ReadOnly;
@@ -404,7 +411,7 @@ impl PropertySpec {
     /// Checks a value; a whole number passes for a float.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what is allowed.
+    /// A sentence with the problem and the allowed values.
     pub fn check(&self, value: &Value) -> Result<Value, String> {
         let name = &self.name;
         match (&self.kind, value) {
@@ -442,7 +449,7 @@ impl PropertySpec {
     /// Parses the text of a `--set` option as this property's kind, then checks it.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what is allowed.
+    /// A sentence with the problem and the allowed values.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || {
             let cure = self.cure(text).map_or(String::new(), |cure| format!("; {cure}"));
@@ -459,7 +466,8 @@ impl PropertySpec {
         self.check(&value)
     }
 
-    /// What to write in place of a text that was to be a number, where that can be told.
+    /// Returns the text to write in place of one that should have been a number, where it can be
+    /// derived.
     pub(crate) fn cure(&self, text: &str) -> Option<String> {
         match self.kind {
             PropertyKind::Integer { .. } => units::cure(text, &self.unit, true),
@@ -481,7 +489,7 @@ impl PropertySpec {
     }
 }
 
-/// What values a property takes.
+/// The kind of a property's values.
 ///
 /// ```
 /// let kind = stripline::component::PropertySpec::text("title", "", "…").kind;
@@ -518,7 +526,7 @@ pub enum PropertyKind {
 }
 
 impl PropertyKind {
-    /// The kind in words, as `a number`.
+    /// Returns the kind as a phrase, as `a number`.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Boolean => "true or false",
@@ -530,8 +538,9 @@ impl PropertyKind {
         }
     }
 
-    /// The allowed range in words, as `from 0 to 10`; empty where everything of the kind is
-    /// allowed, except that a real number must be finite. Of a choice, its words.
+    /// Returns the allowed range as a phrase, as `from 0 to 10`. It is empty where every value of
+    /// the kind is allowed, except that a real number must be finite. For a choice it lists the
+    /// words.
     ///
     /// ```
     /// use stripline::component::PropertyKind;
@@ -558,7 +567,7 @@ impl PropertyKind {
     }
 }
 
-/// A number as people write it: very large and very small ones with an exponent.
+/// Formats a number for users: very large and very small ones with an exponent.
 pub(crate) fn number(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }

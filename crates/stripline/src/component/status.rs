@@ -1,4 +1,4 @@
-//! Values that a component says of itself while it runs.
+//! Values that a component publishes while it runs.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -10,11 +10,11 @@ use super::{Access, ComponentSpec, PropertyKind, Value};
 /// The longest text, in bytes.
 const TEXT_MAX: usize = 4096;
 
-/// A read-only property, for the component to say: `stripline get` shows what it said last. A number is one relaxed
-/// store (of [`Status::add`]: one atomic addition), so that a counter may be said with every packet; nobody is woken by
-/// it. Texts take a lock and memory. Copies write the same value.
+/// A read-only property, set by the component: `stripline get` prints its last value. Setting a
+/// number is one relaxed store ([`Status::add`]: one atomic addition), so a counter may be set with
+/// every packet. It wakes no thread. Texts take a lock and memory. Copies write the same value.
 ///
-/// A value that does not fit the property's range is shown as unknown.
+/// A value that does not fit the property's range is reported as unknown.
 ///
 /// ```no_run
 /// # fn run(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -42,20 +42,20 @@ impl<T> Clone for Status<T> {
 }
 
 impl<T: StatusValue> Status<T> {
-    /// Says the value.
+    /// Sets the value.
     pub fn set(&self, value: T) {
         value.store(&self.slot.place);
     }
 }
 
 impl Status<u64> {
-    /// Counts on. Several threads may.
+    /// Adds to the value. Several threads may call it.
     pub fn add(&self, count: u64) {
         self.slot.place.bits.fetch_add(count, Ordering::Relaxed);
     }
 }
 
-/// What a [`Status`] can be: `bool`, `i64`, `u64`, `f64`, `String`.
+/// A type that a [`Status`] can have: `bool`, `i64`, `u64`, `f64`, `String`.
 ///
 /// ```
 /// fn is_status<T: stripline::component::StatusValue>() {}
@@ -71,7 +71,7 @@ pub trait StatusValue: sealed::Sealed {
     fn fits(kind: &PropertyKind) -> bool;
 }
 
-/// Where a value lies.
+/// The storage of a value.
 #[doc(hidden)]
 #[derive(Default)]
 pub struct Place {
@@ -88,7 +88,7 @@ mod sealed {
     impl Sealed for String {}
 }
 
-// Relaxed everywhere: each value stands for itself, and a reader that comes a moment late sees a moment ago.
+// Relaxed everywhere: each value is independent, and a reader may get a slightly older one.
 macro_rules! number {
     ($type:ty, $kind:pat, $to:expr, $from:expr) => {
         impl StatusValue for $type {
@@ -132,7 +132,7 @@ impl StatusValue for String {
 
 struct Slot {
     place: Place,
-    /// How it is read: as the type that the component took it as.
+    /// The function that reads it, as the type that the component chose.
     load: Mutex<Option<Load>>,
 }
 
@@ -149,10 +149,10 @@ impl Statuses {
         Self(Arc::new(read_only.map(|property| (property.name.clone(), slot())).collect()))
     }
 
-    /// Hands one out.
+    /// Returns the status of a read-only property.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason that there is no such status.
     pub(super) fn take<T: StatusValue>(
         &self,
         spec: &ComponentSpec,
@@ -177,7 +177,7 @@ impl Statuses {
         Ok(Status { slot: Arc::clone(slot), kind: PhantomData })
     }
 
-    /// What they say now; `None` where it is nothing that the property can be.
+    /// Returns the present values; `None` where a value does not fit its property.
     pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
         let value = |(name, slot): (&String, &Arc<Slot>)| {
             let property = spec.find_property(name)?;
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_what_was_said_last_and_what_does_not_fit_is_unknown() {
+    fn a_status_reports_the_last_value_and_an_invalid_value_as_unknown() {
         let spec = ComponentSpec::new("x", "")
             .property(PropertySpec::integer("count", 3, 0, i64::MAX, "").read_only())
             .property(PropertySpec::float("level", 0.0, "").range(0.0, 1.0).read_only())

@@ -1,8 +1,9 @@
-//! Numbers that people write with a unit, where the unit is known: what they should have written.
+//! Suggestions for numbers written with a unit, where the property's unit is given.
 
 use super::spec::number;
 
-/// How a text that is no number becomes one: `10 MHz` where the unit is Hz; `None` where it looks like none at all.
+/// Suggests how to write a text that is not a number: `10 MHz` where the unit is Hz. Returns `None`
+/// where it does not resemble a number.
 pub(crate) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
@@ -21,21 +22,21 @@ pub(crate) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
     }
 }
 
-/// The number that a text begins with, and what follows it.
+/// Returns the number at the start of a text, and the rest.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
-    // Not `inf` or `nan`, which parse, too.
+    // Excludes `inf` and `nan`, which parse as well.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return None;
     }
     let digits = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
-    // The longest part that is a number: `1e3` of `1e3Hz`, `10` of `10e`.
+    // The longest prefix that is a number: `1e3` of `1e3Hz`, `10` of `10e`.
     (1..=digits.unwrap_or(text.len())).rev().find_map(|end| {
         let value: f64 = text.get(..end)?.replace('_', "").parse().ok()?;
         value.is_finite().then_some((value, &text[end..]))
     })
 }
 
-/// What a number times this unit is in the property's own.
+/// Returns the factor from the written unit to the property's own.
 fn factor(said: &str, unit: &str) -> Option<f64> {
     let is_unit = |text: &str| !unit.is_empty() && text.eq_ignore_ascii_case(unit);
     let prefix = match said.len().checked_sub(unit.len()).filter(|at| said.is_char_boundary(*at)) {
@@ -45,7 +46,7 @@ fn factor(said: &str, unit: &str) -> Option<f64> {
     Some(match prefix.trim() {
         "" => 1.0,
         "k" | "K" => 1e3,
-        // Nobody means a thousandth of a hertz.
+        // A thousandth of a hertz is never meant.
         "m" if unit == "Hz" || unit == "samples/s" => 1e6,
         "M" => 1e6,
         "G" | "g" => 1e9,
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_with_a_unit_becomes_one_without() {
+    fn a_number_with_a_unit_is_suggested_without_it() {
         let hz = |text: &str| cure(text, "Hz", false).unwrap_or_default();
         for text in ["10 Mhz", "10MHz", "10 M", "10m", "1e7 Hz", "10_000 kHz"] {
             assert_eq!(hz(text), "write the number alone, in Hz: 1e7", "{text}");

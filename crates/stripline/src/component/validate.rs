@@ -1,4 +1,4 @@
-//! What a component has against a set of properties of which each fits by itself.
+//! The check of a set of properties that are valid one by one.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Properties;
 use crate::error::{Error, Result, guarded};
 
-/// Why a component does not take a set of properties: a band that ends before it begins, a file that is not there.
+/// The reason that a component rejects a set of properties: a band that ends before it begins, a
+/// missing file.
 ///
 /// ```
 /// use stripline::Error;
@@ -32,28 +33,28 @@ use crate::error::{Error, Result, guarded};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfit {
-    /// The property to change, if it is one of them.
+    /// The property to change, if the problem belongs to one.
     pub property: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it; empty where the message says all.
+    /// The remedy; empty where the message suffices.
     pub remedy: String,
 }
 
 impl Unfit {
-    /// What is wrong, in one sentence.
+    /// Creates an error with the problem in one sentence.
     pub fn new(message: impl Into<String>) -> Self {
         Self { property: None, message: message.into(), remedy: String::new() }
     }
 
-    /// The same, about one property.
+    /// Names the property to change.
     #[must_use]
     pub fn property(mut self, name: &str) -> Self {
         self.property = Some(name.into());
         self
     }
 
-    /// The same, with what to do about it.
+    /// Adds the remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = remedy.into();
@@ -83,8 +84,8 @@ impl From<Error> for Unfit {
     }
 }
 
-/// How a component type looks at a set of properties. It stays in its program: over `--describe` goes only that there is
-/// one.
+/// The function that checks a set of properties. It stays in its program: `--describe` only reports
+/// that it exists.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
 
@@ -101,7 +102,7 @@ impl fmt::Debug for Validation {
 }
 
 impl PartialEq for Validation {
-    /// What specifications say is compared, not the code behind it.
+    /// Compares specifications, not the code behind them.
     fn eq(&self, _: &Self) -> bool {
         true
     }

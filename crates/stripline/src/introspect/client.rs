@@ -1,4 +1,4 @@
-//! Finds the processes and asks them.
+//! Finds the processes with open ports and queries them.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -12,25 +12,28 @@ use crate::sys::process::state_and_parent;
 use crate::sys::{names, socket};
 
 pub(super) const VERSION: u32 = 1;
-/// The most that a process says, in bytes.
+/// The largest response of a process, in bytes.
 pub(super) const ANSWER_MAX: usize = 4 << 20;
-/// Time for all processes together: they are asked at once. One that is stopped does not answer at all.
+/// Time limit for a batch of processes, which are queried concurrently. A stopped process never
+/// responds.
 const PATIENCE: Duration = Duration::from_millis(800);
-/// Processes asked at a time, which bounds the descriptors and the memory that this takes.
+/// Processes queried at a time; bounds the descriptors and the memory in use.
 const BATCH: usize = 64;
-/// Sockets looked at in all. Many, since anybody may choose such names; those of other users are let go at once.
+/// The most sockets considered in all. The bound is high because any user may choose such names;
+/// sockets of other users are closed at once.
 const SOCKETS_MAX: usize = 16_384;
 /// Readers and connections that a process has at most, which bounds the time to pair them.
 pub(super) const LINES_MAX: usize = 16_384;
 /// The longest name, in bytes.
 const NAME_MAX: usize = 2048;
 
-/// A look at all processes of this user that have, or had, a port open.
+/// Queries all processes of this user that have, or had, an open port.
 ///
-/// It takes as long as the slowest process that answers, and under a second per 64 processes if one does not.
+/// It takes as long as the slowest response, and under a second per 64 processes if a process does
+/// not respond.
 ///
 /// # Errors
-/// When the kernel's list of sockets cannot be read. What is wrong with single processes is in
+/// When the kernel's list of sockets cannot be read. Problems of single processes are in
 /// [`Overview::problems`].
 ///
 /// ```
@@ -47,7 +50,7 @@ pub fn processes() -> Result<Overview> {
     let mut names = names::listening(&prefix(), false)?;
     let mut overview = Overview::default();
     if names.len() > SOCKETS_MAX {
-        let what = format!("{} more sockets were not looked at", names.len() - SOCKETS_MAX);
+        let what = format!("{} more sockets were not queried", names.len() - SOCKETS_MAX);
         overview.problems.push(Problem { pid: std::process::id(), command: None, what });
         names.truncate(SOCKETS_MAX);
     }
@@ -55,36 +58,38 @@ pub fn processes() -> Result<Overview> {
         ask(batch, &mut overview);
     }
     overview.processes.sort_by_key(|process| process.pid);
-    // One that closed its last port and opened another may for a moment have two sockets, which say the same.
+    // A process that closed its last port and opened another may briefly have two sockets, with the
+    // same content.
     overview.processes.dedup_by_key(|process| process.pid);
     overview.problems.sort_by_key(|problem| problem.pid);
     Ok(overview)
 }
 
-/// What the names of this user's sockets begin with.
+/// Returns the prefix of the names of this user's sockets.
 pub(super) fn prefix() -> String {
     format!("stripline-ps-{}-", rustix::process::geteuid().as_raw())
 }
 
-/// A process that has been asked.
+/// A process that has been queried.
 struct Asked {
     stream: UnixStream,
     pid: u32,
     bytes: Vec<u8>,
-    /// The end of its answer, or what is wrong with it.
+    /// The end of its response, or the problem with it.
     done: Option<Result<(), String>>,
 }
 
-/// Asks all of them at once.
+/// Queries all these processes concurrently.
 fn ask(names: &[(String, u32)], overview: &mut Overview) {
     let deadline = Instant::now() + PATIENCE;
     let mut asked = Vec::new();
     for (name, named) in names {
         match socket::connect_unix_at_once(name) {
             Ok((stream, pid)) => asked.push(Asked { stream, pid, bytes: Vec::new(), done: None }),
-            // It has just ended.
+            // The process has just ended.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}
-            // Its queue is full, which is so when it has not answered for long; or it is somebody else's.
+            // The accept queue is full because the process has not responded for long, or the
+            // socket belongs to another user.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::WouldBlock => {
                 overview.problems.push(problem(*named, "does not answer"));
             }
@@ -102,7 +107,7 @@ fn ask(names: &[(String, u32)], overview: &mut Overview) {
         for index in stirred {
             asked[waiting[index]].read();
         }
-        // Whoever goes on talking is not listened to for longer than whoever is silent.
+        // A process that keeps sending gets no more time than a silent one.
         if Instant::now() >= deadline {
             break;
         }
@@ -116,18 +121,18 @@ fn ask(names: &[(String, u32)], overview: &mut Overview) {
 }
 
 impl Asked {
-    /// Reads what is there, up to a limit, so that everybody has a turn.
+    /// Reads what is available once, up to a limit, so that every process gets its turn.
     fn read(&mut self) {
         let mut piece = [0; 64 * 1024];
         match (&self.stream).read(&mut piece) {
             Ok(0) => self.done = Some(Ok(())),
             Ok(read) if self.bytes.len() + read > ANSWER_MAX => {
-                self.done = Some(Err(format!("says more than {ANSWER_MAX} bytes")));
+                self.done = Some(Err(format!("sends more than {ANSWER_MAX} bytes")));
             }
             Ok(read) => self.bytes.extend_from_slice(&piece[..read]),
             Err(e)
                 if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) => {}
-            Err(_) => self.done = Some(Err("hung up".into())),
+            Err(_) => self.done = Some(Err("closed the connection".into())),
         }
     }
 
@@ -149,18 +154,18 @@ impl Asked {
     }
 }
 
-/// An answer, whoever gave it.
+/// Parses and validates a response, which may come from an untrusted process.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the problem.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
     if bytes.is_empty() {
-        return Err("hung up without an answer".into());
+        return Err("closed the connection without an answer".into());
     }
     let process: Process =
         serde_json::from_slice(bytes).map_err(|e| format!("gave an answer that does not parse: {e}"))?;
     if process.version != VERSION {
-        return Err(format!("speaks version {} of this protocol, not {VERSION}", process.version));
+        return Err(format!("uses version {} of this protocol, not {VERSION}", process.version));
     }
     if lines(&process) > LINES_MAX {
         return Err(format!("has more than {LINES_MAX} ports and connections"));
@@ -184,7 +189,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
     }
 }
 
-/// Ports, readers and connections.
+/// Counts ports, readers and connections.
 pub(super) fn lines(process: &Process) -> usize {
     process.sending.iter().map(|port| 1 + port.readers.len()).sum::<usize>()
         + process.receiving.iter().map(|port| 1 + port.connections.len()).sum::<usize>()
@@ -209,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_answer_is_checked() {
+    fn invalid_responses_are_refused() {
         let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
         assert!(refused("").contains("without an answer"));
         assert!(refused("[").contains("does not parse"));
@@ -219,7 +224,7 @@ mod tests {
         assert!(refused(&long).contains("name"));
         let ports = vec!["{}"; LINES_MAX + 1].join(",");
         assert!(refused(&format!(r#"{{"version": 1, "receiving": [{ports}]}}"#)).contains("more than"));
-        // A later process may say more.
+        // A later version may send more keys.
         assert!(parse(br#"{"version": 1, "weather": "fine"}"#).is_ok());
     }
 

@@ -1,12 +1,14 @@
-//! What the running processes of this user are doing with their ports, without a daemon: what `stripline ps` shows.
+//! A view of the ports of this user's running processes, without a daemon. `stripline ps` prints
+//! it.
 //!
-//! Each process that has a port open also has, once, an abstract Unix socket whose name says user and process
-//! (`stripline-ps-UID-PID-RANDOM`), served by one small thread. Whoever connects as the same user gets one JSON
-//! document and is hung up on. Thread and name are gone with the
-//! last port, or with the process, however it ended.
+//! Each process with an open port owns one abstract Unix socket, served by one small thread. The
+//! socket's name contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same
+//! user gets one JSON document, then the connection is closed. Thread and name disappear with the
+//! last port, or with the process, however it ends.
 //!
-//! The thread reads what is there for other reasons: a ring's shared pages, the counters of a connection, the kernel's
-//! account of a socket. Ports do nothing for it per packet. What a transport does not know stays unknown.
+//! The thread reads state that exists for other reasons: a ring's shared pages, the counters of a
+//! connection, the kernel's socket statistics. Ports do no extra work per packet. Values that a
+//! transport cannot provide are reported as unknown.
 
 mod client;
 mod registry;

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use super::service::Service;
 use super::types::{Process, ReceivingPort, SendingPort};
 
-/// A sending port that can be looked at from another thread.
+/// A sending port that another thread can inspect.
 pub(crate) trait Sending: Send + Sync {
-    /// What it does now. Must neither wait nor panic.
+    /// Returns a snapshot of the port. Must neither wait nor panic.
     fn look(&self) -> SendingPort;
 }
 
-/// A receiving port that can be looked at from another thread.
+/// A receiving port that another thread can inspect.
 pub(crate) trait Receiving: Send + Sync {
-    /// What it does now. Must neither wait nor panic.
+    /// Returns a snapshot of the port. Must neither wait nor panic.
     fn look(&self) -> ReceivingPort;
 }
 
@@ -29,13 +29,14 @@ static WAVEFORM: OnceLock<String> = OnceLock::new();
 
 struct State {
     ports: Vec<Entry>,
-    /// There as long as there are ports.
+    /// The inspection service; present while there are ports.
     service: Option<Service>,
-    /// Whether it could not be started, which is said once.
+    /// Whether the service could not be started, which is reported once.
     failed: bool,
 }
 
-/// Part of every port that is shown. With the last of them the service ends: no thread and no socket is left behind.
+/// A registry guard, part of every registered port. When the last one is dropped the service ends,
+/// so that no thread and no socket stays behind.
 pub(crate) struct Shown;
 
 impl Drop for Shown {
@@ -48,13 +49,13 @@ impl Drop for Shown {
     }
 }
 
-/// Shows a sending port, which has a [`Shown`], for as long as somebody else holds it.
+/// Registers a sending port, which has a [`Shown`], for as long as its owner keeps it.
 pub(crate) fn show_sending<P: Sending + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
     show(Entry::Sending(port));
 }
 
-/// Shows a receiving port, which has a [`Shown`], for as long as somebody else holds it.
+/// Registers a receiving port, which has a [`Shown`], for as long as its owner keeps it.
 pub(crate) fn show_receiving<P: Receiving + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
     show(Entry::Receiving(port));
@@ -67,7 +68,7 @@ fn show(entry: Entry) {
     if state.service.is_none() && !state.failed {
         match Service::start() {
             Ok(service) => state.service = Some(service),
-            // A process without one works as well, but unseen.
+            // A process without the service works as well, but `stripline ps` does not list it.
             Err(error) => {
                 state.failed = true;
                 crate::sys::complain!("stripline: `stripline ps` will not show this process: {error}");
@@ -78,7 +79,7 @@ fn show(entry: Entry) {
 
 impl State {
     fn tidy(&mut self) {
-        // A port that is being dropped, as by `Shown`, does not count any more.
+        // A port that is being dropped, as by `Shown`, does not count.
         self.ports.retain(|entry| match entry {
             Entry::Sending(port) => port.strong_count() > 0,
             Entry::Receiving(port) => port.strong_count() > 0,
@@ -86,15 +87,15 @@ impl State {
     }
 }
 
-/// Says that this process has components of that waveform.
+/// Records that this process runs components of that waveform.
 pub(crate) fn belong_to(waveform: &str) {
-    // A process never has those of two.
+    // A process never has components of two waveforms.
     let _ = WAVEFORM.set(waveform.into());
 }
 
-/// All of them now.
+/// Takes a snapshot of all ports.
 pub(super) fn look() -> Process {
-    // Looked at without the lock: ports come and go meanwhile.
+    // Taken without the lock: ports open and close meanwhile.
     let entries = state().ports.clone();
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -108,6 +109,6 @@ pub(super) fn look() -> Process {
 }
 
 fn state() -> MutexGuard<'static, State> {
-    // Entries are whole whatever happened to the last holder.
+    // Entries are consistent even if the last holder panicked.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
-//! What a process says of its ports.
+//! The description of a process's ports, as it is sent.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that was found at one moment; processes answer one after the other, so it is not the same moment for all.
+/// A snapshot of all processes. Each process responds at its own moment, so the snapshots are not
+/// simultaneous.
 ///
 /// ```
 /// let overview = stripline::introspect::Overview::default();
@@ -11,13 +12,13 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Overview {
-    /// The processes that answered, by number.
+    /// The processes that responded, by number.
     pub processes: Vec<Process>,
-    /// Those that did not, or not properly.
+    /// The processes that did not respond, or not properly.
     pub problems: Vec<Problem>,
 }
 
-/// A process that could not be asked.
+/// A process that could not be queried.
 ///
 /// ```
 /// let text = r#"{ "pid": 17, "command": "sink", "what": "does not answer" }"#;
@@ -28,9 +29,9 @@ pub struct Overview {
 pub struct Problem {
     /// The process that owns the socket.
     pub pid: u32,
-    /// Its command, as the kernel shows it.
+    /// Its command, as the kernel reports it.
     pub command: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
 }
 
@@ -43,7 +44,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// One process and its ports. All names in it are the process's own words.
+/// One process and its ports. The process itself provides all names in it.
 ///
 /// ```
 /// let text = r#"{ "version": 1, "pid": 17, "sending": [], "receiving": [] }"#;
@@ -56,19 +57,19 @@ impl std::fmt::Display for Problem {
 pub struct Process {
     /// The version of this document: 1.
     pub version: u32,
-    /// The process, as the kernel says.
+    /// The process number, from the kernel.
     pub pid: u32,
-    /// Its parent; components of one waveform have the same.
+    /// Its parent; components of one waveform have the same parent.
     pub parent: Option<u32>,
-    /// Its command, as the kernel shows it: at most 15 bytes.
+    /// Its command, as the kernel reports it: at most 15 bytes.
     pub command: Option<String>,
-    /// The waveform whose component it is, if it is one.
+    /// The waveform that its components belong to, if any.
     pub waveform: Option<String>,
-    /// Sending ports; one that sends over several transports is there once for each.
+    /// Sending ports; a port that sends over several transports is listed once for each.
     pub sending: Vec<SendingPort>,
     /// Receiving ports.
     pub receiving: Vec<ReceivingPort>,
-    /// Ports left out, because a process says no more than a few megabytes.
+    /// Ports left out, because a response is limited to a few megabytes.
     pub omitted: u64,
 }
 
@@ -87,25 +88,25 @@ pub struct SendingPort {
     pub name: String,
     /// The transport's name.
     pub transport: String,
-    /// Where it can be reached; of no use without its keys, which are not told.
+    /// The port's address; useless without its keys, which are not sent.
     pub address: String,
     /// The payload type.
     pub payload: String,
-    /// Bytes of its ring, or what bounds its packets on sockets.
+    /// Size of its ring in bytes; on sockets, the limit of its packets.
     pub buffer: u64,
-    /// How it waits for room: `block`, `adaptive` or `spin`.
+    /// Its wait strategy for space: `block`, `adaptive` or `spin`.
     pub wait: String,
-    /// Packets sent, if known.
+    /// Packets sent, where available.
     pub packets: Option<u64>,
-    /// Bytes that have gone through the ring, headers and padding included; unknown on sockets.
+    /// Bytes written to the ring, headers and padding included; unknown on sockets.
     pub position: Option<u64>,
-    /// Whether it sleeps until a reader has made room, or has answered.
+    /// Whether it sleeps until a reader has made space or sent an acknowledgement.
     pub waits: bool,
-    /// Who reads.
+    /// The port's readers.
     pub readers: Vec<Reader>,
 }
 
-/// A reader of a sending port, as the sender sees it.
+/// A reader of a sending port, as the sender records it.
 ///
 /// ```
 /// let text = r#"{ "connection": "a.out -> b.in", "overflow": "block", "depth": 64, "lag_packets": 3 }"#;
@@ -122,27 +123,31 @@ pub struct Reader {
     pub pid: Option<u32>,
     /// Its overflow policy.
     pub overflow: String,
-    /// Packets that may wait for it. On memory, one more may lie there: the description of the stream has a place.
+    /// Packets that may wait for it. On memory one more may wait, because the stream description
+    /// takes a place.
     pub depth: u32,
-    /// Packets that wait for it when the sender is held up, where that is fewer.
+    /// The number of waiting packets at which the sender blocks, where that is fewer than `depth`.
     pub high_watermark: Option<u32>,
-    /// Whether the sender has taken it in, which it does before its next packet.
+    /// Whether the sender has attached it, which happens before the sender's next packet.
     pub attached: bool,
-    /// Bytes that it is done with, counted as the port's `position`; unknown on sockets.
+    /// Bytes released by the reader, counted as the port's `position`; unknown on sockets.
     pub position: Option<u64>,
-    /// Packets sent and not yet taken off the transport; under a policy that drops, those taken may still lie in the
-    /// receiving port's own queue ([`Connection::queued`]). Unknown on sockets.
+    /// Packets sent and not yet taken off the transport. Under a policy that drops, packets already
+    /// taken may still wait in the receiving port's own queue ([`Connection::queued`]). Unknown on
+    /// sockets.
     pub lag_packets: Option<u64>,
-    /// The same in bytes of the ring; unknown on sockets.
+    /// The same lag in bytes of the ring; unknown on sockets.
     pub lag_bytes: Option<u64>,
-    /// What the kernel holds of the sender's socket, as the kernel counts: on `uds` what the reader has not read, with
-    /// the kernel's overhead; on `tcp` what the reader's kernel has not acknowledged. Unknown on memory.
+    /// Bytes that the kernel holds for the sender's socket, as the kernel counts them. On `uds`
+    /// these are the bytes not yet read, with the kernel's overhead. On `tcp` these are the bytes
+    /// not yet acknowledged by the reader's kernel. Unknown on memory.
     pub kernel_bytes: Option<u64>,
-    /// Whether it sleeps until there is a packet; unknown on sockets.
+    /// Whether it sleeps until a packet arrives; unknown on sockets.
     pub sleeps: Option<bool>,
-    /// Whether the sender sleeps until this reader makes room.
+    /// Whether the sender sleeps until this reader makes space.
     pub waited_for: bool,
-    /// Whether the sender sleeps until this reader says what became of a packet (scopes `server` and `target`).
+    /// Whether the sender sleeps until this reader acknowledges a packet (scopes `server` and
+    /// `target`).
     pub answer_awaited: bool,
 }
 
@@ -159,15 +164,15 @@ pub struct Reader {
 pub struct ReceivingPort {
     /// `component.port`, or the topic.
     pub name: String,
-    /// Whether it sleeps until any of its senders has a packet.
+    /// Whether it sleeps until one of its senders has a packet.
     pub sleeps: bool,
-    /// Whether it takes the calls of a service, whoever makes them.
+    /// Whether it receives the calls of a service.
     pub serves: bool,
     /// Its connections.
     pub connections: Vec<Connection>,
 }
 
-/// A connection of a receiving port, as the receiver sees it.
+/// A connection of a receiving port, as the receiver records it.
 ///
 /// ```
 /// let text = r#"{ "connection": "a.out -> b.in", "packets": 9, "lost": 1, "open": true }"#;
@@ -184,22 +189,23 @@ pub struct Connection {
     pub overflow: String,
     /// Packets that may wait.
     pub depth: u32,
-    /// How it is waited for: `block`, `adaptive` or `spin`.
+    /// Its wait strategy: `block`, `adaptive` or `spin`.
     pub wait: String,
-    /// Whether there was a sender when the port last went to sleep or heard of a new one.
+    /// Whether a sender was connected when the port last went to sleep or was notified of a new
+    /// one.
     pub open: bool,
-    /// Packets taken.
+    /// Packets received.
     pub packets: u64,
     /// Their payload, in bytes.
     pub bytes: u64,
-    /// Packets known to be lost.
+    /// Packets lost.
     pub lost: u64,
     /// Gaps reported in band.
     pub gaps: u64,
     /// Packets that arrived after a later one.
     pub reordered: u64,
-    /// How often the sender vanished without an end of stream.
+    /// Number of times that the sender disappeared without an end of stream.
     pub peer_deaths: u64,
-    /// Packets in this process's own queue, which policies that drop have.
+    /// Packets in this process's own queue; only policies that drop have one.
     pub queued: Option<u64>,
 }

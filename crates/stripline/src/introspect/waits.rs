@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The waits between ports, and the chains that they form.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::types::{Connection, Overview, Process, Reader, ReceivingPort, SendingPort};
 
-/// A port that waits for another one.
+/// A port that waits for another port.
 ///
 /// ```
 /// use stripline::introspect::{Waiting, Why};
@@ -21,17 +21,17 @@ use super::types::{Connection, Overview, Process, Reader, ReceivingPort, Sending
 pub struct Waiting {
     /// The process that waits.
     pub pid: u32,
-    /// Its port.
+    /// The waiting port.
     pub port: String,
-    /// The process waited for, if it is known.
+    /// The process waited for, if available.
     pub for_pid: Option<u32>,
     /// The port waited for.
     pub for_port: String,
-    /// For what.
+    /// The reason.
     pub why: Why,
 }
 
-/// What a port waits for.
+/// The reason of a wait.
 ///
 /// ```
 /// assert_eq!(stripline::introspect::Why::Empty.to_string(), "empty");
@@ -39,11 +39,11 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// A sender, for room.
+    /// A sender waits for space.
     Full,
-    /// A receiver, for packets.
+    /// A receiver waits for packets.
     Empty,
-    /// A sender, for what becomes of the packet that it has sent.
+    /// A sender waits for the acknowledgement of a packet that it has sent.
     Answer,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Waits that hang together: the component waited for by one is the component that waits in the next.
+/// A chain of waits: the component waited for in one is the component that waits in the next.
 ///
 /// ```
 /// let overview = stripline::introspect::Overview::default();
@@ -71,9 +71,10 @@ impl fmt::Display for Waiting {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
-    /// From whom nobody waits for to whom everything hangs on.
+    /// The waits in order. No port waits for the first component; all others wait for the last,
+    /// directly or not.
     pub waits: Vec<Waiting>,
-    /// Whether the last one waits for the first: none of them goes on by itself.
+    /// Whether the last one waits for the first: then none of them can continue by itself.
     pub circle: bool,
 }
 
@@ -99,7 +100,7 @@ pub type FromSide<'a> = (&'a Process, &'a SendingPort, &'a Reader);
 pub type ToSide<'a> = (&'a Process, &'a ReceivingPort, &'a Connection);
 
 impl Overview {
-    /// An overview of these processes; they must differ in their numbers to be told apart.
+    /// Creates an overview of these processes; their numbers must differ.
     ///
     /// ```
     /// use stripline::introspect::{Overview, Process};
@@ -111,8 +112,8 @@ impl Overview {
         Self { processes, problems: Vec::new() }
     }
 
-    /// Connections with both sides, as `(sending, receiving)`: process, port, and what that side knows. A side whose
-    /// process does not answer is missing.
+    /// Returns connections with both sides, as `(sending, receiving)`: process, port, and that
+    /// side's view. A side is missing if its process does not respond.
     ///
     /// ```
     /// let text = r#"{ "version": 1, "pid": 7,
@@ -141,7 +142,8 @@ impl Overview {
                         !*taken
                             && match reader.pid {
                                 Some(pid) => other.0.pid == pid,
-                                // Names are the same in every run of a waveform; its processes have one parent.
+                                // Names are the same in every run of a waveform; its processes have
+                                // one parent.
                                 None => {
                                     let siblings =
                                         process.parent.is_some() && other.0.parent == process.parent;
@@ -163,7 +165,7 @@ impl Overview {
         connections
     }
 
-    /// Everybody who waits, and for whom.
+    /// Returns every wait: the waiting port and the port waited for.
     pub fn waits(&self) -> Vec<Waiting> {
         let mut waits = Vec::new();
         for (from, to) in self.connections() {
@@ -199,7 +201,7 @@ impl Overview {
         waits
     }
 
-    /// The same, as chains; each wait is in one of them.
+    /// Returns the same waits as chains; each wait is in exactly one chain.
     pub fn chains(&self) -> Vec<Chain> {
         let waits = self.waits();
         let mut of_component: HashMap<(u32, &str), Vec<usize>> = HashMap::new();
@@ -208,7 +210,7 @@ impl Overview {
                 of_component.entry((waiting.pid, name)).or_default().push(index);
             }
         }
-        // What one leads to.
+        // The waits of the component that this wait is for.
         let follow = |index: usize| -> &[usize] {
             let awaited = waits[index].for_pid.zip(component(&waits[index].for_port));
             awaited.and_then(|awaited| of_component.get(&awaited)).map_or(&[], Vec::as_slice)
@@ -219,7 +221,7 @@ impl Overview {
                 waited_for[*other] |= leads_to(waiting, &waits[*other]);
             }
         }
-        // First where chains begin; what is left then goes in circles.
+        // The heads of chains come first; the remaining waits form circles.
         let mut order: Vec<usize> = (0..waits.len()).collect();
         order.sort_by_key(|index| waited_for[*index]);
         let mut used = vec![false; waits.len()];
@@ -244,21 +246,24 @@ impl Overview {
     }
 }
 
-/// Both ends of a connection's name. A topic's sender has its address behind an `@`.
+/// Splits a connection's name into its two ends. The sending end of a topic has its address behind
+/// an `@`.
 fn ends(connection: &str) -> (&str, &str) {
     let (from, to) = connection.split_once(" -> ").unwrap_or((connection, connection));
     (from.split('@').next().unwrap_or(from), to)
 }
 
-/// Whether the component that `a` waits for is the one that waits in `b`.
+/// Returns whether the component that `a` waits for is the one that waits in `b`.
 fn leads_to(a: &Waiting, b: &Waiting) -> bool {
     a.for_pid == Some(b.pid)
         && component(&a.for_port).is_some_and(|name| component(&b.port) == Some(name))
-        // The two sides of one connection: each waits for the other only because they were not asked at once.
+        // The two sides of one connection seem to wait for each other only because their snapshots
+        // differ in time.
         && !(a.for_port == b.port && a.port == b.for_port)
 }
 
-/// Ports of one component hang together; topics of one program need not.
+/// Returns the component of a port. Ports of one component depend on each other; topics of one
+/// program need not.
 fn component(port: &str) -> Option<&str> {
     port.rsplit_once('.').map(|(component, _)| component)
 }
@@ -268,7 +273,7 @@ mod tests {
     use super::super::types::ReceivingPort;
     use super::*;
 
-    /// A process of two components' ports: `out` of `from` is full because of `in` of `to`.
+    /// Builds a process with the port `out` of `from`, which waits because `in` of `to` is full.
     fn full(pid: u32, from: &str, to: &str, to_pid: u32) -> Process {
         let reader = Reader {
             connection: format!("{from}.out -> {to}.in"),
@@ -305,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_an_answer_waits_for_that() {
+    fn a_sender_without_its_acknowledgement_waits_for_the_receiver() {
         let mut sender = full(1, "a", "b", 2);
         let reader = &mut sender.sending[0].readers[0];
         (reader.waited_for, reader.answer_awaited) = (false, true);

@@ -1,4 +1,4 @@
-//! From the plan to the orders that each component process gets.
+//! The conversion of a plan into the assignments of each component process.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use crate::component::control::{Assignment, Connection, InputAssignment, Order, 
 use crate::link::Sampling;
 use crate::transport::Endpoint;
 
-/// A connection's name, the same in every report.
+/// Returns a connection's name, the same in every report.
 pub(super) fn name(plan: &ConnectionPlan) -> String {
     format!("{} -> {}", plan.from, plan.to)
 }
 
-/// What a component's process is told of it. Connections from components that are `gone` are left out.
+/// Returns the assignment for a component's process. Connections from components that are `gone`
+/// are left out.
 pub(super) fn assignment(
     plan: &ComponentPlan,
     connections: &[ConnectionPlan],
@@ -36,7 +37,7 @@ pub(super) fn assignment(
                 locked: options.locked,
             }
         });
-        // Several receivers share the port: it keeps the strongest of what they ask.
+        // Several receivers share the port: it keeps the strongest scope that any of them needs.
         output.scope = output.scope.max(options.scope);
         output.deadline_ms = output.deadline_ms.max(options.deadline_ms);
         output.buffer = output.buffer.max(options.buffer);
@@ -61,13 +62,13 @@ pub(super) fn assignment(
         cpus: plan.cpus.clone(),
         dispatch: plan.dispatch,
         sampling,
-        // The launcher's to say.
+        // The launcher fills this in.
         waveform: String::new(),
         quiet: false,
     }
 }
 
-/// The order not to wait for a connection whose sender has ended.
+/// Returns the command not to wait for a connection after its sender has ended.
 pub(super) fn abandon(plan: &ConnectionPlan) -> Order {
     Order::Abandon {
         component: plan.to.component.clone(),
@@ -76,7 +77,7 @@ pub(super) fn abandon(plan: &ConnectionPlan) -> Order {
     }
 }
 
-/// The order to connect.
+/// Returns the parameters with which the receiver connects.
 pub(super) fn connection(plan: &ConnectionPlan, endpoint: Endpoint) -> Connection {
     Connection {
         component: plan.to.component.clone(),

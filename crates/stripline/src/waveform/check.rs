@@ -1,4 +1,4 @@
-//! Checking a waveform as a whole, before anything of it starts.
+//! The check of a whole waveform, before any part of it starts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use super::{components, connections, types};
 use crate::component::{ComponentSpec, Properties, Unfit};
 use crate::payload::TypeName;
 
-/// What the launcher knows: the stock components, the transports, and how to ask an executable.
+/// The launcher's catalog: the stock components, the transports, and the functions that query an
+/// executable.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -22,7 +23,7 @@ use crate::payload::TypeName;
 ///
 /// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
 /// let components = [(null.name.clone(), null)].into();
-/// // Where nothing may be run, as in an editor, no executable is asked.
+/// // Where no program may run, as in an editor, no executable is queried.
 /// let ask_nobody = |path: &std::path::Path| Err(DescribeError::Missing(path.into()));
 /// let catalog = Catalog { describe: ask_nobody, ..Catalog::new(&components, &["inproc", "shm"]) };
 /// assert!(catalog.components.contains_key("null"));
@@ -33,14 +34,15 @@ pub struct Catalog<'a> {
     pub components: &'a BTreeMap<String, ComponentSpec>,
     /// The names of the transports.
     pub transports: &'a [&'a str],
-    /// Asks an executable what component it is; [`describe`] unless a test or a fuzzer says otherwise.
+    /// Returns an executable's specification; [`describe`] unless a test or a fuzzer sets another
+    /// function.
     pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
-    /// Asks an executable what it has against its properties; [`ask_validity`] likewise.
+    /// Lets an executable check its properties; [`ask_validity`] likewise.
     pub ask_validity: fn(&Path, &Properties) -> Result<Option<Unfit>, DescribeError>,
 }
 
 impl<'a> Catalog<'a> {
-    /// A catalog that asks executables by running them.
+    /// Creates a catalog that queries executables by running them.
     pub fn new(components: &'a BTreeMap<String, ComponentSpec>, transports: &'a [&'a str]) -> Self {
         Self { components, transports, describe, ask_validity }
     }
@@ -48,11 +50,12 @@ impl<'a> Catalog<'a> {
 
 /// Reads and checks a waveform file. Returns the waveform with the warnings, if any.
 ///
-/// The executables that the file names are run with `--describe`, and with `--check` if they say that they look at their
-/// properties together; nothing else is started. Files that properties name are looked for.
+/// Runs the executables that the file names with `--describe`, and with `--check` if their
+/// specification has [`validates`](ComponentSpec::validates). No other program starts. Files named
+/// by properties are checked.
 ///
 /// # Errors
-/// Everything that is wrong with the file, not only the first thing.
+/// All problems of the file, not only the first.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -71,7 +74,7 @@ pub fn load(
     parse_bytes(&file::read_bytes(path)?, path, overrides, catalog)
 }
 
-/// Checks a waveform file that has been read already; `path` says where it would be.
+/// Checks a waveform file that has already been read; `path` is its nominal path.
 ///
 /// # Errors
 /// As [`load`].
@@ -117,7 +120,7 @@ pub fn parse_bytes(
     let folder = folder_of(path);
     let components = components::check(draft.components, &options, catalog, &folder, &mut found);
     if components.is_empty() {
-        // Reported already; that the connections join nothing is no news.
+        // Already reported; that the connections have no ends adds no information.
         found.sort();
         return Err(found);
     }
@@ -137,15 +140,15 @@ pub fn parse_bytes(
     Ok((waveform, found))
 }
 
-/// The folder of the file, from the root.
+/// Returns the absolute path of the file's folder.
 fn folder_of(path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(Path::new(""));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Without a current folder paths stay relative, and opening them says what is wrong.
+    // Without a current folder paths stay relative, and opening them reports the problem.
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// The file's stem as a name: what names do not have becomes `-`.
+/// Returns the file's stem as a name: characters that names cannot have become `-`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let letter = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -160,7 +163,7 @@ fn connection_plans(
     links: Vec<Link>,
     types: &PortTypesFound,
 ) -> Vec<ConnectionPlan> {
-    // Every link has both ends and a type here: anything else was an error.
+    // Every link has both ends and a type here: all other cases were errors.
     let plan = |link: Link| {
         let (from, to) = (link.from?, link.to?);
         let port = |end: connections::End| {

@@ -1,4 +1,4 @@
-//! Checking each component: its program, its placement, its properties.
+//! The check of each component: its program, its placement, its properties.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::node::Dispatch;
 /// A component after its own checks.
 pub(super) struct Component<'c> {
     pub name: At<String>,
-    /// `None` when it is not known what the component is, which has been reported.
+    /// `None` when the component's specification is unavailable, which has been reported.
     pub spec: Option<Cow<'c, ComponentSpec>>,
     pub executable: Option<PathBuf>,
     pub placement: Placement,
@@ -30,7 +30,7 @@ pub(super) struct Component<'c> {
     pub dispatch: Dispatch,
     /// `None` when one of them is wrong, which has been reported.
     pub properties: Option<Properties>,
-    /// Where each property that was said was said.
+    /// The place in the source where each property was set.
     pub property_places: BTreeMap<String, Place>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn check<'c>(
         let names: Vec<&str> = executables.map(|draft| draft.name.value.as_str()).collect();
         if !names.is_empty() {
             let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
-            let remedy = "leave the option out, and say `placement = \"thread\"` where it is possible";
+            let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible";
             let error = Diagnostic::error(Code::PlacementUnfit, &placement.place, message);
             found.push(error.help(remedy));
         }
@@ -94,7 +94,7 @@ pub(super) fn check<'c>(
 
 type Described = BTreeMap<PathBuf, Result<ComponentSpec, DescribeError>>;
 
-/// Asks every executable once, several at a time.
+/// Queries every executable once, several at a time.
 fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> Described {
     const AT_ONCE: usize = 8;
     let paths: BTreeSet<PathBuf> =
@@ -113,7 +113,8 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
                 described.insert(path.clone(), ask(path));
             }
             for (path, thread) in others {
-                // Without a thread, or after a panic in it, it is asked here.
+                // If the thread could not be started, or panicked, this thread queries the
+                // executable.
                 let result = thread.ok().and_then(|thread| thread.join().ok());
                 described.insert(path.clone(), result.unwrap_or_else(|| ask(path)));
             }
@@ -122,7 +123,7 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
     described
 }
 
-/// The numbers of the processors that this machine has switched on; `None` where that is not known.
+/// Returns the numbers of the processors that are online; `None` where they cannot be determined.
 fn cpus_of_this_machine() -> Option<Vec<std::ops::RangeInclusive<usize>>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let range = |part: &str| {
@@ -145,7 +146,7 @@ fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Dia
     }
 }
 
-/// A property's value as said, and the folder that a path in it is relative to.
+/// A property's value as written, and the folder that a path in it is relative to.
 struct Said<'s> {
     name: &'s At<String>,
     place: &'s Place,
@@ -153,7 +154,7 @@ struct Said<'s> {
     folder: Option<&'s Path>,
 }
 
-/// A component's properties, each of which fits by itself.
+/// A component's properties, valid one by one.
 struct Asked<'s> {
     spec: &'s ComponentSpec,
     properties: &'s Properties,
@@ -216,7 +217,7 @@ impl Checker<'_> {
                     let mut finding =
                         Diagnostic::error(code, &at.place, error.to_string()).help(error.remedy());
                     if let DescribeError::Missing(path) = error {
-                        finding = finding.label(format!("looked for as {}", path.display()));
+                        finding = finding.label(format!("searched as {}", path.display()));
                     }
                     self.found.push(finding);
                     None
@@ -244,7 +245,7 @@ impl Checker<'_> {
     fn placement(&mut self, options: &Options) -> Placement {
         let draft = self.draft;
         if let Some(option) = &options.placement {
-            // That an executable cannot follow has been said once for all.
+            // That an executable cannot follow the option has been reported once for all.
             return if draft.executable.is_some() { Placement::Process } else { option.value };
         }
         let Some(placement) = &draft.placement else { return Placement::Process };
@@ -270,7 +271,7 @@ impl Checker<'_> {
                     .help("`--placement threads` makes this component a thread; it will end the waveform");
             self.found.push(warning);
         } else {
-            let remedy = "remove `placement = \"thread\"`, or say restart = \"never\"";
+            let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
             self.error(Code::RestartUnfit, &restart.place, "a thread cannot be started again", remedy);
         }
         Restart::Never
@@ -294,7 +295,8 @@ impl Checker<'_> {
         draft.cpus.iter().map(|cpu| cpu.value).collect()
     }
 
-    /// What runs the component's code; one that owns its loop does so itself.
+    /// Returns what runs the component's code: the `dispatch`, or the component itself if it owns
+    /// its loop.
     fn dispatch(&mut self, spec: Option<&ComponentSpec>, catalog: &Catalog) -> Dispatch {
         let draft = self.draft;
         let Some(dispatch) = draft.dispatch.as_ref().filter(|at| at.value != Dispatch::Queue) else {
@@ -306,7 +308,7 @@ impl Checker<'_> {
                 format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{said}\"");
             let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
             let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
-            let mut remedy = "say dispatch = \"queue\", or leave it out".to_owned();
+            let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();
             if !handlers.is_empty() {
                 remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
             }
@@ -368,7 +370,7 @@ impl Checker<'_> {
         if !all_fit {
             return None;
         }
-        // Everything said has been checked; what is left is a fault of the component itself.
+        // All given values have been checked; a remaining error is a fault of the component itself.
         Properties::new(spec, values)
             .map_err(|errors| {
                 let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
@@ -382,7 +384,7 @@ impl Checker<'_> {
             .ok()
     }
 
-    /// Asks the component whether it takes its properties together, before it is made.
+    /// Lets the component check its properties together, before it is created.
     fn validate(&mut self, asked: &Asked, executable: Option<&Path>, catalog: &Catalog) {
         let name = &self.draft.name;
         let unfit = match executable.filter(|_| asked.spec.validates) {
@@ -403,7 +405,7 @@ impl Checker<'_> {
         let message = format!("`{}`: {}", name.value, unfit.message);
         let remedy = match (unfit.remedy.is_empty(), executable) {
             (false, _) => unfit.remedy,
-            (true, None) => format!("`stripline components {}` says what it takes", asked.spec.name),
+            (true, None) => format!("`stripline components {}` lists what it takes", asked.spec.name),
             (true, Some(_)) => "change its properties".into(),
         };
         let mut error =
@@ -420,7 +422,7 @@ impl Checker<'_> {
         self.found.push(error);
     }
 
-    /// One property that was said; its checked value.
+    /// Checks one given property; returns its checked value.
     fn property(&mut self, spec: &ComponentSpec, said: &Said) -> Option<Value> {
         let name = &said.name.value;
         let Some(property) = spec.find_property(name) else {
@@ -434,8 +436,8 @@ impl Checker<'_> {
             return None;
         };
         if property.access == Access::ReadOnly {
-            let message = format!("`{name}` cannot be set: the component says it while it runs");
-            let remedy = "leave it out; `stripline get` shows it";
+            let message = format!("`{name}` cannot be set: the component sets it while it runs");
+            let remedy = "leave it out; `stripline get` prints it";
             self.error(Code::BadProperty, &said.name.place, message, remedy);
             return None;
         }
@@ -464,7 +466,7 @@ impl Checker<'_> {
     }
 }
 
-/// A path from the root; the empty path, which means none, stays.
+/// Returns an absolute path; the empty path, which means no file, stays empty.
 pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<String> {
     if path.is_empty() || path == "-" || Path::new(&path).is_absolute() {
         return Some(path);
@@ -475,7 +477,7 @@ pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<Strin
     path.into_os_string().into_string().ok()
 }
 
-/// What is wrong with a value, and what is allowed.
+/// Returns the problem with a value, and the allowed values.
 fn unfit(property: &PropertySpec, value: &Value, error: String) -> (String, String) {
     let name = &property.name;
     let must_be = || format!("it must be {}", property.kind.range_text());

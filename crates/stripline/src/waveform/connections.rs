@@ -1,4 +1,5 @@
-//! Checking each connection: its ends, its transport, its rules; and that every mandatory port has one.
+//! The check of each connection: its ends, its transport, its rules; and that every mandatory port
+//! has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use crate::transport;
 
 /// The transport that joins components of one process only.
 const SAME_PROCESS: &str = "inproc";
-/// The transport between processes unless the file says another.
+/// The default transport between processes.
 const BETWEEN_PROCESSES: &str = "shm";
 
 /// A port of a component, both by index.
@@ -27,14 +28,14 @@ pub(super) struct End {
     pub port: usize,
 }
 
-/// A connection after its own checks. An end is `None` when it is not known which port it is, which has
-/// been reported.
+/// A connection after its own checks. An end is `None` when its port could not be determined, which
+/// has been reported.
 pub(super) struct Link {
     pub from: Option<End>,
     pub to: Option<End>,
     pub transport: String,
     pub options: LinkOptions,
-    /// Where the receiving end is named, or the connection as a whole.
+    /// The place where the receiving end is named, or that of the whole connection.
     pub place: Place,
 }
 
@@ -68,7 +69,8 @@ pub(super) fn check(
     links
 }
 
-/// An output has one ring for all its receivers on a transport: the largest that any of them asks for.
+/// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
+/// any of them requires.
 fn share_buffers(drafts: &[ConnectionDraft], links: &mut [Link]) {
     let mut largest: BTreeMap<(End, String), u32> = BTreeMap::new();
     for (draft, link) in drafts.iter().zip(&*links) {
@@ -86,12 +88,12 @@ fn share_buffers(drafts: &[ConnectionDraft], links: &mut [Link]) {
     }
 }
 
-/// What the text of an end names.
+/// The port that the text of an end names.
 enum Named {
     Port(End),
-    /// A port of the other direction, or a component that has only such.
+    /// A port of the other direction, or a component that has only such ports.
     Backwards(Option<End>),
-    /// Nothing, which has been reported.
+    /// No port, which has been reported.
     Nothing,
 }
 
@@ -112,9 +114,10 @@ struct Checker<'c> {
     found: &'c mut Diagnostics,
     /// Ports that a connection names, rightly or not.
     used: BTreeSet<End>,
-    /// Components of which some port was named wrongly; which one is missing is not known then.
+    /// Components with a wrongly named port, by direction; their missing ports cannot be
+    /// determined.
     excused: BTreeSet<(usize, bool)>,
-    /// Whether some sending, or receiving, end cannot be read: any port might be meant.
+    /// Whether a sending, or receiving, end cannot be read: it might mean any port.
     unread_output: bool,
     unread_input: bool,
     /// Components that the transport given as an option cannot join, because each is a process.
@@ -184,16 +187,16 @@ impl<'c> Checker<'c> {
             let name = &self.components[from.component].name.value;
             let message = format!("`{name}` is connected to itself and would wait for itself");
             let remedy = if options.overflow == Overflow::Block {
-                "say overflow = \"drop-oldest\" or \"drop-newest\", or put another component between"
+                "write overflow = \"drop-oldest\" or \"drop-newest\", or put another component between"
             } else {
-                "say scope = \"server\" or a weaker one, or put another component between"
+                "write scope = \"server\" or a weaker one, or put another component between"
             };
             self.error(Code::SelfLoop, place, message, remedy);
         }
         link
     }
 
-    /// The port that a text such as `demodulator.in` names.
+    /// Finds the port that a text such as `demodulator.in` names.
     fn named(&mut self, at: &At<String>, wanted: Direction) -> Named {
         let (name, port) = match at.value.split_once('.') {
             Some((name, port)) => (name, Some(port)),
@@ -270,14 +273,14 @@ impl<'c> Checker<'c> {
         self.error(Code::PortDirection, &at.place, message, remedy);
     }
 
-    /// The transport of a connection, and whether it can join the two ends.
+    /// Returns the transport of a connection, and checks that it can join the two ends.
     fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<End>; 2]) -> String {
         let known = |name: &str| self.catalog.transports.contains(&name);
         let ends = ends.map(|end| end.map(|end| end.component));
         let threads = |&n: &usize| self.components[n].placement == Placement::Thread;
         let same_process = match ends {
             [Some(from), Some(to)] => from == to || threads(&from) && threads(&to),
-            // What is not known is not held against the file.
+            // An unresolved end is not an error here.
             _ => true,
         };
         if let Some(said) = &draft.transport
@@ -305,7 +308,7 @@ impl<'c> Checker<'c> {
         if !known(default) {
             let message = format!("the default transport `{default}` is not in this program");
             let remedy =
-                format!("say `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
+                format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
             self.error(Code::UnknownTransport, &draft.place, message, remedy);
         }
         default.into()
@@ -324,7 +327,7 @@ impl<'c> Checker<'c> {
         } else if self.options.placement.is_some() {
             format!("leave out `--placement processes`, or choose another transport: {others}")
         } else {
-            format!("say placement = \"thread\" for {names}, or choose another transport: {others}")
+            format!("write placement = \"thread\" for {names}, or choose another transport: {others}")
         };
         self.error(Code::TransportUnfit, &said.place, message, remedy);
     }
@@ -358,14 +361,14 @@ impl<'c> Checker<'c> {
         let remedy = if strangers().any(|c| c.executable.is_some()) {
             format!("choose another transport, as an executable cannot be a thread: {others}")
         } else if self.options.placement.is_some() {
-            format!("say `--placement threads`, or choose another transport: {others}")
+            format!("use `--placement threads`, or choose another transport: {others}")
         } else {
             format!("add `--placement threads`, or choose another transport: {others}")
         };
         self.error(Code::TransportUnfit, &option.place, message, remedy);
     }
 
-    /// Where the sender is held up and goes on; what does not fit together is left out.
+    /// Reads where the sender blocks and resumes; values that contradict each other are left out.
     fn watermarks(&mut self, draft: &ConnectionDraft, options: &mut LinkOptions) {
         if options.overflow != Overflow::Block {
             self.flow_of_a_dropping_receiver(draft, options.overflow);
@@ -391,15 +394,14 @@ impl<'c> Checker<'c> {
         if let Some(at) = draft.low_watermark.as_ref().filter(|at| at.value >= most) {
             let message =
                 format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
-            let remedy =
-                "make it less than the high watermark (the `depth`, unless `high-watermark` is said)";
+            let remedy = "make it less than the high watermark (the `depth`, unless `high-watermark` is set)";
             self.error(Code::BadValue, &at.place, message, remedy);
             return;
         }
         (options.high_watermark, options.low_watermark) = (high, low);
     }
 
-    /// Nobody is held up by a receiver that drops packets.
+    /// Reports flow-control keys for a receiver that drops packets, which never blocks its sender.
     fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft, overflow: Overflow) {
         let flow = draft.flow.as_ref().filter(|at| at.value != Flow::Transport);
         let keys = [
@@ -410,12 +412,12 @@ impl<'c> Checker<'c> {
         for (key, place) in keys {
             let Some(place) = place else { continue };
             let message = format!("`{key}` holds the sender up, but overflow = \"{overflow}\" never does");
-            let remedy = format!("remove `{key}`, or say overflow = \"block\"");
+            let remedy = format!("remove `{key}`, or write overflow = \"block\"");
             self.error(Code::FlowUnfit, place, message, remedy);
         }
     }
 
-    /// What is asked of the ring's memory, and whether the transport has a ring.
+    /// Reads the requirements on the ring's memory, and checks that the transport has a ring.
     fn memory(&mut self, draft: &ConnectionDraft, transport: &str) -> [bool; 2] {
         let huge_pages = draft.huge_pages.as_ref().is_some_and(|at| at.value);
         let locked = draft.locked.as_ref().is_some_and(|at| at.value);
@@ -423,7 +425,7 @@ impl<'c> Checker<'c> {
             (&draft.huge_pages, LinkOptions { huge_pages, ..LinkOptions::default() }),
             (&draft.locked, LinkOptions { locked, ..LinkOptions::default() }),
         ] {
-            // A transport that is not known has been reported.
+            // An unknown transport has been reported.
             if let Some(at) = at
                 && let Err(Error::Unsupported { transport, rule, alternatives }) =
                     transport::check(transport, &options)
@@ -440,7 +442,7 @@ impl<'c> Checker<'c> {
         [huge_pages, locked]
     }
 
-    /// The same connection twice, and several writers where one is allowed.
+    /// Reports the same connection twice, and several writers where one is allowed.
     fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[Link]) {
         let mut connections: BTreeMap<(End, End), &Place> = BTreeMap::new();
         let mut writers: BTreeMap<End, &Place> = BTreeMap::new();
@@ -449,11 +451,10 @@ impl<'c> Checker<'c> {
             let Some((name, port)) = self.port(to) else { continue };
             let place = draft.from.as_ref().map_or(&link.place, |at| &at.place);
             if let Some(first) = connections.insert((from, to), place) {
-                let error =
-                    Diagnostic::error(Code::SameConnection, place, "this connection is there already")
-                        .label("again here")
-                        .also(first, "first here")
-                        .help("remove one of the two");
+                let error = Diagnostic::error(Code::SameConnection, place, "this connection already exists")
+                    .label("again here")
+                    .also(first, "first here")
+                    .help("remove one of the two");
                 connections.insert((from, to), first);
                 self.found.push(error);
             } else if let Some(first) = writers.get(&to).filter(|_| !port.many_writers) {
@@ -485,7 +486,7 @@ impl<'c> Checker<'c> {
                         PortTypes::OneOf(_) => format!("type {}", port.types),
                         PortTypes::Any => "any type".into(),
                         PortTypes::SameAs(other) => format!("the type of `{other}`"),
-                        PortTypes::Property(name) => format!("the type that property `{name}` says"),
+                        PortTypes::Property(name) => format!("the type in property `{name}`"),
                     };
                     let port = &port.name;
                     let remedy = format!(
@@ -498,7 +499,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// A component's name and one of its ports.
+    /// Returns a component's name and one of its ports.
     fn port(&self, end: End) -> Option<(&'c str, &'c PortSpec)> {
         let component = &self.components[end.component];
         let port = &component.spec.as_deref()?.ports[end.port];

@@ -1,5 +1,5 @@
-//! Asking an executable what component it is: `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON; and what it has
-//! against its properties: `EXECUTABLE --check` reads [`Properties`] and prints an [`Unfit`] or `null`.
+//! Queries to an executable. `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
+//! `EXECUTABLE --check` reads [`Properties`] and prints an [`Unfit`] or `null`.
 
 use std::fmt;
 use std::fs::File;
@@ -18,18 +18,18 @@ use super::spec_check::check_spec;
 use super::words::quoted;
 use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, Properties, Unfit};
 
-/// How long an executable may take to describe itself.
+/// Time limit of an executable for its description.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// How much it may print.
+/// Limit of its output.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// How much of its standard error is kept.
+/// Limit of the standard error that is kept.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 
 /// Runs `executable --describe`, without standard input and for at most 5 seconds, and reads the
 /// description that it prints.
 ///
 /// # Errors
-/// Whatever keeps the executable from describing itself, with the remedy.
+/// The reason that the executable gives no description, with the remedy.
 ///
 /// ```
 /// use stripline::waveform::{DescribeError, describe};
@@ -41,8 +41,9 @@ pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
-/// Runs `executable --check` with these properties on its standard input, for at most 5 seconds, and reads what it has
-/// against them together. Only for one whose description says that it [validates](ComponentSpec::validates).
+/// Runs `executable --check` with these properties on its standard input, for at most 5 seconds,
+/// and reads the problem with the set. Only for an executable with
+/// [`validates`](ComponentSpec::validates) in its description.
 ///
 /// # Errors
 /// As [`describe`].
@@ -63,8 +64,8 @@ pub fn ask_validity(executable: &Path, properties: &Properties) -> Result<Option
     serde_json::from_slice(&answer).map_err(nonsense)
 }
 
-/// Why an executable could not be asked what it is. `Display` is one sentence;
-/// [`DescribeError::remedy`] says what to do.
+/// The reason that an executable could not be queried. `Display` is one sentence;
+/// [`DescribeError::remedy`] is the remedy.
 ///
 /// ```
 /// use stripline::waveform::DescribeError;
@@ -88,14 +89,14 @@ pub enum DescribeError {
     TooLong(PathBuf, Duration),
     /// It printed more than 1 MiB.
     TooMuch(PathBuf),
-    /// What it printed is no description.
+    /// Its output is not a description.
     Nonsense(PathBuf, String),
     /// The description breaks the rules; a sentence for each.
     BadSpec(PathBuf, Vec<String>),
 }
 
 impl DescribeError {
-    /// What went wrong when it was run with this option.
+    /// Returns the problem when it was run with this option.
     pub(super) fn of_option(&self, option: &str) -> String {
         let name = |path: &Path| quoted(&path.file_name().unwrap_or_default().to_string_lossy());
         match self {
@@ -105,7 +106,7 @@ impl DescribeError {
                 format!("{} {option} ended with exit code {code}", name(path))
             }
             Self::Failed(path, code, said) => {
-                format!("{} {option} ended with exit code {code} and said {}", name(path), quoted(said))
+                format!("{} {option} ended with exit code {code} and printed {}", name(path), quoted(said))
             }
             Self::Killed(path, signal) => format!("{} {option} was ended by signal {signal}", name(path)),
             Self::TooLong(path, time) => {
@@ -113,7 +114,7 @@ impl DescribeError {
             }
             Self::TooMuch(path) => format!("{} {option} printed more than 1 MiB", name(path)),
             Self::Nonsense(path, why) => {
-                let what = if option == CHECK_OPTION { "verdict" } else { "component description" };
+                let what = if option == CHECK_OPTION { "check result" } else { "component description" };
                 format!("{} {option} printed no {what}: {why}", name(path))
             }
             Self::BadSpec(path, errors) => {
@@ -122,7 +123,7 @@ impl DescribeError {
         }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn remedy(&self) -> String {
         match self {
             Self::Missing(path) => missing_remedy(path),
@@ -149,7 +150,7 @@ impl fmt::Display for DescribeError {
 
 impl std::error::Error for DescribeError {}
 
-/// For an executable below `target`, the command that builds it.
+/// Returns the command that builds an executable below `target`.
 fn missing_remedy(path: &Path) -> String {
     let parts: Vec<&str> = path.iter().rev().take(4).filter_map(|part| part.to_str()).collect();
     let (name, kind, profile, target) = match parts[..] {
@@ -173,7 +174,7 @@ fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, Des
     if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
 }
 
-/// Runs an executable with an option; what it prints.
+/// Runs an executable with an option; returns its output.
 fn ask(
     path: &Path,
     option: &str,
@@ -197,7 +198,7 @@ fn ask(
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that whatever it starts ends with it.
+        // A process group of its own, so that all its children end with it.
         .process_group(0)
         .spawn()
         .map_err(not_started)?;
@@ -219,7 +220,8 @@ fn ask(
     Ok(std::mem::take(&mut asked.stdout))
 }
 
-/// A file in memory: a pipe would have to be filled while the answer is read.
+/// Creates a file in memory with this text; a pipe would have to be filled while the output is
+/// read.
 fn holding(text: &[u8]) -> io::Result<File> {
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::memfd_create("properties", flags)?);
@@ -238,12 +240,12 @@ struct Asked {
 impl Asked {
     /// Reads until the child ends; `None` when it took too long or printed too much.
     fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-        // How often the end of the child is looked for while it prints nothing.
+        // The interval between checks for the child's end while it prints nothing.
         const INTERVAL: Duration = Duration::from_millis(10);
         let (mut stdout, mut stderr) = (self.child.stdout.take(), self.child.stderr.take());
         loop {
             let ended = self.has_ended()?;
-            // After its end what it wrote is still in the pipes, but nobody is waited for.
+            // After its end its output is still in the pipes, but later output is not awaited.
             let interval = if ended { Duration::ZERO } else { INTERVAL };
             let [out_ready, err_ready] = readable(stdout.as_ref(), stderr.as_ref(), interval)?;
             if out_ready {
@@ -266,7 +268,7 @@ impl Asked {
         }
     }
 
-    /// Whether the child has ended; it is not reaped, so that its id stays its own.
+    /// Returns whether the child has ended; it is not reaped, so that its process id is not reused.
     fn has_ended(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
@@ -276,7 +278,8 @@ impl Asked {
         }
     }
 
-    /// Ends the child, if it still runs, and what it started. Only before the child is reaped.
+    /// Ends the child, if it still runs, and all processes that it started. Only before the child
+    /// is reaped.
     fn kill_group(&self) {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
@@ -284,7 +287,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // An error means that it has been reaped already, and its group been ended before.
+        // An error means that it has been reaped already, and its group ended before.
         if self.has_ended().is_ok() {
             self.kill_group();
         }
@@ -292,7 +295,7 @@ impl Drop for Asked {
     }
 }
 
-/// Which of the two pipes has something to read, or its end; waits for at most `time`.
+/// Waits at most `time`; returns which of the two pipes has data, or its end.
 fn readable(
     stdout: Option<&ChildStdout>,
     stderr: Option<&ChildStderr>,
@@ -310,7 +313,7 @@ fn readable(
     Ok(fds.map(|fd| fd.is_some() && ready.next().unwrap_or(false)))
 }
 
-/// One read; keeps up to `max` bytes of all, and closes the pipe at its end.
+/// Reads once; keeps up to `max` bytes of all, and closes the pipe at its end.
 fn read_some(pipe: &mut Option<impl Read>, into: &mut Vec<u8>, max: usize) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     let Some(reader) = pipe else { return Ok(()) };

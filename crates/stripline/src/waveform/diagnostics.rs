@@ -1,4 +1,4 @@
-//! What a check has to say: each finding with its place in the source, a label there and the remedy.
+//! The findings of a check: each with its place in the source, a label there and the remedy.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -9,10 +9,10 @@ use annotate_snippets::{AnnotationKind, Level as Style, Origin, Renderer, Snippe
 
 use super::words::{count, printable};
 
-/// Everything that a check found, errors and warnings, in the order of the source.
+/// All findings of a check, errors and warnings, in the order of the source.
 ///
-/// Its `Display` is plain text; [`Diagnostics::render`] can colour it and [`Diagnostics::print`] does so by
-/// itself on a terminal.
+/// Its `Display` is plain text. [`Diagnostics::render`] can add colour; [`Diagnostics::print`] does
+/// so on a terminal.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -28,31 +28,32 @@ use super::words::{count, printable};
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
-    /// Of all that were found, kept or not.
+    /// The number of all errors, kept or not.
     errors: usize,
     warnings: usize,
 }
 
 impl Diagnostics {
-    /// The most findings that one check keeps, errors rather than warnings; further ones are counted.
+    /// The most findings that one check keeps, errors rather than warnings; further ones are
+    /// counted.
     pub const LENGTH_MAX: usize = 500;
 
-    /// The findings, in the order of the source.
+    /// Returns the findings, in the order of the source.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
     }
 
-    /// Whether nothing was found.
+    /// Returns whether there are no findings.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many findings were kept.
+    /// Returns the number of kept findings.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether an error was found.
+    /// Returns whether there is an error.
     ///
     /// ```
     /// let nothing = stripline::waveform::Diagnostics::default();
@@ -63,7 +64,8 @@ impl Diagnostics {
         self.errors > 0
     }
 
-    /// All findings as text for people, with a last line that counts them if there are errors.
+    /// Renders all findings as text for users, with a last line that counts them if there are
+    /// errors.
     pub fn render(&self, coloured: bool) -> String {
         let mut text = String::new();
         for diagnostic in &self.list {
@@ -78,18 +80,19 @@ impl Diagnostics {
             }
             let all = self.errors + self.warnings;
             if all > self.list.len() {
-                text.push_str(&format!(", of which {} are shown", self.list.len()));
+                text.push_str(&format!("; {} of them are shown", self.list.len()));
             }
             text.push_str("; nothing was started\n");
         }
         text
     }
 
-    /// Prints everything on standard error, in colour when that is a terminal and `NO_COLOR` is not set.
+    /// Prints everything on standard error, in colour when that is a terminal and `NO_COLOR` is not
+    /// set.
     pub fn print(&self) {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let mut stderr = std::io::stderr().lock();
-        // With standard error closed there is nobody left to tell.
+        // With standard error closed there is no reader left.
         let _ = stderr.write_all(self.render(stderr.is_terminal() && !no_colour).as_bytes());
     }
 
@@ -107,7 +110,8 @@ impl Diagnostics {
         }
     }
 
-    /// Brings the findings into the order of the file; those about options follow as they were found.
+    /// Brings the findings into the order of the file; those about options follow as they were
+    /// found.
     pub(super) fn sort(&mut self) {
         self.list.sort_by_key(|d| match d.place.source.is_option {
             false => (false, d.place.span.start),
@@ -132,7 +136,7 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// How bad a finding is.
+/// The severity of a finding.
 ///
 /// ```
 /// use stripline::waveform::{Diagnostics, Level};
@@ -146,7 +150,7 @@ impl std::error::Error for Diagnostics {}
 pub enum Level {
     /// The waveform is not started.
     Error,
-    /// It is, but probably not as meant.
+    /// The waveform is started, but probably not as meant.
     Warning,
 }
 
@@ -167,7 +171,7 @@ macro_rules! codes {
             /// Every code, in the order documented.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The code as printed.
+            /// Returns the code as printed.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -186,7 +190,7 @@ codes! {
     Duplicate => "duplicate",
     /// The file, or something in it, is too large or too many.
     Limit => "limit",
-    /// A key that means nothing here.
+    /// A key that has no meaning here.
     UnknownKey => "unknown-key",
     /// A key that must be there.
     MissingKey => "missing-key",
@@ -200,11 +204,11 @@ codes! {
     Empty => "empty",
     /// A component with neither `type` nor `exec`, or with both.
     Program => "program",
-    /// A component type that the launcher does not know.
+    /// A component type that the launcher does not have.
     UnknownType => "unknown-type",
-    /// An executable that could not be asked what it is.
+    /// An executable that could not be queried.
     Describe => "describe",
-    /// A component whose description of itself breaks the rules.
+    /// A component with a specification that breaks the rules.
     BadSpec => "bad-spec",
     /// A property that the component does not have.
     UnknownProperty => "unknown-property",
@@ -212,7 +216,8 @@ codes! {
     MissingProperty => "missing-property",
     /// A property's value of the wrong kind or out of range.
     BadProperty => "bad-property",
-    /// Properties that fit one by one and that the component does not take together, or a file that it cannot use.
+    /// Properties that are valid one by one but rejected as a set, or a file that the component
+    /// cannot use.
     PropertiesUnfit => "properties-unfit",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
@@ -234,7 +239,7 @@ codes! {
     TypeMismatch => "type-mismatch",
     /// A connection could carry several payload types.
     TypeAmbiguous => "type-ambiguous",
-    /// Nothing says what a connection carries.
+    /// The type of a connection cannot be determined.
     TypeUnknown => "type-unknown",
     /// A transport that the launcher does not have.
     UnknownTransport => "unknown-transport",
@@ -246,7 +251,7 @@ codes! {
     RestartUnfit => "restart-unfit",
     /// A component that owns its loop and is to be run otherwise.
     DispatchUnfit => "dispatch-unfit",
-    /// Flow control asked of a connection whose sender is never held up.
+    /// Flow control on a connection that never blocks its sender.
     FlowUnfit => "flow-unfit",
     /// An option of the command line that cannot be read.
     BadOption => "bad-option",
@@ -254,9 +259,9 @@ codes! {
     NoSuchCpu => "no-such-cpu",
     /// A `restart` that an option made meaningless (warning).
     RestartIgnored => "restart-ignored",
-    /// Putting in sequence where nothing changes the order (warning).
+    /// A `resequence` where the order cannot change (warning).
     ResequenceIdle => "resequence-idle",
-    /// A window for putting in sequence that is smaller than the pool before it (warning).
+    /// A `resequence` window smaller than the pool before it (warning).
     WindowSmall => "window-small",
 }
 
@@ -299,7 +304,7 @@ impl Diagnostic {
         Self::new(Level::Warning, code, place, message.into())
     }
 
-    /// What is said right below the underlined text.
+    /// Adds a label right below the underlined text.
     pub(super) fn label(mut self, label: impl Into<String>) -> Self {
         self.label = printable(&label.into());
         self
@@ -310,7 +315,7 @@ impl Diagnostic {
         self
     }
 
-    /// A second place that the reader needs to see.
+    /// Adds a second place that the reader needs to see.
     pub(super) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
         self.also = Some((place.clone(), printable(&label.into())));
         self
@@ -321,44 +326,44 @@ impl Diagnostic {
         Self { level, code, message, label, remedy, place: place.clone(), also: None }
     }
 
-    /// Error or warning.
+    /// Returns the level: error or warning.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The kind of finding.
+    /// Returns the kind of finding.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What is wrong, in one sentence.
+    /// Returns the problem in one sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it; empty when the message says all.
+    /// Returns the remedy; empty when the message suffices.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
 
-    /// The file's path, or `command line`.
+    /// Returns the file's path, or `command line`.
     pub fn source(&self) -> &str {
         &self.place.source.name
     }
 
-    /// The bytes of the source it is about.
+    /// Returns the range of bytes in the source.
     pub fn span(&self) -> Range<usize> {
         self.place.span.clone()
     }
 
-    /// Line and column where it begins, both from 1, the column in characters.
+    /// Returns line and column of the start, both from 1, the column in characters.
     pub fn line_column(&self) -> (usize, usize) {
         let before = &self.place.source.text[..self.place.span.start];
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
         (line, before.rsplit('\n').next().unwrap_or("").chars().count() + 1)
     }
 
-    /// The finding as text for people.
+    /// Renders the finding as text for users.
     pub fn render(&self, coloured: bool) -> String {
         let style = match self.level {
             Level::Error => Style::ERROR,
@@ -369,7 +374,7 @@ impl Diagnostic {
         let mut group = if source.text.is_empty() {
             title.element(Origin::path(&source.name))
         } else {
-            // Only the lines concerned are handed over: a file may be long and have many findings.
+            // Only the lines concerned are passed on: a file may be long and have many findings.
             let also = self.also.as_ref().filter(|(place, _)| self.place.is_near(place));
             let spans = [Some(&self.place), also.map(|(place, _)| place)];
             let start = spans.iter().flatten().map(|p| p.span.start).min().unwrap_or(0);
@@ -382,7 +387,7 @@ impl Diagnostic {
             if !self.label.is_empty() {
                 annotation = annotation.label(&self.label);
             }
-            // The renderer shows other control characters, but not these; `·` has as many bytes.
+            // The renderer replaces other control characters, but not these; `·` has as many bytes.
             let lines = source.text[first..last].replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
             let mut snippet =
                 Snippet::source(lines).line_start(line).path(&source.name).annotation(annotation);
@@ -414,7 +419,7 @@ pub(super) struct Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every finding refers to its source, whose text may be long.
+        // Every finding refers to its source, and the text of a source may be long.
         f.write_str(&self.name)
     }
 }
@@ -441,7 +446,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The span is cut to the first line it covers, and to whole characters of the text.
+    /// Creates a place; the span is cut to the first line it covers, and to whole characters of the
+    /// text.
     pub(super) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let text = &source.text;
         let start = floor(text, span.start);
@@ -450,12 +456,12 @@ impl Place {
         Self { source: source.clone(), span: start..end }
     }
 
-    /// What stands there.
+    /// Returns the text at the place.
     pub(super) fn text(&self) -> &str {
         &self.source.text[self.span.clone()]
     }
 
-    /// Whether it is in an option of the command line.
+    /// Returns whether it is in an option of the command line.
     pub(super) fn is_option(&self) -> bool {
         self.source.is_option
     }
@@ -473,7 +479,7 @@ fn floor(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// A value and where it was said.
+/// A value and its place in the source.
 #[derive(Clone, Debug)]
 pub(super) struct At<T> {
     pub value: T,

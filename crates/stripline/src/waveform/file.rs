@@ -1,5 +1,5 @@
-//! Reading a waveform file: from bytes to tables whose keys and kinds of value are known to be right.
-//! Whether what they say fits together is decided in `check`.
+//! Reads a waveform file: from bytes to tables with valid keys and kinds of value. `check` then
+//! decides whether they fit together.
 
 use std::io::Read;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) const CONNECTIONS_MAX: usize = 4096;
 /// The longest name of a component or waveform, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
-/// What the file says, before anything is looked up.
+/// The content of the file, before names are resolved.
 pub(super) struct Draft {
     pub name: Option<String>,
     pub description: String,
@@ -39,7 +39,7 @@ pub(super) struct ComponentDraft {
     pub name: At<String>,
     pub stock: Option<At<String>>,
     pub executable: Option<At<String>>,
-    /// Whether one of the two is there, readable or not.
+    /// Whether one of the two is present, readable or not.
     pub has_program: bool,
     pub placement: Option<At<Placement>>,
     pub restart: Option<At<Restart>>,
@@ -50,7 +50,8 @@ pub(super) struct ComponentDraft {
     pub unknown_keys: Vec<At<String>>,
 }
 
-/// One property as written; no value where it is an array or another thing that no property takes.
+/// One property as written; without a value where it is an array or another kind that no property
+/// takes.
 pub(super) struct Property {
     pub name: At<String>,
     pub value: At<Option<Value>>,
@@ -106,7 +107,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     }
 }
 
-/// The text of the file as a source for findings; the finding when it is no text.
+/// Returns the text of the file as a source for findings, or a finding when it is not text.
 pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnostics> {
     let name = path.display().to_string();
     let fail = |code, text: String, at: usize, message: &str, remedy: &str| {
@@ -122,7 +123,7 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Err(error) => {
-            // Only what comes before is shown: the rest may be anything.
+            // Only the part before is printed: the rest may be arbitrary bytes.
             let at = error.valid_up_to();
             let mut text = String::from_utf8_lossy(&bytes[..at]).into_owned();
             text.push('\u{fffd}');
@@ -145,7 +146,7 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
 pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draft> {
     let (root, errors) = DeTable::parse_recoverable(source.text());
     if !errors.is_empty() {
-        // What a broken file says would only be misunderstood, so nothing else is checked.
+        // The tables of a broken file are unreliable, so no further checks follow.
         report_syntax(source, &errors, found);
         return None;
     }
@@ -183,7 +184,7 @@ pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draf
 
 fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {
     let text = source.text();
-    // Where the table ends whose header is there twice: that its keys are too is no news.
+    // The end of a table with a repeated header: its repeated keys are not reported.
     let mut repeated_until = 0;
     for error in errors {
         let span = error.span().unwrap_or(0..0);
@@ -196,10 +197,10 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             let remedy = if is_word && text[..span.start].trim_end().ends_with('=') {
                 format!("a text is written in quotes: \"{}\"", word.trim_end())
             } else {
-                // `10 MHz`: which unit it is in, only the component knows.
+                // `10 MHz`: only the component determines the unit.
                 let unit = units::cure(word, "", false).filter(|_| word.contains(char::is_alphabetic));
                 unit.map_or(String::new(), |_| {
-                    "write the number alone: a property has its own unit, which `stripline components TYPE` shows".into()
+                    "write the number alone: a property has its own unit, which `stripline components TYPE` prints".into()
                 })
             };
             found.push(Diagnostic::error(Code::Syntax, &place, message).help(remedy));
@@ -208,14 +209,14 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             if text[line..].starts_with('[') {
                 repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
             }
-            let remedy = "every component has a name of its own, and every key is said once";
+            let remedy = "every component has a name of its own, and every key appears once";
             let error = Diagnostic::error(Code::Duplicate, &place, "this name is already taken");
             found.push(error.help(remedy));
         }
     }
 }
 
-/// Whether a text can name a component or a waveform.
+/// Returns whether a text can name a component or a waveform.
 pub(super) fn is_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')

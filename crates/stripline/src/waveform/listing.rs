@@ -1,10 +1,11 @@
-//! What `stripline components` prints: a component's description as plain text.
+//! The output of `stripline components`: a component's specification as plain text.
 
 use std::fmt::Write;
 
 use crate::component::{Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, Value};
 
-/// One component as aligned plain text: its ports, its properties, and an example for a waveform file.
+/// Formats one component as aligned plain text: its ports, its properties, and an example for a
+/// waveform file.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
@@ -44,7 +45,7 @@ pub fn render_component(spec: &ComponentSpec) -> String {
     text
 }
 
-/// One line for each component: its name, the types of its inputs and outputs, its summary.
+/// Formats one line for each component: its name, the types of its inputs and outputs, its summary.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -109,7 +110,7 @@ fn property_row(property: &PropertySpec) -> [String; 6] {
     [name, kind, default, allowed, access.into(), property.summary.clone()]
 }
 
-/// Rows as lines, each column as wide as its widest text, indented by two.
+/// Formats rows as lines, each column as wide as its widest text, indented by two.
 fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -125,7 +126,7 @@ fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     text
 }
 
-/// A table to copy: what must be set as lines to fill in, the rest as comments.
+/// Formats a table to copy: required properties as lines to fill in, the rest as comments.
 fn example(spec: &ComponentSpec) -> String {
     let mut text = format!("[component.{}]\ntype = \"{}\"\n", spec.name, spec.name);
     let mut settable = spec.properties.iter().filter(|p| p.access != Access::ReadOnly).peekable();
@@ -139,7 +140,8 @@ fn example(spec: &ComponentSpec) -> String {
     text
 }
 
-/// A value that a waveform file could give a property, in TOML: its default or one that is allowed.
+/// Returns a value that a waveform file could give a property, in TOML: its default or an allowed
+/// value.
 pub(super) fn example_value(property: &PropertySpec) -> String {
     let value = match (property.example.as_ref().or(property.default.as_ref()), &property.kind) {
         (Some(value), _) => value.clone(),
@@ -153,7 +155,7 @@ pub(super) fn example_value(property: &PropertySpec) -> String {
     value_text(&value)
 }
 
-/// A value in TOML.
+/// Formats a value in TOML.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Boolean(value) => value.to_string(),

@@ -1,4 +1,4 @@
-//! Whether putting packets in sequence has something to do, and room for it.
+//! The check that resequencing has an effect, and a sufficient window.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,16 @@ use super::file::ConnectionDraft;
 use super::words::listed;
 use crate::node::{Completion, Dispatch};
 
-/// What may have changed the order of the packets of a connection.
+/// The components that may have changed the order of the packets of a connection.
 enum Before<'c> {
     /// These pools, each by its component's name and its threads.
     Pools(Vec<(&'c str, usize)>),
-    /// Somebody's own executable, whose threads are its own.
+    /// A user's executable with unknown threads.
     Unknown,
 }
 
-/// Warns of every `resequence` that has nothing to do, or less room than the pools before it need.
+/// Warns of every `resequence` without effect, or with a smaller window than the pools before it
+/// need.
 pub(super) fn check(
     drafts: &[ConnectionDraft],
     links: &[Link],
@@ -52,7 +53,8 @@ pub(super) fn check(
     }
 }
 
-/// What is between a component's outputs and where its packets were last in sequence.
+/// Returns the pools between a component's outputs and the last point where its packets were in
+/// sequence.
 fn before<'c>(component: usize, links: &[Link], components: &'c [Component]) -> Before<'c> {
     let (mut pools, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![component]);
     while let Some(index) = next.pop() {

@@ -1,9 +1,9 @@
-//! What the command line says in place of the file.
+//! The command-line options that replace settings of the file.
 
 use super::Placement;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 
-/// What the command line says in place of the file.
+/// The command-line options that replace settings of the file.
 ///
 /// ```
 /// use stripline::waveform::{Overrides, Placement};
@@ -16,8 +16,8 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `--set`: `component.property=value` each; of two for one property the later counts. A path is
-    /// relative to the current folder.
+    /// `--set`: `component.property=value` each; of two for one property the later counts. A path
+    /// is relative to the current folder.
     pub set: Vec<String>,
     /// `--transport`: the transport of every connection.
     pub transport: Option<String>,
@@ -25,7 +25,7 @@ pub struct Overrides {
     pub placement: Option<Placement>,
 }
 
-/// [`Overrides`] taken apart, each part with its place in the option's text.
+/// Parsed [`Overrides`], each part with its place in the option's text.
 pub(super) struct Options {
     pub set: Vec<SetOption>,
     pub transport: Option<At<String>>,
@@ -39,7 +39,7 @@ pub(super) struct SetOption {
     pub text: At<String>,
 }
 
-/// Takes the options apart.
+/// Parses the options.
 pub(super) fn read(overrides: &Overrides, found: &mut Diagnostics) -> Options {
     let whole = |text: String| {
         let source = Source::option(text);

@@ -1,4 +1,4 @@
-//! A checked waveform: everything in it is known to exist and to fit together.
+//! A checked waveform: all its parts exist and fit together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,9 +27,9 @@ use crate::payload::TypeName;
 pub struct Waveform {
     /// Its name; the file's stem when the file gives none.
     pub name: String,
-    /// One sentence for people; may be empty.
+    /// One sentence for users; may be empty.
     pub description: String,
-    /// The file it came from.
+    /// The file that it was read from.
     pub path: PathBuf,
     /// The components in the file's order.
     pub components: Vec<ComponentPlan>,
@@ -55,11 +55,11 @@ pub struct ComponentPlan {
     pub name: String,
     /// A stock type, or the user's executable.
     pub program: Program,
-    /// What it says of itself.
+    /// Its specification.
     pub spec: ComponentSpec,
     /// Its checked properties.
     pub properties: Properties,
-    /// Where it runs.
+    /// Its placement.
     pub placement: Placement,
     /// Whether it is started again when it fails.
     pub restart: Restart,
@@ -67,13 +67,13 @@ pub struct ComponentPlan {
     pub priority: Option<u8>,
     /// The processors it may run on; empty: any.
     pub cpus: Vec<usize>,
-    /// What runs its code.
+    /// The dispatch of its code.
     pub dispatch: Dispatch,
     /// The payload type of every connected port.
     pub port_types: BTreeMap<String, TypeName>,
 }
 
-/// Which program a component is.
+/// The program of a component.
 ///
 /// ```
 /// use stripline::waveform::Program;
@@ -88,7 +88,7 @@ pub enum Program {
     Executable(PathBuf),
 }
 
-/// Where a component runs.
+/// The placement of a component.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline::waveform::Placement::Thread).unwrap();
@@ -103,7 +103,7 @@ pub enum Placement {
     Process,
 }
 
-/// What happens when a component fails.
+/// The reaction to a component's failure.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline::waveform::Restart::OnFailure).unwrap();
@@ -114,8 +114,8 @@ pub enum Placement {
 pub enum Restart {
     /// The waveform ends with exit code 1.
     Never,
-    /// The component is started again and its connections resume; after five times within ten seconds it is
-    /// given up, as with `Never`.
+    /// The component is started again and its connections resume. After five restarts within ten
+    /// seconds the waveform ends, as with `Never`.
     OnFailure,
 }
 
@@ -145,7 +145,7 @@ pub struct ConnectionPlan {
     pub transport: String,
     /// Its rules.
     pub options: LinkOptions,
-    /// What it carries.
+    /// Its payload type.
     pub payload: TypeName,
 }
 

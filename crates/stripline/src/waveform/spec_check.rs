@@ -1,4 +1,5 @@
-//! Whether a component's description of itself can be believed: a user's executable may say anything.
+//! The check of a component's specification, which is untrusted if it comes from a user's
+//! executable.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ const SUMMARY_BYTES_MAX: usize = 1000;
 /// The longest unit, in bytes.
 const UNIT_BYTES_MAX: usize = 32;
 
-/// Checks a component's description: names, duplicates, ranges, references between ports and properties.
-/// Returns one sentence for each fault.
+/// Checks a component's specification: names, duplicates, ranges, references between ports and
+/// properties. Returns one sentence for each fault.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -32,7 +33,7 @@ pub fn check_spec(spec: &ComponentSpec) -> Vec<String> {
     check_members("ports", spec.ports.iter().map(|p| p.name.as_str()), &mut faults);
     check_members("properties", spec.properties.iter().map(|p| p.name.as_str()), &mut faults);
     check_members("self-tests", spec.tests.iter().map(|test| test.name.as_str()), &mut faults);
-    // A description that is too long is not looked at further: it may be made to take long.
+    // A specification that is too long is not checked further, because that could take long.
     let lengths = [spec.ports.len(), spec.properties.len(), spec.tests.len()];
     if lengths.iter().all(|length| *length <= MEMBERS_MAX) {
         for port in &spec.ports {
@@ -102,7 +103,7 @@ fn check_port(spec: &ComponentSpec, port: &PortSpec, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether following `SameAs` from a port never ends.
+/// Returns whether the chain of `SameAs` from a port never ends.
 fn leads_back(spec: &ComponentSpec, port: &PortSpec) -> bool {
     let mut at = port;
     for _ in 0..=spec.ports.len() {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_set_has_a_default_and_tests_have_names() {
+    fn read_only_properties_need_a_default_and_tests_a_name() {
         let spec = ComponentSpec::new("x", "")
             .property(PropertySpec::text("state", "", "").read_only().required())
             .test("a test", "")

@@ -22,7 +22,7 @@ const CPU_MAX: i64 = 1023;
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
 
-/// The entries as the file has them; the parser keeps them by name.
+/// Returns the entries in the file's order; the parser sorts them by name.
 pub(super) fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Key<'i>, &'t Item<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -126,7 +126,7 @@ impl Reader<'_> {
         match item.get_ref() {
             DeValue::Boolean(value) => Some(Value::Boolean(*value)),
             DeValue::Integer(_) => self.whole(item).map(Value::Integer),
-            // A number too large for its type becomes infinite, which no property takes.
+            // A number too large for its type becomes infinite, which no property accepts.
             DeValue::Float(value) => value.as_str().parse().ok().map(Value::Float),
             DeValue::String(text) => Some(Value::Text(text.to_string())),
             other => {
@@ -169,7 +169,7 @@ impl Reader<'_> {
                 let message = format!("`connection` is {}", noun(other));
                 let remedy = "write [[connection]], with two brackets, for each connection";
                 self.error(Code::WrongKind, item, message, remedy);
-                // What is in single brackets is meant as a connection.
+                // A table in single brackets is meant as a connection.
                 return if other.is_table() {
                     self.connection(item).into_iter().collect()
                 } else {
@@ -265,7 +265,7 @@ impl Reader<'_> {
                 "locked" => draft.locked = self.truth(value, "locked"),
                 "group" => {
                     let place = self.place(key.span());
-                    let remedy = "all processes of a waveform belong to the user who starts it, and nobody else \
+                    let remedy = "all processes of a waveform belong to the user who starts it, and no other user \
                                   can find their connections; publish on a topic of a domain with a group instead";
                     let message = "a connection has no `group`";
                     self.found.push(Diagnostic::error(Code::UnknownKey, &place, message).help(remedy));
@@ -353,7 +353,7 @@ impl Reader<'_> {
         None
     }
 
-    // What follows reads one value of one kind.
+    // The following functions read one value of one kind.
 
     fn table<'t, 'i>(&mut self, item: &'t Item<'i>, key: &str) -> Option<&'t DeTable<'i>> {
         let table = item.get_ref().as_table();
@@ -411,7 +411,7 @@ impl Reader<'_> {
         Some(At { value, place: self.place(item.span()) })
     }
 
-    /// A number of packets, from `min` to the largest depth.
+    /// Reads a number of packets, from `min` to the largest depth.
     fn packets(&mut self, item: &Item, key: &str, min: i64) -> Option<At<u32>> {
         let At { value, place } = self.integer(item, key, min, i64::from(LinkOptions::DEPTH_MAX))?;
         u32::try_from(value).ok().map(|value| At { value, place })
@@ -452,7 +452,7 @@ impl Reader<'_> {
         self.error(Code::WrongKind, item, message, "");
     }
 
-    /// Whether a waveform with so many of them is read at all.
+    /// Returns whether the count is within the limit, above which a waveform is not read.
     pub(super) fn is_within_limit(&mut self, item: &Item, len: usize, max: usize, noun: &str) -> bool {
         if len > max {
             let message = format!("the waveform has {}, which is more than {max}", count(len, noun));
@@ -482,7 +482,7 @@ impl Reader<'_> {
 const PLACEMENTS: [(&str, Placement); 2] = [("process", Placement::Process), ("thread", Placement::Thread)];
 const RESTARTS: [(&str, Restart); 2] = [("never", Restart::Never), ("on-failure", Restart::OnFailure)];
 
-/// The kind of a TOML value in words.
+/// Returns the kind of a TOML value as a phrase.
 fn noun(value: &DeValue) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
@@ -497,7 +497,7 @@ fn noun(value: &DeValue) -> &'static str {
 
 const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
-/// The bytes that a text such as `2MiB` says.
+/// Parses a text such as `2MiB` as bytes.
 fn bytes_of(text: &str) -> Option<u64> {
     let (number, shift) =
         UNITS.iter().find_map(|&(unit, shift)| Some((text.strip_suffix(unit)?, shift))).unwrap_or((text, 0));
@@ -505,7 +505,7 @@ fn bytes_of(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// A power of two as a text that `buffer` takes.
+/// Formats a power of two as a text that `buffer` takes.
 fn format_bytes(bytes: u32) -> String {
     let unit = UNITS.iter().find(|&&(_, shift)| bytes >> shift > 0);
     unit.map_or_else(|| bytes.to_string(), |&(unit, shift)| format!("{}{unit}", bytes >> shift))

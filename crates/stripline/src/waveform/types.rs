@@ -1,8 +1,9 @@
-//! Which payload type every connection carries.
+//! The inference of the payload type of every connection.
 //!
-//! The two ends of a connection have one type, and so have the ports of a component that take their type
-//! from each other. What is known spreads from there until nothing changes: first the way the packets go,
-//! so that a mismatch is reported where the wrong type arrives, and only then against it.
+//! The two ends of a connection have the same type, as do ports of a component that take their type
+//! from each other. Types spread from these ports until no domain changes. They spread first in the
+//! direction of the packets, then against it. A mismatch is therefore reported at the port that
+//! receives the wrong type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +15,7 @@ use super::words::{listed, quoted};
 use crate::component::{ComponentSpec, Direction, PortTypes, Value};
 use crate::payload::TypeName;
 
-/// The payload type of every connected port; what cannot be found out is reported.
+/// Returns the payload type of every connected port, and reports those that stay undetermined.
 pub(super) fn resolve(
     components: &[Component],
     links: &[Link],
@@ -28,12 +29,12 @@ pub(super) fn resolve(
     graph.types(links)
 }
 
-/// What a group of ports can carry.
+/// The payload types possible for a group of ports.
 #[derive(Clone, Debug)]
 struct Domain {
-    /// The types possible; `None`: any.
+    /// The possible types; `None`: any.
     types: Option<Vec<TypeName>>,
-    /// Whether something about these ports is wrong already, so that not knowing their type is no news.
+    /// Whether these ports have a reported problem, so that an undetermined type is not reported.
     excused: bool,
 }
 
@@ -68,7 +69,7 @@ impl Graph<'_> {
                     place: link.place.clone(),
                     broken: false,
                 }),
-                // The other end is not known: it might have said the type.
+                // The other end is unresolved: it might have determined the type.
                 (Some(end), None) | (None, Some(end)) => {
                     let root = self.root(end);
                     self.domains.entry(root).and_modify(|domain| domain.excused = true);
@@ -82,7 +83,7 @@ impl Graph<'_> {
         self.components[end.component].spec.as_deref()
     }
 
-    /// The port that a port's types come from, through any number of [`PortTypes::SameAs`].
+    /// Returns the port that a port's types come from, through any number of [`PortTypes::SameAs`].
     fn root(&self, end: End) -> End {
         let Some(spec) = self.spec(end) else { return end };
         let mut port = end.port;
@@ -136,7 +137,7 @@ impl Graph<'_> {
             leaving.entry(edge.from).or_default().push(index);
             arriving.entry(edge.to).or_default().push(index);
         }
-        // An edge is looked at again only when one of its ends got narrower, so this comes to an end.
+        // An edge is checked again only when one of its ends got narrower, so this terminates.
         let mut forward: VecDeque<usize> = (0..self.edges.len()).collect();
         let mut backward: VecDeque<usize> = forward.clone();
         loop {
@@ -154,7 +155,7 @@ impl Graph<'_> {
         }
     }
 
-    /// Brings one end of an edge in line with the other; the end that became narrower.
+    /// Narrows one end of an edge to the types of the other; returns the end if it became narrower.
     fn narrow(&mut self, index: usize, forward: bool) -> Option<End> {
         let edge = &self.edges[index];
         if edge.broken {
@@ -202,7 +203,8 @@ impl Graph<'_> {
         self.found.push(error.label(label).help(remedies.join(", or ")));
     }
 
-    /// How a port whose type a property says could have one of the wanted types.
+    /// Suggests a value for a property that determines a port's type, so that the port gets a
+    /// wanted type.
     fn property_remedy(&self, end: End, wanted: &[TypeName]) -> Option<String> {
         let spec = self.spec(end)?;
         let PortTypes::Property(name) = &spec.ports[end.port].types else { return None };
@@ -213,7 +215,7 @@ impl Graph<'_> {
         Some(format!("set the property `{name}` of `{component}` to \"{fitting}\""))
     }
 
-    /// Reports, once for ports that depend on each other, that their type stays open.
+    /// Reports undetermined types, once for ports that depend on each other.
     fn report_undecided(&mut self) {
         let mut neighbours: BTreeMap<End, Vec<End>> = BTreeMap::new();
         for edge in &self.edges {
@@ -245,7 +247,7 @@ impl Graph<'_> {
             let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
             let error = match &domain.types {
                 None => {
-                    let message = format!("nothing says what `{from}` sends to `{to}`");
+                    let message = format!("the type that `{from}` sends to `{to}` is not determined");
                     let remedy = "connect one of these components to a port with a type of its own";
                     Diagnostic::error(Code::TypeUnknown, &edge.place, message)
                         .label("takes any type")
@@ -289,7 +291,7 @@ fn or(types: &[TypeName]) -> String {
     listed(types.iter().map(TypeName::as_str), "or").replace('`', "")
 }
 
-/// The stock components that take one of the first types and give one of the second.
+/// Returns the stock components that take one of the first types and send one of the second.
 fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName]) -> Vec<&'c str> {
     let has = |spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]| {
         let mut ports = spec.ports.iter().filter(|port| port.direction == direction);

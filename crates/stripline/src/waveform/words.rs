@@ -1,6 +1,6 @@
-//! The words of findings and refusals: names quoted and listed, and those that were probably meant.
+//! Text helpers for findings and errors: quoted names, lists, and suggestions.
 
-/// A user's text inside a sentence: quoted, on one line, and not too long.
+/// Quotes a user's text for a sentence: on one line, and not too long.
 pub(super) fn quoted(text: &str) -> String {
     const LENGTH_MAX: usize = 60;
     let mut shown = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
@@ -10,8 +10,8 @@ pub(super) fn quoted(text: &str) -> String {
     format!("`{shown}`")
 }
 
-/// A text that does nothing to a terminal: control characters, and those that reverse the direction of
-/// writing, are escaped.
+/// Escapes text for a terminal: control characters, and those that reverse the direction of
+/// writing.
 pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,7 +24,7 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
-/// `a`, `a or b`, `a, b or c`, each quoted.
+/// Formats `a`, `a or b`, `a, b or c`, each quoted.
 pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     const SHOWN_MAX: usize = 12;
     let mut names: Vec<String> = names.into_iter().map(quoted).collect();
@@ -39,7 +39,7 @@ pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
     }
 }
 
-/// The known name that was probably meant.
+/// Returns the candidate that was probably meant.
 ///
 /// ```
 /// use stripline::waveform::suggestion;
@@ -67,7 +67,7 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The remedy for an unknown name: what was probably meant, or what there is.
+/// Returns the remedy for an unknown name: the candidate probably meant, or all candidates.
 pub(super) fn did_you_mean<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -80,7 +80,7 @@ pub(super) fn did_you_mean<'a>(
     }
 }
 
-/// `1 error`, `2 errors`.
+/// Formats `1 error`, `2 errors`.
 pub(super) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
 }

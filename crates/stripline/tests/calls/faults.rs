@@ -1,4 +1,4 @@
-//! What goes wrong, each with its own name: deadlines, wrong types, cycles, too many calls.
+//! Failures of calls, each with its own error: deadlines, wrong types, cycles, too many calls.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,7 @@ pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &st
         assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
         assert_eq!(client.servers()[0].late, 0);
         gate.open();
-        // Behind the late reply.
+        // The next call comes behind the late reply.
         assert_eq!(quick.call(&2).unwrap(), 2);
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (1, 0));
         assert_eq!(client.counts(), (2, 1));
@@ -59,12 +59,12 @@ pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
         first.wait().unwrap();
         assert_eq!(quick.call(&1).unwrap(), 1);
         assert_eq!(begun.load(Ordering::Relaxed), 1);
-        // They were answered all the same, and those answers were late.
+        // They were answered all the same, and those replies were late.
         assert_eq!(client.servers()[0].late, 3);
     });
 }
 
-pub fn a_call_taken_back_frees_its_place(transport: &str) {
+pub fn a_cancelled_call_frees_its_place(transport: &str) {
     let (gate, begun) = (Gate::default(), AtomicU32::new(0));
     let service = Service::new("slow")
         .unwrap()
@@ -87,21 +87,22 @@ pub fn a_call_taken_back_frees_its_place(transport: &str) {
         let third = wait.start(&()).unwrap();
         drop(second);
         let fourth = wait.start(&()).unwrap();
-        // What is taken back in the last 20 µs before it is begun may be carried out.
+        // A call cancelled within 20 µs before its start may still be executed.
         let since = Instant::now();
         await_that("it is not too fresh", || since.elapsed() > Duration::from_micros(200));
         gate.open();
         third.wait().unwrap();
         fourth.wait().unwrap();
-        // Behind what was said of the others.
+        // Behind the cancellations of the others.
         wait.call(&()).unwrap();
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (2, 0));
     });
-    // The first was begun; the second was not.
+    // The first was started; the second was not.
     assert_eq!((server.counts().calls, server.counts().taken_back), (4, 2));
 }
 
-/// What keeps every thread of a server busy until it is opened, and what notes the numbers that it is called with.
+/// Builds a service with `wait`, which keeps every thread busy until the gate is opened, and
+/// `note`, which records its arguments.
 fn busy_service<'h>(gate: &'h Gate, begun: &'h AtomicU32, noted: &'h Mutex<Vec<u32>>) -> Service<'h> {
     let wait = |()| {
         begun.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +116,7 @@ fn busy_service<'h>(gate: &'h Gate, begun: &'h AtomicU32, noted: &'h Mutex<Vec<u
     Service::new("busy").unwrap().operation("wait", wait).unwrap().operation("note", note).unwrap()
 }
 
-/// Every way of running handlers, with how many of them run at once.
+/// Returns every dispatch, with the number of handlers that run at once.
 fn dispatches() -> [(Dispatch, u32); 4] {
     [
         (Dispatch::Queue, 1),
@@ -125,7 +126,7 @@ fn dispatches() -> [(Dispatch, u32); 4] {
     ]
 }
 
-pub fn a_call_taken_back_before_it_is_begun_is_not_carried_out(transport: &str) {
+pub fn a_call_cancelled_before_its_start_is_not_executed(transport: &str) {
     for (dispatch, threads) in dispatches() {
         let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
         let node = Node::isolated().unwrap();
@@ -135,15 +136,15 @@ pub fn a_call_taken_back_before_it_is_begun_is_not_carried_out(transport: &str) 
             let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
             let held: Vec<_> = (0..threads).map(|_| wait.start(&()).unwrap()).collect();
             await_that("all threads are busy", || begun.load(Ordering::Relaxed) == threads);
-            // As many as take longer to make than a server lets pass between two looks.
+            // So many that starting them takes longer than a server's interval between two polls.
             let mut calls: Vec<_> = (0..100).map(|number| note.start(&number).unwrap()).collect();
-            // The later of them taken back one way, and the earlier another.
+            // The later ones are cancelled by dropping them, the earlier ones by `cancel`.
             drop(calls.split_off(55));
             calls.drain(..45).for_each(|call| call.cancel());
             gate.open();
             held.into_iter().for_each(|call| call.wait().unwrap());
             calls.into_iter().for_each(|call| call.wait().unwrap());
-            // Behind all of them: the others were answered, too, and those answers were late.
+            // Behind all of them: the others were answered too, and those replies were late.
             note.call(&999).unwrap();
             await_that("all are answered", || client.servers()[0].late == 90);
         });
@@ -157,7 +158,7 @@ pub fn a_call_taken_back_before_it_is_begun_is_not_carried_out(transport: &str) 
     }
 }
 
-pub fn a_server_says_that_it_has_too_much_to_do(transport: &str) {
+pub fn an_overloaded_server_refuses_calls(transport: &str) {
     for (dispatch, threads) in dispatches() {
         let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
         let node = Node::isolated().unwrap();
@@ -173,7 +174,7 @@ pub fn a_server_says_that_it_has_too_much_to_do(transport: &str) {
             held.into_iter().for_each(|call| call.wait().unwrap());
             let outcomes: Vec<_> = calls.into_iter().map(|call| call.wait()).collect();
             let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-            // One that is begun next, and those that may wait behind it.
+            // One call that is started next, and those that may wait behind it.
             assert!((4..10).contains(&done.len()), "{dispatch:?}: {done:?}");
             for refusal in refused {
                 let error = refusal.unwrap_err();
@@ -183,13 +184,13 @@ pub fn a_server_says_that_it_has_too_much_to_do(transport: &str) {
                     "{error}"
                 );
             }
-            // It has time again.
+            // The server has capacity again.
             note.call(&99).unwrap();
         });
     }
 }
 
-pub fn calls_that_nobody_waits_for_go_on_for_ever(transport: &str) {
+pub fn abandoned_calls_never_exhaust_a_client(transport: &str) {
     let calls = AtomicU32::new(0);
     let service = Service::new("sink")
         .unwrap()
@@ -208,7 +209,7 @@ pub fn calls_that_nobody_waits_for_go_on_for_ever(transport: &str) {
     });
 }
 
-pub fn what_a_server_does_not_have_is_named(transport: &str) {
+pub fn an_operation_that_the_server_lacks_is_named(transport: &str) {
     let service = Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
         let error = operation::<f64, f64>(&client, "tnue").call(&1.0).unwrap_err();
@@ -227,10 +228,10 @@ pub fn what_a_server_does_not_have_is_named(transport: &str) {
     });
 }
 
-pub fn what_does_not_decode_is_named_on_either_side(transport: &str) {
+pub fn an_undecodable_payload_is_named_on_either_side(transport: &str) {
     let service = Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
-        // Of the same name, for both are messages.
+        // Of the same type name, because both are messages.
         let error = operation::<String, f64>(&client, "tune").call(&"1".into()).unwrap_err();
         assert!(matches!(&error, CallError::Refused { refusal: Refusal::WrongType, .. }), "{error}");
         let error = operation::<f64, Vec<String>>(&client, "tune").call(&1.0).unwrap_err();
@@ -239,7 +240,7 @@ pub fn what_does_not_decode_is_named_on_either_side(transport: &str) {
     });
 }
 
-/// Two services of one thread each, that call each other.
+/// Checks that a cycle of two one-thread services is an error and no hang.
 pub fn a_cycle_of_calls_is_an_error_and_no_hang(transport: &str) {
     let node = Node::isolated().unwrap();
     let a: Client<u32, u32> = node.client("a", patient()).unwrap();
@@ -268,7 +269,7 @@ pub fn a_cycle_of_calls_is_an_error_and_no_hang(transport: &str) {
     });
 }
 
-/// With two threads, a server may be in a chain twice, and not three times.
+/// Checks that a server with two threads may be in a chain twice, but not three times.
 pub fn a_pool_may_be_called_by_itself_as_often_as_it_has_threads(transport: &str) {
     let node = Node::isolated().unwrap();
     let own: Client<u32, u32> = node.client("own", patient()).unwrap();
@@ -287,7 +288,7 @@ pub fn a_pool_may_be_called_by_itself_as_often_as_it_has_threads(transport: &str
     });
 }
 
-/// Who handles a call waits no longer than its client does.
+/// Checks that a call from a handler waits no longer than the handler's own client.
 pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
     let node = Node::isolated().unwrap();
     let gate = Gate::default();
@@ -314,7 +315,7 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| server_slow.serve(Dispatch::Queue).unwrap());
         serving(&node, &mut server_outer, Dispatch::Queue, || {
-            // Both deadlines are over at about the same time: which is the first is all the same.
+            // Both deadlines pass at about the same time; either may be first.
             match outer.call_within(SHORT, &()) {
                 Ok(_) | Err(CallError::Unanswered { .. }) => {}
                 Err(error) => panic!("{error}"),
@@ -324,7 +325,7 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
     });
 }
 
-pub fn a_pool_learns_that_a_call_was_taken_back(transport: &str) {
+pub fn a_handler_of_a_pool_detects_that_its_call_was_cancelled(transport: &str) {
     let (begun, over) = (Gate::default(), AtomicU32::new(0));
     let hold = |(): (), context: &Context<'_>| {
         begun.open();
@@ -349,8 +350,9 @@ pub fn a_pool_learns_that_a_call_was_taken_back(transport: &str) {
     });
 }
 
-/// Over a thread of its own, nobody can see the cycle: the deadline bounds it.
-pub fn a_cycle_that_nobody_sees_ends_at_the_deadline(transport: &str) {
+/// Checks that a cycle over a thread of its own, which cannot be detected, is bounded by the
+/// deadline.
+pub fn an_undetectable_cycle_ends_at_the_deadline(transport: &str) {
     let node = Node::isolated().unwrap();
     let own: Client<bool, bool> = node.client("own", patient()).unwrap();
     let again = |goes_on: bool| {
@@ -371,7 +373,7 @@ pub fn a_cycle_that_nobody_sees_ends_at_the_deadline(transport: &str) {
     });
 }
 
-/// Whoever does not take its replies harms itself alone.
+/// Checks that a client that does not take its replies harms only itself.
 pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
     let service = Service::new("source")
         .unwrap()
@@ -389,7 +391,7 @@ pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
         for _ in 0..100 {
             assert_eq!(modest.call(&10).unwrap().len(), 10);
         }
-        // And gets them when it does.
+        // It gets its replies when it takes them.
         for reply in pending {
             assert_eq!(reply.wait().unwrap().len(), 10_000);
         }

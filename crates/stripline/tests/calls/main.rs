@@ -1,6 +1,7 @@
-//! Two-way calls, rule by rule, over every transport: one file per theme, one test per rule and transport.
+//! Two-way calls, rule by rule, over every transport: one file per theme, one test per rule and
+//! transport.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod faults;
 mod peers;
@@ -9,7 +10,7 @@ mod rules;
 mod support;
 mod traits;
 
-/// One test per rule and transport.
+/// Generates one test per rule and transport.
 macro_rules! rules {
     ($($module:ident: [$($rule:ident,)*])*) => {
         rules! { in inproc: $($module: [$($rule,)*])* }
@@ -36,27 +37,27 @@ rules! {
         any_number_may_be_outstanding,
         many_threads_share_a_client,
         large_requests_and_replies_travel,
-        a_panic_is_told_and_the_server_goes_on,
+        a_handler_panic_is_reported_and_the_server_goes_on,
     ]
     faults: [
         a_deadline_that_passes_is_named_and_the_late_reply_counted,
         a_call_whose_deadline_has_passed_is_not_begun,
-        a_call_taken_back_frees_its_place,
-        a_call_taken_back_before_it_is_begun_is_not_carried_out,
-        a_server_says_that_it_has_too_much_to_do,
-        calls_that_nobody_waits_for_go_on_for_ever,
-        what_a_server_does_not_have_is_named,
-        what_does_not_decode_is_named_on_either_side,
+        a_cancelled_call_frees_its_place,
+        a_call_cancelled_before_its_start_is_not_executed,
+        an_overloaded_server_refuses_calls,
+        abandoned_calls_never_exhaust_a_client,
+        an_operation_that_the_server_lacks_is_named,
+        an_undecodable_payload_is_named_on_either_side,
         a_cycle_of_calls_is_an_error_and_no_hang,
         a_pool_may_be_called_by_itself_as_often_as_it_has_threads,
         a_nested_call_has_no_longer_deadline,
-        a_pool_learns_that_a_call_was_taken_back,
-        a_cycle_that_nobody_sees_ends_at_the_deadline,
+        a_handler_of_a_pool_detects_that_its_call_was_cancelled,
+        an_undetectable_cycle_ends_at_the_deadline,
         a_client_that_takes_no_replies_does_not_hold_up_others,
         stop_ends_every_wait,
     ]
     peers: [
-        calls_go_round_or_by_key,
+        calls_are_distributed_in_turn_or_by_key,
     ]
     traits: [
         a_trait_is_called_like_a_function,
@@ -70,7 +71,7 @@ rules! {
     ]
 }
 
-/// What takes several processes.
+/// Generates the tests that need several processes.
 macro_rules! across_processes {
     ($($rule:ident,)*) => {
         across_processes! { in shm: $($rule,)* }
@@ -97,7 +98,7 @@ mod processes {
     }
 }
 
-/// Does nothing unless it is started as one of the processes that a rule plays with.
+/// Does nothing unless it is started as one of the child processes of a rule.
 #[test]
 fn child_entry() {
     puppet::play_if_asked();

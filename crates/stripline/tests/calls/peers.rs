@@ -9,14 +9,14 @@ use stripline::node::{Dispatch, Node, Topics};
 use crate::puppet::Puppet;
 use crate::support::{Gate, LONG, await_that, domain, named, operation, over, patient, serving};
 
-/// The names of the servers that answer so many calls, each with how many it answered.
+/// Returns the names of the servers that answer so many calls, each with the number it answered.
 fn answered(call: impl Fn(u64) -> Result<String, CallError<String>>, calls: u64) -> BTreeMap<String, u64> {
     let mut names = BTreeMap::new();
     (0..calls).for_each(|key| *names.entry(call(key).unwrap()).or_default() += 1);
     names
 }
 
-pub fn calls_go_round_or_by_key(transport: &str) {
+pub fn calls_are_distributed_in_turn_or_by_key(transport: &str) {
     let node = Node::isolated().unwrap();
     let names = ["x", "y", "z"];
     let client = node.service_client("name", patient()).unwrap();
@@ -52,7 +52,7 @@ pub fn calls_go_round_or_by_key(transport: &str) {
             drop(finish);
             before
         });
-        // The third has left: only its keys move.
+        // The third server has left: only its keys move.
         await_that("the third is gone", || {
             name.call_by_key(before.iter().position(|name| name == "z").unwrap() as u64, &())
                 .is_ok_and(|n| n != "z")
@@ -87,7 +87,7 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
     }
     drop(kept);
     drop(other);
-    // A new one of the same name: its keys go there again, by themselves.
+    // A new server of the same name: its keys move back to it.
     let other = Puppet::server(&domain, transport, "other");
     let doomed = Puppet::server(&domain, transport, "doomed");
     await_that("both are back", || {
@@ -136,7 +136,7 @@ pub fn a_call_given_up_while_its_server_was_stopped_is_not_carried_out(transport
     let puppet = Puppet::server(&domain, transport, "sleepy");
     let (name, names) = (operation::<(), String>(&client, "name"), operation::<(), u32>(&client, "names"));
     assert_eq!(name.call(&()).unwrap(), "sleepy");
-    // Nothing waits there: it stops in the middle of its own wait.
+    // No call waits there: it stops while it waits itself.
     puppet.freeze();
     for _ in 0..3 {
         assert!(name.call_within(std::time::Duration::from_millis(5), &()).is_err());
@@ -167,7 +167,7 @@ pub fn a_killed_client_leaves_the_server_to_others(transport: &str) {
             assert_eq!(operation::<u32, u32>(&client, "hold").call(&7).unwrap(), 7);
             *counts.lock().unwrap() = Some(());
         });
-        // What was sent is carried out; that nobody is there any more is noticed with the reply.
+        // The sent requests are executed; the client's absence is detected with the reply.
         assert!(server.counts().calls >= 2, "{:?}", server.counts());
         assert_eq!(server.counts().misbehaved, 0);
     }

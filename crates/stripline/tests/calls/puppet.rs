@@ -1,4 +1,4 @@
-//! Other processes to play with: this test binary, started again, as a server or a client.
+//! Child processes of a test: this test binary, started again, as a server or a client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,10 +12,10 @@ use stripline::node::{Dispatch, Node, Topics};
 use crate::support::{LONG, await_that, operation, over, patient};
 
 const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
-/// Before every answer, because the test harness writes to the same pipe.
+/// The prefix of every answer, because the test harness writes to the same pipe.
 const MARK: &str = "@@";
 
-/// A process that does what it was started for. Killed and waited for when dropped.
+/// A child process with a role. Killed and waited for when dropped.
 pub struct Puppet {
     child: Child,
     orders: ChildStdin,
@@ -28,7 +28,8 @@ impl Puppet {
         Self::start(domain, &format!("server {transport} {name}"))
     }
 
-    /// Starts a client of `master`, which makes so many calls of `hold` and does not wait for them.
+    /// Starts a client of `master`, which starts so many calls of `hold` and does not wait for
+    /// them.
     pub fn client(domain: &str, calls: usize) -> Self {
         Self::start(domain, &format!("client {calls}"))
     }
@@ -57,25 +58,25 @@ impl Puppet {
         puppet
     }
 
-    /// Waits until it says this.
+    /// Waits until it has printed this.
     pub fn hear(&self, word: &str) {
         assert_eq!(self.answers.recv_timeout(LONG).unwrap(), word);
     }
 
-    /// Kills it without warning, and waits until it is gone.
+    /// Kills it without warning, and waits for its exit.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops it, and waits until it is stopped.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.child.id());
         await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
@@ -97,7 +98,7 @@ fn say(word: &str) {
     println!("\n{MARK}{word}");
 }
 
-/// In a process that was started to play: plays, and does not return.
+/// Runs the role of a child process and does not return; returns in any other process.
 pub fn play_if_asked() {
     let Some(domain) = std::env::var_os(DOMAIN) else { return };
     let node = Node::join(domain.to_str().unwrap(), Topics::default()).unwrap();
@@ -112,7 +113,8 @@ pub fn play_if_asked() {
     std::process::exit(0);
 }
 
-/// A server that says its name (`name`) and how often it has (`names`), is killed in the middle of a call (`die`), or never answers (`hold`).
+/// Runs a server with these operations: `name` returns its name, `names` the number of calls of
+/// `name`. During `die` it is killed, and `hold` never returns.
 fn serve(node: &Node, transport: &str, name: &str) {
     let hold = |()| -> Result<(), String> {
         say("holding");

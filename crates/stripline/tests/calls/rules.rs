@@ -1,4 +1,4 @@
-//! What a call does when all is well, and what a server says when it is not.
+//! Successful calls, and the errors that a server reports.
 
 use stripline::call::{CallError, ClientOptions, Plain, Refusal, Samples, Service};
 use stripline::node::{Dispatch, Node};
@@ -97,7 +97,7 @@ pub fn large_requests_and_replies_travel(transport: &str) {
     });
 }
 
-pub fn a_panic_is_told_and_the_server_goes_on(transport: &str) {
+pub fn a_handler_panic_is_reported_and_the_server_goes_on(transport: &str) {
     for dispatch in [Dispatch::Queue, Dispatch::Direct, Dispatch::pool(2).unwrap()] {
         with_server(transport, arithmetic(), dispatch, |_, client| {
             let panics = operation::<String, ()>(&client, "panic");

@@ -1,11 +1,11 @@
-//! What the rules have in common.
+//! Helpers of the rules.
 
 use std::time::Duration;
 
 use stripline::call::{Client, ClientOptions, Payload, Server, ServerOptions, Service, ServiceClient};
 use stripline::node::{Dispatch, Node};
 
-/// Longer than anything here takes.
+/// A time longer than any step here takes.
 pub const LONG: Duration = Duration::from_secs(20);
 
 pub fn over(transport: &str) -> ServerOptions {
@@ -30,7 +30,7 @@ pub fn with_server(
     serving(&node, &mut server, dispatch, || test(&node, client));
 }
 
-/// Runs `test` while the server serves in a thread of its own; stops the node then.
+/// Runs `test` while the server serves in a thread of its own, then stops the node.
 pub fn serving(node: &Node, server: &mut Server<'_>, dispatch: Dispatch, test: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(dispatch).unwrap());
@@ -40,7 +40,7 @@ pub fn serving(node: &Node, server: &mut Server<'_>, dispatch: Dispatch, test: i
     });
 }
 
-/// Stops a node also when a test fails, lest its server serve for ever.
+/// A guard that stops a node even if the test fails, so that its server ends.
 pub struct Stop<'a>(pub &'a Node);
 
 impl Drop for Stop<'_> {
@@ -53,7 +53,7 @@ pub fn operation<Req: Payload, Rep: Payload>(client: &ServiceClient, name: &str)
     client.operation(name).unwrap()
 }
 
-/// Something that handlers wait at until it is opened; it stays open.
+/// A gate that handlers wait at until it is opened; it stays open.
 #[derive(Default)]
 pub struct Gate {
     is_open: std::sync::Mutex<bool>,
@@ -63,7 +63,7 @@ pub struct Gate {
 impl Gate {
     pub fn pass(&self) {
         let open = self.is_open.lock().unwrap();
-        // Not for ever: a test that fails must end.
+        // Bounded, because a failing test must end.
         drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
     }
 
@@ -77,7 +77,7 @@ impl Gate {
     }
 }
 
-/// Waits for something that must come.
+/// Waits for a condition that must become true.
 pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + LONG;
     while !is_so() {
@@ -86,14 +86,14 @@ pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A domain that no other test has.
+/// Returns a domain that no other test uses.
 pub fn domain() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static DOMAINS: AtomicU32 = AtomicU32::new(0);
     format!("calls-{}-{}", std::process::id(), DOMAINS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Two nodes of one domain in this process.
+/// Creates two nodes of one domain in this process.
 pub fn two_nodes() -> (Node, Node) {
     let domain = domain();
     let join = || Node::join(&domain, stripline::node::Topics::default()).unwrap();

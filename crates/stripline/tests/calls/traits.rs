@@ -22,20 +22,20 @@ pub struct Status {
 
 #[stripline::service(name = "radio")]
 pub trait Tuner: Send + Sync {
-    /// Tunes; answers the frequency that was reached.
+    /// Tunes and returns the frequency reached.
     fn tune(&self, hz: f64) -> Result<f64, TuneError>;
 
-    /// What there is to know.
+    /// Returns the state of the radio.
     fn status(&self) -> Status;
 
-    /// Notes something, so many times; answers with how long its caller waits.
+    /// Records something, so many times; returns the time that its caller waits.
     fn note(&self, words: String, times: u32, context: &Context<'_>, r#in: Option<Duration>) -> Duration;
 
     fn reverse(&self, samples: Samples<i16>) -> Samples<i16>;
 
     fn reset(&self);
 
-    /// What has a body needs none where the trait is implemented.
+    /// A method with a body needs no implementation.
     ///
     #[doc = concat!(" Twice", " as much.")]
     fn double(&self, deadline: i64) -> i64 {
@@ -100,7 +100,7 @@ pub fn a_trait_is_called_like_a_function(transport: &str) {
             let doubled: Vec<_> = pending.into_iter().map(|reply| reply.wait().unwrap()).collect();
             assert_eq!(doubled, (0..50).map(|n| 2 * n).collect::<Vec<_>>());
             assert_eq!(client.start_double_by_key(3, 5).unwrap().wait().unwrap(), 10);
-            // The one that is served is the one that is here.
+            // The served radio is the one of this process.
             assert_eq!(radio.status().hz, 300e6);
             let () = client.clone().reset().unwrap();
             assert_eq!(radio.status(), Status::default());
@@ -161,16 +161,13 @@ pub fn clients_are_told_what_operations_do(transport: &str) {
     with_radio(transport, Dispatch::Queue, |_, client| {
         let offered = client.client().servers().remove(0).operations;
         let doc = |name: &str| &offered.iter().find(|operation| operation.name == name).unwrap().doc;
-        assert_eq!(doc("tune"), "Tunes; answers the frequency that was reached.");
-        assert_eq!(
-            doc("double"),
-            "What has a body needs none where the trait is implemented.\n\nTwice as much."
-        );
+        assert_eq!(doc("tune"), "Tunes and returns the frequency reached.");
+        assert_eq!(doc("double"), "A method with a body needs no implementation.\n\nTwice as much.");
         assert_eq!(doc("reset"), "");
     });
 }
 
-/// The trait adds nothing of its own to the wire.
+/// Checks that the trait adds nothing of its own to the wire.
 pub fn any_client_may_call_what_a_trait_offers(transport: &str) {
     with_radio(transport, Dispatch::Queue, |_, client| {
         let plain: &ServiceClient = client.client();
@@ -189,11 +186,11 @@ pub fn who_only_asks_is_told_what_a_server_has_and_takes_no_place(transport: &st
     let options = ServerOptions { clients: 1, ..named(transport, "the radio") };
     let server = node.service(TunerService::of(Radio::default()).unwrap(), options).unwrap();
     let offered = || asking.services().unwrap();
-    await_that("the server is heard of", || !offered().is_empty());
+    await_that("the server is discovered", || !offered().is_empty());
     let offer = offered().remove(0);
     assert_eq!((&*offer.service, offer.address.clone()), (TunerService::NAME, server.address()));
     for _ in 0..3 {
-        // That the last one has gone, the server may learn a moment later.
+        // The server may detect the last client's departure a moment later.
         let mut described = None;
         await_that("there is a place", || {
             described = asking.describe(&offer).ok();

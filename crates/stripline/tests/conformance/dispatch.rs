@@ -1,5 +1,5 @@
-//! Section 3: what runs the component's code. Threads are brought into the order that a rule is about by gates, never
-//! by waiting for a while.
+//! Section 3: the threads that run the component's code. Gates bring the threads into the order
+//! that a rule needs; no rule depends on elapsed time.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use stripline::{Error, Result};
 
 use crate::support::{DEADLINE, await_asleep, await_that, expect_end, fill, node, pair};
 
-/// Numbers that have been reached; threads wait for some of them.
+/// A set of numbers that have been reached; threads wait for some of them.
 #[derive(Default)]
 pub struct Gate {
     reached: Mutex<BTreeSet<u64>>,
@@ -42,7 +42,7 @@ impl Gate {
     }
 }
 
-/// Sends so many packets that say their number, and ends.
+/// Sends so many packets that contain their number, and ends.
 pub fn send_numbers(mut publisher: stripline::node::Publisher<u64>, count: u64) {
     (0..count).for_each(|number| publisher.send(&[number; 10]).unwrap());
     publisher.finish().unwrap();
@@ -139,7 +139,7 @@ pub fn a_busy_pool_leaves_the_rest_in_the_queue(transport: &'static str) {
         publisher.send(&[1; 1000]).unwrap();
         started.wait_for(0);
         started.wait_for(1);
-        // Both threads are busy: what comes now stays where it is, until there is no more room.
+        // Both threads are busy: further packets stay in the queue, until it is full.
         let (more, _) = fill(&mut publisher, &[2; 1000]);
         assert!(more > 0);
         assert_eq!(started.count(), 2);
@@ -152,13 +152,13 @@ pub fn a_busy_pool_leaves_the_rest_in_the_queue(transport: &'static str) {
     expect_end(&mut subscriber);
 }
 
-pub fn what_a_pool_works_on_stays_when_the_sender_goes_on(transport: &'static str) {
+pub fn packets_of_a_pool_stay_valid_when_the_sender_goes_on(transport: &'static str) {
     let node = node(transport, "depth = 2\nbuffer = 16384");
     let (publisher, mut subscriber) = pair::<u64>(&node, "numbers");
     let sender = std::thread::spawn(move || send_numbers(publisher, 1000));
     let gate = Gate::default();
     let work = |packet: PacketView<'_, u64>| {
-        // The ring has been written over many times before the first looks again.
+        // The ring has been overwritten many times before the first handler reads again.
         if packet[0] == 0 {
             gate.wait_for(900);
         }
@@ -189,7 +189,7 @@ pub fn the_end_comes_after_the_last_handler(transport: &'static str) {
         });
         (0..3).for_each(|number| publisher.send(&[number]).unwrap());
         (0..3).for_each(|number| started.wait_for(number));
-        // The fourth thread finds the end while three are at work.
+        // The fourth thread finds the end while three are running handlers.
         publisher.finish().unwrap();
         for number in 0..3 {
             assert!(!server.is_finished());
@@ -197,7 +197,7 @@ pub fn the_end_comes_after_the_last_handler(transport: &'static str) {
         }
         assert_eq!(server.join().unwrap(), 3);
     });
-    // It stays the end.
+    // The end stays.
     for dispatch in [Dispatch::pool(4).unwrap(), Dispatch::Queue] {
         subscriber.serve(dispatch, |_| panic!("nothing is to come")).unwrap();
     }
@@ -217,7 +217,7 @@ pub fn a_panicking_handler_is_named_and_the_others_finish(transport: &'static st
                 started.wait_for(12);
                 panic!("a resonance at {number}");
             }
-            // They are at work when the other one panics.
+            // These handlers run when the other one panics.
             11 | 12 => started.wait_for(10),
             _ => {}
         }
@@ -233,7 +233,7 @@ pub fn a_panicking_handler_is_named_and_the_others_finish(transport: &'static st
     assert_eq!((&*port, packet), ("numbers", 10));
     assert!(connection.ends_with("-> numbers") && text.contains("panicked: a resonance at 10"), "{text}");
     (11..13).for_each(|number| done.wait_for(number));
-    // None but the one that panicked is lost: the rest is still to come.
+    // Only the packet of the panicked handler is lost: the rest still arrives.
     subscriber
         .serve(Dispatch::Queue, |packet| {
             done.reach(packet[0]);
@@ -285,7 +285,7 @@ pub fn a_failure_wakes_a_pool_that_waits_for_packets(transport: &'static str) {
         });
         publisher.send(&[0]).unwrap();
         started.wait_for(0);
-        // Nothing follows, so that the other thread waits for ever, unless it is woken.
+        // No packet follows, so the other thread waits for ever, unless it is woken.
         gate.reach(0);
         server.join().unwrap()
     });
@@ -313,7 +313,7 @@ pub fn stop_ends_every_dispatch(transport: &'static str) {
         })
     });
     threads.iter().take(waiting.len()).for_each(|thread| await_asleep(std::process::id(), thread));
-    // One has a handler at work, which finishes, and packets behind it, which are not taken any more.
+    // One has a running handler, which finishes, and queued packets, which are not taken any more.
     let (mut publisher, mut busy) = pair::<u64>(&node, "busy");
     let (started, gate, done) = (Gate::default(), Gate::default(), AtomicUsize::new(0));
     let outcome = std::thread::scope(|scope| {
@@ -347,7 +347,7 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
     let mut spoken = node.message_subscriber::<String>("words").unwrap();
     assert!(words.wait_for_receivers(1, DEADLINE).unwrap());
     let is_enough = AtomicBool::new(false);
-    // No lock: they never run at the same time.
+    // No lock: the handlers never run concurrently.
     let (log, this) = (std::cell::RefCell::new(Vec::new()), std::thread::current().id());
     let note = |port: &'static str| {
         assert_eq!(std::thread::current().id(), this);
@@ -355,7 +355,7 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
         Ok(())
     };
     std::thread::scope(|scope| {
-        // There is always more of it, until the others have had their turn: without turns, for ever.
+        // The flood goes on until the other ports have had their turn: without turns, for ever.
         scope.spawn(|| {
             while !is_enough.load(Ordering::Relaxed) {
                 flood.send(&[0; 100]).unwrap();

@@ -1,4 +1,5 @@
-//! Section 4: who holds a sender up, and where it goes on: watermarks, credits, stop and resume.
+//! Section 4: where a receiver blocks its sender, and where the sender resumes: watermarks,
+//! credits, stop and resume.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -23,13 +24,14 @@ fn rules(flow: Flow) -> String {
     format!("depth = 16\nhigh-watermark = {HIGH}\nlow-watermark = {LOW}\nflow = \"{flow}\"")
 }
 
-/// Whether packets are counted one by one, however small they are: by a ring's cursors, or by credits. On sockets, stop and
-/// resume leave some under way, and the transport itself counts bytes.
+/// Returns whether packets are counted one by one, however small they are: by a ring's cursors, or
+/// by credits. On sockets, stop and resume leave some in transit, and the transport itself counts
+/// bytes.
 fn is_exact(transport: &str, flow: Flow) -> bool {
     matches!(transport, "inproc" | "shm") || flow == Flow::Credit
 }
 
-/// A pair whose stream has been described, so that only packets wait from now on.
+/// Creates a pair with a described stream, so that only packets wait from now on.
 fn described(transport: &str, rules: &str) -> (Publisher<u64>, Subscriber<u64>) {
     let node = node(transport, rules);
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "held");
@@ -39,7 +41,7 @@ fn described(transport: &str, rules: &str) -> (Publisher<u64>, Subscriber<u64>) 
     (publisher, subscriber)
 }
 
-pub fn told_full_a_sender_goes_on_at_the_low_watermark(transport: &'static str) {
+pub fn a_sender_refused_as_full_resumes_at_the_low_watermark(transport: &'static str) {
     for flow in Flow::ALL {
         let (mut publisher, mut subscriber) = described(transport, &rules(flow));
         let mut next = 1;
@@ -47,7 +49,8 @@ pub fn told_full_a_sender_goes_on_at_the_low_watermark(transport: &'static str) 
             let (_, connection) = fill(&mut publisher, &[1]);
             let mut waiting = publisher.sequence() - next;
             if is_exact(transport, flow) {
-                // One more on a ring, in the place of a description of the stream. Of its first credits, one is spent.
+                // A ring may hold one more, in the place of a stream description. One of the first
+                // credits is spent.
                 let least = HIGH - u64::from(round == 0 && flow == Flow::Credit);
                 assert!((least..=HIGH + 1).contains(&waiting), "{flow}: {waiting} packets");
             } else {
@@ -64,7 +67,7 @@ pub fn told_full_a_sender_goes_on_at_the_low_watermark(transport: &'static str) 
                 take_number(&mut subscriber, next);
                 (next, waiting) = (next + 1, waiting - 1);
             }
-            // What lets it go on may be on its way.
+            // The permission to resume may be in transit.
             await_that("there is room again", || publisher.try_send(&[2]).is_ok());
         }
         while next < publisher.sequence() {
@@ -76,7 +79,7 @@ pub fn told_full_a_sender_goes_on_at_the_low_watermark(transport: &'static str) 
     }
 }
 
-pub fn a_sender_asleep_goes_on_at_the_low_watermark(transport: &'static str) {
+pub fn a_sleeping_sender_resumes_at_the_low_watermark(transport: &'static str) {
     for flow in Flow::ALL {
         for wait in ["block", "adaptive"] {
             let rules = format!("{}\nwait = \"{wait}\"", rules(flow));
@@ -93,7 +96,7 @@ pub fn a_sender_asleep_goes_on_at_the_low_watermark(transport: &'static str) {
             let thread = thread.recv().unwrap();
             for next in 1..sent {
                 if is_exact(transport, flow) && sent - next > LOW {
-                    // However often it is woken, it does not go on.
+                    // Each time it is woken, it does not resume.
                     await_asleep(std::process::id(), thread);
                     assert_eq!(
                         is_done.try_recv(),
@@ -116,7 +119,8 @@ pub fn a_sender_asleep_goes_on_at_the_low_watermark(transport: &'static str) {
 
 pub fn every_flow_delivers_everything_in_order(transport: &'static str) {
     const PACKETS: u64 = 400;
-    // Small ones, of which the kernel's buffers hold many; some that go in pieces; and none that does not wait.
+    // Mostly small packets, which the kernel's buffers hold in numbers; some that are fragmented;
+    // and depths at which every sender has to wait.
     for (flow, marks) in Flow::ALL.into_iter().flat_map(|flow| {
         ["depth = 1", "depth = 2\nlow-watermark = 0", "depth = 64", "depth = 64\nlow-watermark = 63"]
             .map(|marks| (flow, marks))
@@ -151,7 +155,7 @@ pub fn try_send_is_all_or_nothing_under_every_flow(transport: &'static str) {
         let mut reads = node.subscriber::<u8>("both").unwrap();
         await_receivers(&mut publisher, 2);
         let mut sent = 0;
-        // A packet that found no room at one receiver has not gone to the other.
+        // A packet for which one receiver had no space was not sent to the other.
         while publisher.try_send(&[0; 16_000]).is_ok() {
             take_number(&mut reads, sent);
             sent += 1;
@@ -166,12 +170,12 @@ pub fn try_send_is_all_or_nothing_under_every_flow(transport: &'static str) {
     }
 }
 
-/// A receiver that takes nothing for ever: a stop that never resumes.
-pub fn a_stop_that_never_resumes_ends_with_who_and_since_when(transport: &'static str) {
+/// Checks a receiver that takes no packets for ever: a stop that never resumes.
+pub fn a_stop_that_never_resumes_names_the_receiver_and_the_time(transport: &'static str) {
     for flow in Flow::ALL {
         let (mut publisher, mut subscriber) =
             described(transport, &format!("{}\nsend-timeout-ms = 20", rules(flow)));
-        // The last of them may have found room where the kernel had some.
+        // The last packets may have found space in the kernel.
         let error = loop {
             if let Err(error) = publisher.send(&[7; 1000]) {
                 break error;
@@ -189,7 +193,7 @@ pub fn a_stop_that_never_resumes_ends_with_who_and_since_when(transport: &'stati
         };
         assert!(text.contains(deed) && text.contains(connection), "{text}");
         assert!(text.contains("raise the connection's `send-timeout-ms` or `depth`"), "{text}");
-        // Again: nothing was sent. And when it does resume after all, everything is as ever.
+        // Again: no packet was sent. After a late resume the connection works normally.
         assert!(matches!(publisher.send(&[7; 1000]), Err(Error::Stalled { .. })));
         let sent = publisher.sequence();
         (1..sent).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
@@ -208,9 +212,9 @@ pub fn a_request_to_stop_ends_the_wait_under_every_flow(transport: &'static str)
             let (tell, thread) = mpsc::channel();
             let sender = scope.spawn(move || {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-                // The kernel may have found room for some more meanwhile.
+                // The kernel may have found space for some more meanwhile.
                 let outcome = (0..1000).try_for_each(|_| publisher.send(&[1; 16_000]));
-                // At its end it waits for those who are still there.
+                // At its end it waits for connected receivers.
                 (outcome, publisher)
             });
             await_asleep(std::process::id(), thread.recv().unwrap());
@@ -228,7 +232,7 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
         else {
             return;
         };
-        // Whoever is killed is not the host of the domain.
+        // The killed process must not be the rendezvous host of the domain.
         await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
         let mut publisher = node.publisher::<u64>("numbers").unwrap();
         let mut receiver = Puppet::start(&domain, transport, &rules(flow));
@@ -245,7 +249,7 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
         });
         await_asleep(std::process::id(), thread.recv().unwrap());
         receiver.kill();
-        // It goes on without it; whoever comes next has all its credits.
+        // The sender resumes without it; the next receiver gets all its credits.
         let mut publisher = sender.join().unwrap();
         let mut next = Puppet::start(&domain, transport, &rules(flow));
         next.order("subscribe numbers");
@@ -258,9 +262,9 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
     }
 }
 
-/// A receiver that is slow, and whose last words lie unread at the sender when that has nothing left to send: over `tcp`, a
-/// socket closed so would take back what is on its way.
-pub fn what_is_on_its_way_at_the_end_arrives(transport: &'static str) {
+/// Checks a slow receiver that has sent final acknowledgements, unread by the sender, when the
+/// sender ends. Over `tcp`, a socket closed in that state would discard data in transit.
+pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
     if matches!(transport, "inproc" | "shm") {
         refused(transport, "a socket that is closed too early", "what was published stays in the ring");
         return;
@@ -289,7 +293,7 @@ pub fn what_is_on_its_way_at_the_end_arrives(transport: &'static str) {
         let mut welcome = vec![0; u32::from_le_bytes(prefix[8..].try_into().unwrap()) as usize];
         slow.read_exact(&mut welcome).unwrap();
         let sender = std::thread::spawn(move || {
-            // More than fits the buffers between the two.
+            // More than the buffers between the two hold.
             (0..PACKETS).for_each(|number| publisher.send(&[number; 8000]).unwrap());
             publisher.finish().unwrap();
         });
@@ -304,7 +308,7 @@ pub fn what_is_on_its_way_at_the_end_arrives(transport: &'static str) {
                 std::thread::yield_now();
             }
             match header[14] {
-                // Nobody listens unless it has to.
+                // The sender reads flow control only when it must.
                 1 => {
                     packets += 1;
                     let said = slow.write_all(&[record(packets, stop), record(packets, resume)].concat());
@@ -315,14 +319,14 @@ pub fn what_is_on_its_way_at_the_end_arrives(transport: &'static str) {
             }
         }
         assert_eq!(packets, PACKETS, "{scope}");
-        // Over `uds`, what was sent stays there, and nobody waits for this.
+        // Over `uds`, the sent data stays readable, and the sender does not wait for this.
         let said = slow.write_all(&record(PACKETS, over));
         assert!(said.is_ok() || transport == "uds", "{scope}: {said:?}");
         sender.join().unwrap();
     }
 }
 
-pub fn messages_of_flow_control_that_lie_are_cut_off_and_named(transport: &'static str) {
+pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'static str) {
     if matches!(transport, "inproc" | "shm") {
         refused(transport, "forged flow control", "its cursors say it, which are looked at for themselves");
         return;
@@ -369,18 +373,19 @@ pub fn messages_of_flow_control_that_lie_are_cut_off_and_named(transport: &'stat
         sender.order("receivers 2");
         sender.order("send 1");
         liar.write_all(&lie).unwrap();
-        // It has no room for so many, and takes none: who lies is not waited for.
+        // The receiver has space for fewer packets and takes none: the sender does not wait for a
+        // receiver that violates the protocol.
         sender.order("send 19");
         let said = sender.await_complaint("its connection was closed");
         assert!(said.contains("liar -> numbers") && said.contains(deed), "{said}");
         (0..20).for_each(|number| drop(take_number(&mut subscriber, number)));
-        // Closed it is: behind what was sent comes the end of the socket.
+        // It is closed: after the sent data comes the end of the socket.
         last_words(liar);
         sender.order("receivers 1");
     }
 }
 
-/// Frames of a stream: its description, and packets of one sample.
+/// Builds the frames of a stream: its description, and packets of one sample.
 fn frames(packets: u64) -> Vec<u8> {
     let frame = |sequence: u64, kind: u8, payload: &[u8]| {
         let mut bytes = vec![0; 48];
@@ -416,7 +421,8 @@ pub fn a_sender_that_overruns_its_credit_is_cut_off_and_named(transport: &'stati
     let mut stream = fake.accept();
     stream.write_all(&welcome(1 << 21, 22)).unwrap();
     stream.write_all(&frames(6)).unwrap();
-    // Nobody takes them: its connection is closed, and what came before can still be had.
+    // The receiver takes none yet: the connection is closed, and earlier packets can still be
+    // received.
     assert_eq!(last_words(stream), "");
     (0..4).for_each(|number| drop(take_number(&mut subscriber, number)));
     let error = loop {

@@ -1,4 +1,4 @@
-//! Section 1, for packets that are larger than a frame may be: they go in pieces, and nobody notices.
+//! Section 1, for packets larger than a frame: they are fragmented, invisibly to components.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
     expect_nothing, join, node, pair, take, take_number,
 };
 
-/// Samples that say which packet they belong to and where in it.
+/// Builds samples that identify their packet and their position in it.
 fn samples(sequence: u64, count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i.wrapping_mul(2_654_435_761) ^ sequence as u32).collect()
 }
@@ -94,7 +94,7 @@ pub fn messages_may_be_large(transport: &'static str) {
     sender.join().unwrap();
 }
 
-pub fn what_goes_in_pieces_is_not_tried(transport: &'static str) {
+pub fn try_send_refuses_a_packet_that_needs_fragments(transport: &'static str) {
     let node = node(transport, "buffer = 16384");
     let (mut publisher, mut subscriber) = pair::<u32>(&node, "large");
     let at_once = publisher.in_place_samples_max();
@@ -104,7 +104,7 @@ pub fn what_goes_in_pieces_is_not_tried(transport: &'static str) {
     let Error::TooLarge { bytes, bytes_max } = error else { panic!("{text}") };
     assert_eq!((bytes, bytes_max / 4), (4 * (at_once + 1), at_once));
     assert!(text.contains("`send`") && text.contains(&bytes.to_string()), "{text}");
-    // Written for pieces and then small enough for one, or not sent at all.
+    // Loaned for fragments, then small enough for one frame, or not sent at all.
     drop(publisher.loan(100_000).unwrap());
     take_whole(&mut subscriber, 0, at_once);
     let mut loan = publisher.loan(100_000).unwrap();
@@ -160,8 +160,9 @@ pub fn wait_any_waits_for_the_whole_packet(transport: &'static str) {
 
 pub fn every_policy_takes_large_packets(transport: &'static str) {
     for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
-        // One at a time, so that no policy has to act. All of a packet fits the ring. A socket's sender may not know
-        // yet that all of the packet before has been taken, and a policy may then act after all.
+        // One at a time, so that no policy has to act. A whole packet fits the ring. A socket's
+        // sender may not have read yet that the packet before was taken completely, and a policy
+        // may then act after all.
         let may_lose = matches!(transport, "uds" | "tcp") && policy != "block";
         let patience = if may_lose { Duration::from_secs(1) } else { DEADLINE };
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 1048576\ndepth = 2"));
@@ -228,10 +229,11 @@ pub fn none_queues_large_packets_whole(transport: &'static str) {
         publisher
     });
     if matches!(transport, "uds" | "tcp") {
-        // Returns although nobody reads. On memory the ring is the queue, and holds no such packet.
+        // Returns although no receiver reads. On memory the ring is the queue, and holds no such
+        // packet.
         await_that("all is queued", || sender.is_finished());
     }
-    // Comes while a packet is on its way, or before.
+    // Arrives during a packet, or before it.
     let mut second = node.subscriber::<u32>("large").unwrap();
     let reader = std::thread::spawn(move || {
         (0..5).for_each(|sequence| take_whole(&mut first, sequence, 100_000));
@@ -254,7 +256,7 @@ pub fn none_queues_large_packets_whole(transport: &'static str) {
     late.join().unwrap();
 }
 
-/// Bytes that no ring or socket holds here.
+/// More bytes than any ring or socket holds here.
 const ENDLESS: usize = 64 << 20;
 
 pub fn a_packet_given_up_is_reported_as_lost(transport: &'static str) {
@@ -290,9 +292,9 @@ pub fn a_sender_killed_in_a_packet_leaves_nothing_of_it(transport: &'static str)
     doomed.order("receivers 1");
     doomed.begin(&format!("send-then-large {}", ENDLESS / 8));
     take_number(&mut subscriber, 0);
-    // It can be at nothing else than the large packet.
+    // The only call it can block in is the send of the large packet.
     await_all_asleep(doomed.id());
-    // Some of it is taken, and not so much that all of it comes.
+    // Some of it is taken, but not so much that all of it arrives.
     doomed.freeze();
     expect_nothing(&mut subscriber);
     doomed.kill();

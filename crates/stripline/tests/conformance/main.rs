@@ -1,9 +1,11 @@
-//! The link contract, rule by rule, for every transport: one file per section, one test per rule and transport.
+//! The link contract, rule by rule, for every transport: one file per section, one test per rule
+//! and transport.
 //!
-//! A new transport is one word in the list below. A new rule is a function in its section's file and its name in
-//! the table. A rule that a transport cannot keep is asserted to be refused by name, and the refusal is printed.
+//! A new transport is one word in the list below. A new rule is a function in its section's file
+//! and its name in the table. For a rule that a transport cannot support, the test asserts the
+//! refusal by name and prints it.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod dispatch;
 mod flow;
@@ -29,7 +31,8 @@ mod trust_memory;
 mod trust_network;
 mod windows;
 
-/// One test per rule. `apart`: in a process of its own, because it looks at the process's descriptors or threads.
+/// Generates one test per rule. `apart`: in a process of its own, because it counts the process's
+/// descriptors or threads.
 macro_rules! rules_of {
     ($transport:expr) => {
         rules_of! { $transport;
@@ -43,7 +46,7 @@ macro_rules! rules_of {
                 an_unsent_loan_takes_no_number,
                 stamps_travel,
                 stream_metadata_comes_with_its_packet,
-                whatever_is_said_of_small_packets_arrives,
+                metadata_of_small_packets_arrives,
                 a_late_joiner_gets_the_current_stream,
                 a_joiner_gets_the_stream_while_the_sender_is_blocked,
                 forwarded_packets_keep_stream_and_stamps,
@@ -54,7 +57,7 @@ macro_rules! rules_of {
                 large_packets_travel_whole_among_small_ones,
                 the_smallest_ring_carries_the_largest_packets,
                 messages_may_be_large,
-                what_goes_in_pieces_is_not_tried,
+                try_send_refuses_a_packet_that_needs_fragments,
                 large_packets_are_forwarded,
                 wait_any_waits_for_the_whole_packet,
                 every_policy_takes_large_packets,
@@ -82,15 +85,15 @@ macro_rules! rules_of {
                 a_stronger_scope_than_the_connections,
                 a_deadline_names_the_connection_and_the_packet_arrives,
                 a_component_may_refuse_a_packet,
-                a_failing_handler_is_told_to_the_sender,
+                a_handler_error_is_reported_to_the_sender,
                 a_large_packet_that_overtakes_its_receiver_is_refused,
-                a_message_may_have_terms_of_its_own,
+                a_message_may_have_its_own_scope_and_deadline,
                 a_handler_may_refuse_a_packet_and_go_on,
-                a_packet_dropped_by_policy_is_told_to_the_sender,
+                a_packet_dropped_by_policy_is_reported_to_the_sender,
                 a_late_packet_dropped_by_policy_is_not_taken_for_the_newest,
-                nobody_to_wait_for_is_no_wait,
-                the_end_comes_after_late_answers,
-                forged_answers_are_cut_off_and_named,
+                a_send_without_receivers_does_not_wait,
+                the_end_comes_after_late_acks,
+                a_receiver_that_forges_acks_is_cut_off_and_named,
             ]
             scope_deserted here: [
                 a_receiver_that_leaves_ends_the_wait,
@@ -103,7 +106,7 @@ macro_rules! rules_of {
                 a_pool_hands_on_as_it_finishes_and_loses_nothing,
                 a_pool_in_order_hands_on_in_order,
                 a_busy_pool_leaves_the_rest_in_the_queue,
-                what_a_pool_works_on_stays_when_the_sender_goes_on,
+                packets_of_a_pool_stay_valid_when_the_sender_goes_on,
                 the_end_comes_after_the_last_handler,
                 a_panicking_handler_is_named_and_the_others_finish,
                 a_failing_handler_is_named_and_the_rest_stays,
@@ -129,40 +132,40 @@ macro_rules! rules_of {
                 losses_of_the_link_are_counted_once,
                 no_loss_is_silent,
                 resequenced_packets_are_served,
-                whoever_serves_wakes_to_skip,
-                what_a_killed_stage_forwarded_comes_before_its_successor,
+                serving_wakes_to_skip,
+                packets_of_a_killed_stage_come_before_its_successors,
             ]
             resequence_ports here: [
-                wait_any_waits_for_whose_turn_it_is,
+                wait_any_waits_for_the_packet_in_turn,
                 wait_any_wakes_to_skip,
                 windows_are_cut_from_packets_in_sequence,
-                a_topics_file_asks_for_it,
+                a_topics_file_enables_resequencing,
             ]
             overflow here: [
                 block_loses_nothing,
-                try_send_says_full_and_names_the_connection,
+                try_send_reports_full_and_names_the_connection,
                 try_send_is_all_or_nothing,
                 a_blocked_sender_resumes,
                 depth_one_lets_one_packet_wait,
                 a_slow_lossy_receiver_does_not_slow_its_sibling,
             ]
             flow here: [
-                told_full_a_sender_goes_on_at_the_low_watermark,
-                a_sender_asleep_goes_on_at_the_low_watermark,
+                a_sender_refused_as_full_resumes_at_the_low_watermark,
+                a_sleeping_sender_resumes_at_the_low_watermark,
                 every_flow_delivers_everything_in_order,
                 try_send_is_all_or_nothing_under_every_flow,
-                a_stop_that_never_resumes_ends_with_who_and_since_when,
+                a_stop_that_never_resumes_names_the_receiver_and_the_time,
                 a_request_to_stop_ends_the_wait_under_every_flow,
                 a_killed_receiver_ends_the_wait_at_once,
-                what_is_on_its_way_at_the_end_arrives,
-                messages_of_flow_control_that_lie_are_cut_off_and_named,
+                packets_in_transit_at_the_end_arrive,
+                a_receiver_with_invalid_flow_control_is_cut_off_and_named,
                 a_sender_that_overruns_its_credit_is_cut_off_and_named,
                 a_low_watermark_of_one_receiver_does_not_hold_its_sibling,
             ]
             overflow_lossy apart: [
                 drop_oldest_keeps_the_newest,
                 drop_newest_keeps_the_oldest,
-                eject_tells_the_receiver_and_harms_nobody_else,
+                eject_notifies_the_receiver_and_harms_no_other,
                 a_flood_of_large_packets_is_counted_to_the_last,
                 wait_any_does_not_swallow_an_ejection,
             ]
@@ -171,7 +174,7 @@ macro_rules! rules_of {
                 many_to_one,
                 many_to_many,
                 a_late_joiner_starts_at_the_current_packet,
-                receive_timeout_and_try_receive_say_what_they_found,
+                receive_timeout_and_try_receive_report_their_outcome,
                 wait_any_names_those_that_are_ready,
                 wait_any_ends_with_its_time,
                 wait_any_wakes_at_the_end_of_stream,
@@ -181,7 +184,7 @@ macro_rules! rules_of {
             ]
             peers here: [
                 a_killed_sender_loses_nothing_that_was_sent,
-                a_killed_sender_wakes_whoever_waits,
+                a_killed_sender_is_detected_by_a_waiting_receiver,
                 a_killed_receiver_frees_a_blocked_sender,
                 a_stopped_receiver_is_late_not_dead,
                 a_stopped_sender_is_late_not_dead,
@@ -193,37 +196,37 @@ macro_rules! rules_of {
                 a_restarted_sender_comes_back_with_a_gap,
                 a_sender_restarted_before_its_last_packets_are_read_comes_after_them,
                 the_end_comes_after_a_restarted_sender_finishes,
-                a_restarted_receiver_is_told_what_it_missed,
-                a_receiver_restarted_before_anybody_noticed_is_told_too,
-                a_restarted_receiver_that_was_up_to_date_is_told_too,
-                what_a_receiver_was_told_and_did_not_hear_its_successor_is_told,
-                one_that_left_has_no_successor,
+                a_restarted_receiver_gets_a_gap,
+                a_receiver_restarted_before_its_death_is_detected_gets_a_gap,
+                a_restarted_receiver_that_was_up_to_date_gets_a_gap,
+                an_unread_gap_passes_to_the_successor_of_a_receiver,
+                a_receiver_that_left_has_no_successor,
             ]
             peers_restart apart: [
                 no_descriptor_or_thread_is_left_behind,
             ]
             trust here: [
                 another_payload_type_is_refused_naming_both,
-                garbage_at_the_rendezvous_disturbs_nobody,
+                garbage_at_the_rendezvous_disturbs_no_node,
             ]
             trust_network here: [
-                garbage_at_an_endpoint_disturbs_nobody,
-                an_oversized_handshake_disturbs_nobody,
-                silence_disturbs_nobody,
-                who_was_too_slow_to_say_hello_comes_again,
+                garbage_at_an_endpoint_disturbs_no_connection,
+                an_oversized_handshake_disturbs_no_connection,
+                a_silent_peer_disturbs_no_connection,
+                a_receiver_with_a_late_hello_connects_again,
                 a_wrong_key_is_refused,
-                a_lying_sender_is_cut_off_and_named,
-                a_sender_that_lies_in_its_answer_disturbs_nobody,
+                a_sender_with_invalid_frames_is_cut_off_and_named,
+                a_sender_with_an_invalid_welcome_disturbs_no_receiver,
             ]
             trust_memory here: [
                 forged_descriptors_from_a_sender_are_named,
                 descriptors_from_a_receiver_change_nothing,
                 a_scribbling_receiver_is_cut_off_and_named,
-                forged_answers_in_the_page_are_named,
-                a_receiver_that_silences_the_bell_holds_nobody_up,
-                a_receiver_that_fills_the_bells_holds_nobody_up,
+                forged_acks_in_the_page_are_named,
+                a_receiver_that_drains_the_doorbell_blocks_no_other,
+                a_receiver_that_fills_the_doorbells_blocks_no_other,
                 a_sender_that_scribbles_is_cut_off_and_named,
-                silence_by_the_thousand_disturbs_nobody,
+                silent_peers_by_the_thousand_disturb_no_connection,
             ]
             statistics here: [
                 packets_and_bytes_are_exact,
@@ -234,11 +237,11 @@ macro_rules! rules_of {
             windows here: [
                 any_windows_match_the_model,
                 windows_begin_anew_behind_a_gap,
-                windows_keep_what_has_come,
+                windows_keep_unconsumed_samples,
             ]
             matrix here: [
                 every_combination_keeps_the_contract,
-                what_cannot_be_kept_is_refused_with_reasons,
+                an_unsupported_rule_is_refused_with_reasons,
             ]
             model here: [
                 any_sequence_of_operations_matches_the_model,
@@ -275,7 +278,7 @@ fn every_transport_is_covered() {
     assert_eq!(there, COVERED, "add the transport to the list in this file");
 }
 
-/// Does nothing unless it is started as one of the processes that a rule plays with.
+/// Does nothing unless it is started as one of the child processes of a rule.
 #[test]
 fn child_entry() {
     puppet::play_if_asked();

@@ -1,5 +1,6 @@
-//! All sections at once: every scope with every dispatch, overflow policy and topology, on every transport. Each combination
-//! is a few packets, and named when it fails; they run several at a time.
+//! All sections at once: every scope with every dispatch, overflow policy and topology, on every
+//! transport. Each combination sends a few packets, and is named when it fails; several run at a
+//! time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,13 +15,13 @@ use stripline::{Error, Received, Result};
 
 use crate::support::{DEADLINE, await_receivers, await_senders, node, pair, refused, topics_text};
 
-/// What each sender sends.
+/// Packets of each sender.
 const PACKETS: u64 = 12;
 const DEPTH: u64 = 4;
 /// Combinations at a time: most of them wait most of the time.
 const AT_ONCE: usize = 4;
 
-/// What runs the handler, and what is done about the order of what it makes.
+/// The dispatch of the handler, and the order of the packets that it forwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Alone(Dispatch),
@@ -81,15 +82,15 @@ pub fn every_combination_keeps_the_contract(transport: &'static str) {
     assert!(failed.is_empty(), "{} of {} combinations:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
-/// A packet says who sent it and its number there.
+/// The identity of a packet, which it contains: its sender and its number there.
 type Name = (usize, u64);
 
-/// What one receiver has done.
+/// The record of one receiver.
 #[derive(Default)]
 struct Account {
-    /// In the order in which it was handed on.
+    /// Packets in the order in which they were handled.
     seen: Mutex<Vec<Name>>,
-    /// Reported in band.
+    /// Losses reported in band.
     lost: Mutex<u64>,
     ejections: AtomicUsize,
 }
@@ -107,7 +108,7 @@ impl Account {
     }
 }
 
-/// Holds handlers back until it is opened, and knows who waits.
+/// A gate that blocks handlers until it is opened, and records those that wait.
 #[derive(Default)]
 struct Gate {
     state: Mutex<(bool, BTreeSet<usize>)>,
@@ -136,7 +137,7 @@ impl Gate {
     }
 }
 
-/// Ends whatever blocks when a combination fails, so that the others go on.
+/// A guard that ends all blocked calls when a combination fails, so that the others go on.
 struct Stopper<'a>(&'a Node);
 
 impl Drop for Stopper<'_> {
@@ -193,7 +194,8 @@ impl Case {
         }
     }
 
-    /// Sends and receives at the same time, and looks that sends return when the scope holds. Gives what each sender was told.
+    /// Sends and receives concurrently, and checks that sends return when the scope holds. Returns
+    /// the outcomes of each sender.
     fn send_while_served(
         &self,
         mut inputs: Vec<Subscriber<u64>>,
@@ -210,7 +212,7 @@ impl Case {
                     let send = |number: u64| {
                         let outcome = output.send(&[sender as u64, number, 0]);
                         if self.scope == Scope::Target && outcome.is_ok() {
-                            // Each has finished with it.
+                            // Every receiver has finished with it.
                             assert!(accounts.iter().all(|account| account.has((sender, number))), "{number}");
                         }
                         returned.fetch_add(1, Ordering::SeqCst);
@@ -223,7 +225,8 @@ impl Case {
             };
             let mut senders: Vec<_> = Vec::new();
             if self.scope != Scope::Target {
-                // Nobody serves yet: as many as have room are sent all the same, and under `server` they are there.
+                // No receiver serves yet: as many packets as fit are sent all the same, and under
+                // `server` they are in the queue.
                 senders = outputs.into_iter().enumerate().map(&send).collect();
                 crate::support::await_that("the sends return", || {
                     returned.load(Ordering::SeqCst) >= DEPTH as usize * self.senders
@@ -241,7 +244,7 @@ impl Case {
                 serve_all(scope, inputs, forwards, accounts, Some(&gate));
                 senders.extend(outputs.into_iter().enumerate().map(&send));
                 gate.await_waiting(self.receivers);
-                // None has finished with anything.
+                // No receiver has finished with a packet.
                 assert_eq!(returned.load(Ordering::SeqCst), 0, "a send returned before the handler");
                 gate.open();
             }
@@ -249,7 +252,7 @@ impl Case {
         })
     }
 
-    /// Sends while nobody takes anything, so that there is more than the queues hold.
+    /// Sends while no receiver takes packets, so that there are more than the queues hold.
     fn send_unserved(
         &self,
         inputs: &mut [Subscriber<u64>],
@@ -264,7 +267,7 @@ impl Case {
         if let Way::Alone(_) = self.way {
             for (input, account) in inputs.iter_mut().zip(accounts) {
                 for _ in 0..self.senders {
-                    // Under `server` it is there and need not be waited for.
+                    // Under `server` the packet is in the queue already.
                     let wait = if self.scope == Scope::Server { Duration::ZERO } else { DEADLINE };
                     let packet = input.receive_timeout(wait).unwrap().packet().expect("it was accepted");
                     assert_eq!((packet[1], packet.gap()), (0, None));
@@ -296,7 +299,7 @@ impl Case {
             let all = PACKETS * self.senders as u64;
             match self.overflow {
                 Overflow::Eject => {
-                    assert_eq!(ejections == 0, seen.len() as u64 == all && lost == 0, "told why")
+                    assert_eq!(ejections == 0, seen.len() as u64 == all && lost == 0, "reported")
                 }
                 _ => assert_eq!((seen.len() as u64 + lost, ejections), (all, 0), "exactly counted: {seen:?}"),
             }
@@ -312,7 +315,7 @@ impl Case {
         assert_eq!(taken, seen as u64);
     }
 
-    /// What of a sender's packets came to one receiver, and what the sender was told.
+    /// Checks the packets of a sender that one receiver got, and the outcomes of that sender.
     fn check_sender(&self, kept: &BTreeSet<u64>, told: &[Result<()>], is_lossless: bool) {
         let refused: BTreeSet<u64> = (0..PACKETS).filter(|number| told[*number as usize].is_err()).collect();
         if is_lossless {
@@ -323,11 +326,11 @@ impl Case {
         if self.scope < Scope::Server {
             assert!(refused.is_empty(), "a slow receiver is no failure of the send: {told:?}");
         }
-        // One was taken before the others were sent.
+        // One packet was taken before the others were sent.
         let first = u64::from(self.way != Way::Resequenced);
         let newest_kept: BTreeSet<u64> = (0..first + DEPTH).collect();
         match self.overflow {
-            // The first that finds the queue full is the last that was sent to it.
+            // The first packet that finds the queue full is the last one sent to it.
             Overflow::Eject => {
                 assert!(kept.iter().copied().eq(0..kept.len() as u64), "{kept:?}");
                 assert!(kept.is_superset(&newest_kept), "{kept:?}");
@@ -347,7 +350,7 @@ impl Case {
                 assert_eq!(*kept, oldest_dropped);
                 assert!(refused.is_empty(), "each was accepted: {told:?}");
             }
-            // How much of it is taken before it is too late is a matter of time.
+            // The number taken before the ejection depends on timing.
             _ => assert!(kept.len() as u64 >= DEPTH, "{kept:?}"),
         }
     }
@@ -371,7 +374,8 @@ fn serve_all<'scope>(
     }
 }
 
-/// Takes everything as the topic's dispatch says, and forwards it if somebody is to put it in sequence.
+/// Takes all packets with the topic's dispatch, and forwards them if they are put in sequence
+/// later.
 fn serve(
     mut input: Subscriber<u64>,
     mut forward: Option<Publisher<u64>>,
@@ -401,12 +405,12 @@ fn serve(
     while let Some(gap) = input.gap_at_end() {
         *account.lost.lock().unwrap() += gap.packets;
     }
-    // The end came once, and stays.
+    // The end arrived once, and stays.
     assert!(matches!(input.try_receive().unwrap(), Received::Ended));
     forward.into_iter().for_each(|forward| forward.finish().unwrap());
 }
 
-/// What pools have forwarded is back in the order in which they got it.
+/// Checks that packets forwarded by pools are back in the order in which the pools got them.
 fn check_sequence(behind: &mut Subscriber<u64>, accounts: &[Account]) {
     let (mut collected, mut last) = (Vec::new(), std::collections::BTreeMap::new());
     loop {
@@ -427,8 +431,9 @@ fn check_sequence(behind: &mut Subscriber<u64>, accounts: &[Account]) {
     assert_eq!(collected, forwarded);
 }
 
-/// What a transport cannot keep is refused, naming transport, rule, alternatives and why.
-pub fn what_cannot_be_kept_is_refused_with_reasons(transport: &'static str) {
+/// Checks that an unsupported rule is refused with the names of transport, rule and alternatives,
+/// and the reason.
+pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
     let has_ring = matches!(transport, "inproc" | "shm");
     let group = rustix_group();
     for (rules, is_kept, words) in [
@@ -454,7 +459,7 @@ pub fn what_cannot_be_kept_is_refused_with_reasons(transport: &'static str) {
             }
         }
     }
-    // A packet's own scope, on a connection that asked for a weaker one.
+    // A packet's own scope, on a connection with a weaker one.
     for connection in Scope::ALL {
         for own in Scope::ALL {
             let node = node(transport, &format!("scope = '{connection}'"));
@@ -486,7 +491,7 @@ pub fn what_cannot_be_kept_is_refused_with_reasons(transport: &'static str) {
     }
 }
 
-/// A group that this process is in.
+/// Returns a group that this process is in.
 fn rustix_group() -> String {
     let gid = rustix::process::getegid().as_raw();
     let groups = std::fs::read_to_string("/etc/group").unwrap();

@@ -1,4 +1,5 @@
-//! Any sequence of operations, on one thread, against the plainest model there is: a queue for each receiver.
+//! Any sequence of operations, on one thread, against the simplest model: a queue for each
+//! receiver.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use crate::support::{await_that, expect_end, node, take};
 
 /// Packets that may wait on every transport; `send` is only called where it cannot block.
 const DEPTH: usize = 8;
-/// Packets that are left when a sender goes on that was told that there is no room.
+/// Packets left in the queue when a sender that was refused as full resumes.
 const LOW: usize = 6;
 const TOPIC: &str = "modelled";
 
@@ -25,7 +26,7 @@ enum Operation {
         sent: bool,
     },
     Describe(u8),
-    /// By one of the receivers there are.
+    /// Receives by one of the present receivers.
     Receive(usize),
     TryReceive(usize),
     Join,
@@ -72,11 +73,11 @@ struct Expected {
 struct Seat {
     subscriber: Subscriber<u16>,
     queue: VecDeque<Expected>,
-    /// Descriptions of streams that may lie unread among the packets, at most.
+    /// The most stream descriptions that may be unread among the packets.
     descriptions: usize,
-    /// It may have had no room, and then has none before it has come down to the low watermark.
+    /// It may have been full, and then takes none before it has reached the low watermark.
     held: bool,
-    /// It took the place of one that left, and is told what that one missed.
+    /// It took the place of a receiver that left, and gets that one's gap.
     may_resume: bool,
 }
 
@@ -85,7 +86,7 @@ struct Model {
     seats: Vec<Seat>,
     sequence: u64,
     stream: String,
-    /// Whether everybody has been told of the stream.
+    /// Whether every receiver has got the stream description.
     described: bool,
     somebody_left: bool,
 }
@@ -97,13 +98,14 @@ impl Model {
         Self { publisher, seats: Vec::new(), sequence: 0, stream, described: false, somebody_left: false }
     }
 
-    /// Whether every receiver takes another packet for certain: one description may wait besides the packets.
+    /// Returns whether every receiver certainly takes another packet: one description may wait
+    /// besides the packets.
     fn has_room(&self) -> bool {
         let needed = usize::from(!self.described);
         self.seats.iter().all(|seat| seat.has_room(needed))
     }
 
-    /// A packet is tried to be sent: the description that is due goes first, and stays sent.
+    /// Records an attempt to send: the pending description goes first, and stays sent.
     fn describe(&mut self) {
         if !std::mem::replace(&mut self.described, true) {
             self.seats.iter_mut().for_each(|seat| seat.descriptions += 1);
@@ -112,7 +114,7 @@ impl Model {
 
     fn await_seats(&mut self) {
         let count = self.seats.len();
-        await_that("those who are there are known", || self.publisher.receivers() == count);
+        await_that("present receivers are attached", || self.publisher.receivers() == count);
     }
 
     fn accepted(&mut self, samples: Vec<u16>) {
@@ -142,9 +144,9 @@ impl Model {
                 match self.publisher.try_send(&samples) {
                     Ok(()) => self.accepted(samples),
                     Err(Error::Full { .. }) => {
-                        assert!(!had_room, "full with room for everybody");
+                        assert!(!had_room, "full although every receiver has space");
                         self.seats.iter_mut().for_each(|seat| seat.held |= !seat.has_room(1));
-                        // The description may have been what had no room, and is then still due.
+                        // The description may have found no space, and is then still pending.
                         self.described = false;
                     }
                     Err(error) => panic!("{error}"),
@@ -202,7 +204,7 @@ impl Model {
 
     fn end(self) {
         let Self { publisher, mut seats, .. } = self;
-        // The end needs room, too.
+        // The end needs space too.
         for seat in &mut seats {
             while !seat.queue.is_empty() {
                 seat.receive(true);
@@ -214,7 +216,7 @@ impl Model {
 }
 
 impl Seat {
-    /// Whether it takes that many packets for certain.
+    /// Returns whether it certainly takes that many packets.
     fn has_room(&self, needed: usize) -> bool {
         let waiting = self.queue.len() + self.descriptions;
         waiting + needed <= DEPTH && !(self.held && waiting > LOW)
@@ -231,7 +233,7 @@ impl Seat {
             self.may_resume = false;
             return;
         }
-        // A try may come too early where the kernel is on the way; then it is the same as waiting.
+        // A try may come too early while the kernel delivers; then it is the same as waiting.
         let parcel = take(&mut self.subscriber);
         let got = Expected { sequence: parcel.sequence, samples: parcel.samples, stream: parcel.stream };
         assert_eq!(got, expected);

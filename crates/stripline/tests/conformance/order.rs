@@ -14,7 +14,7 @@ pub fn order_is_kept(transport: &'static str) {
     let node = node(transport, "buffer = 65536");
     let (mut publisher, mut subscriber) = pair::<u32>(&node, "numbers");
     let max = publisher.in_place_samples_max();
-    // The sizes that a packet of that number has: none, one, the most, and anything between.
+    // The sizes of packets, by number: none, one, the most, and values between.
     let size = move |sequence: u64| match sequence % 50 {
         0 => 0,
         1 => 1,
@@ -37,7 +37,7 @@ pub fn order_is_kept(transport: &'static str) {
     sender.join().unwrap();
 }
 
-/// 12 bytes: a size that is no power of two.
+/// 12 bytes: a size that is not a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Detection {
@@ -82,7 +82,8 @@ pub fn the_largest_packet_in_one_piece_fits(transport: &'static str) {
     }
 }
 
-/// Sends the largest packet that is not split, without waiting, is refused a larger one, and sends a small one.
+/// Sends the largest unfragmented packet without waiting, is refused a larger one, and sends a
+/// small one.
 fn largest<T: Sample>(publisher: &mut Publisher<T>) {
     let (max, each) = (publisher.in_place_samples_max(), size_of::<T>());
     publisher.try_send(&vec![T::zeroed(); max]).unwrap();
@@ -159,7 +160,7 @@ pub fn stamps_travel(transport: &'static str) {
         seen.push((packet.sample_index(), packet.time_ns(), packet.intended_ns(), packet.len()));
         assert_eq!(packet.gap(), None);
     }
-    // What is not said follows the packet before.
+    // Values that were not set continue from the packet before.
     assert_eq!(seen, [(0, 0, None, 10), (1_000, -5, Some(77), 4), (1_004, 0, None, 1)]);
 }
 
@@ -181,8 +182,8 @@ pub fn stream_metadata_comes_with_its_packet(transport: &'static str) {
     }
 }
 
-/// On a ring, small packets of which nothing is to be said have a shorter header: which they are must not show.
-pub fn whatever_is_said_of_small_packets_arrives(transport: &'static str) {
+/// Checks that the shorter header of small packets without metadata on a ring is invisible.
+pub fn metadata_of_small_packets_arrives(transport: &'static str) {
     const PACKETS: u64 = 2000;
     for sampling in ["off", "auto", "all"] {
         let node = node(transport, &format!("depth = 8\nsampling = \"{sampling}\""));
@@ -191,7 +192,7 @@ pub fn whatever_is_said_of_small_packets_arrives(transport: &'static str) {
         let (mut dice, mut next, mut stream) = (Dice::new(7), 0, 0);
         for sequence in 0..PACKETS {
             if dice.below(50) == 0 {
-                // Another name begins at 0 again.
+                // A new name starts at 0 again.
                 (stream, next) = (stream + 1, 0);
                 publisher.set_stream(StreamInfo::new(&stream.to_string()));
             }
@@ -265,7 +266,8 @@ pub fn a_joiner_gets_the_stream_while_the_sender_is_blocked(transport: &'static 
     for sequence in 0..=sent {
         take_number(&mut early, sequence);
     }
-    // It may have come before or after the packet that was waiting, but never into a stream unknown to it.
+    // It may have joined before or after the waiting packet, but never without the description of a
+    // packet's stream.
     while let Received::Packet(packet) = late.receive_timeout(DEADLINE).unwrap() {
         assert_eq!((packet.stream().id.as_str(), packet.gap()), ("described", None));
     }

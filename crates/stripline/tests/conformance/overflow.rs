@@ -1,4 +1,4 @@
-//! Section 4: what happens when a receiver is slow and the sender waits for it, and what lossy siblings may do.
+//! Section 4: slow receivers that make the sender wait, and lossy siblings.
 
 use std::sync::mpsc;
 
@@ -31,12 +31,12 @@ pub fn block_loses_nothing(transport: &'static str) {
     sender.join().unwrap();
 }
 
-pub fn try_send_says_full_and_names_the_connection(transport: &'static str) {
+pub fn try_send_reports_full_and_names_the_connection(transport: &'static str) {
     let node = node(transport, "depth = 8");
     let (mut publisher, mut subscriber) = pair::<u8>(&node, "full");
     let (sent, connection) = fill(&mut publisher, &[0; BYTES]);
     assert!(sent >= 8, "{sent} packets only");
-    // Full stays full, for a loan as well, and neither takes a number.
+    // Full stays full, for a loan as well, and neither uses a number.
     assert!(matches!(publisher.try_send(&[1]), Err(Error::Full { .. })));
     assert!(matches!(publisher.try_loan(1).map(drop), Err(Error::Full { .. })));
     assert_eq!(publisher.sequence(), sent);
@@ -125,11 +125,11 @@ pub fn a_slow_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) 
             take_number(&mut blocking, sequence);
         }
         publisher = sender.join().unwrap();
-        // It has what its policy left it, in order, with every loss in its place.
+        // It has the packets that its policy left, in order, with every loss in its place.
         let mut next = start;
         while let Received::Packet(packet) = lossy.try_receive().unwrap() {
             if let Some(gap) = packet.gap() {
-                // It may be told what the one before it missed, whose place it has taken.
+                // It may get the gap of the receiver that it has replaced.
                 assert!(gap.first == next || gap.reason == GapReason::PeerRestart, "{gap:?} at {next}");
                 next = gap.first + gap.packets;
             }

@@ -1,5 +1,6 @@
-//! Section 4: the policies that lose packets. In processes of their own: the thread that fills a lossy receiver's
-//! queue is then the only one of its name, and its end is the sign that the policy has done its work.
+//! Section 4: the policies that lose packets. Each rule runs in a process of its own. The thread
+//! that fills a lossy receiver's queue is then the only one of its name, and its end shows that the
+//! policy has acted.
 
 use stripline::node::wait_any;
 use stripline::{Error, Gap, GapReason, Received};
@@ -17,12 +18,12 @@ fn is_pumping() -> bool {
     thread_names().iter().any(|name| name.trim() == "stripline-pump")
 }
 
-/// Waits until there is a pump, before anything that would end it is sent.
+/// Waits until the receive queue's thread runs, before any packet that would end it is sent.
 fn await_pump() {
     await_that("the start of the pump", is_pumping);
 }
 
-/// Waits until everything that was sent has gone through the receiver's policy.
+/// Waits until all sent packets have passed the receiver's policy.
 fn await_pump_end() {
     await_that("the end of the pump", || !is_pumping());
 }
@@ -39,7 +40,7 @@ pub fn drop_oldest_keeps_the_newest(transport: &'static str) {
     let lost = PACKETS - DEPTH;
     for sequence in lost..PACKETS {
         let parcel = take(&mut subscriber);
-        // Nothing was received before: that something is missing shows from the number, which starts at 0.
+        // No packet was received before: the number, which starts at 0, shows the loss.
         assert_eq!((parcel.sequence, parcel.samples), (sequence, vec![sequence; SAMPLES as usize]));
         let gap = Gap { first: 0, packets: lost, samples: lost * SAMPLES, reason: GapReason::Overflow };
         assert_eq!(parcel.gap, (sequence == lost).then_some(gap));
@@ -72,7 +73,7 @@ pub fn drop_newest_keeps_the_oldest(transport: &'static str) {
     assert_eq!((report.packets, report.lost, report.gaps), (DEPTH, lost, 1));
 }
 
-pub fn eject_tells_the_receiver_and_harms_nobody_else(transport: &'static str) {
+pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
     let domain = domain();
     let node = join(&domain, transport, "");
     let (mut publisher, mut blocking) = pair::<u64>(&node, "strict");
@@ -85,7 +86,7 @@ pub fn eject_tells_the_receiver_and_harms_nobody_else(transport: &'static str) {
         take_number(&mut blocking, i);
     }
     await_pump_end();
-    // What fitted is there, and then the reason why nothing follows.
+    // The packets that fitted are there, then the reason for the end.
     for sequence in 0..DEPTH {
         take_number(&mut strict, sequence);
     }
@@ -94,7 +95,7 @@ pub fn eject_tells_the_receiver_and_harms_nobody_else(transport: &'static str) {
     let Error::Ejected { connection, depth } = error else { panic!("{text}") };
     assert_eq!(u64::from(depth), DEPTH);
     assert!(connection.contains("strict") && text.contains(&connection), "{text}");
-    assert!(matches!(strict.try_receive().unwrap(), Received::Ended), "told once");
+    assert!(matches!(strict.try_receive().unwrap(), Received::Ended), "reported once");
     await_that("the sender has noticed", || {
         publisher.send(&[0]).unwrap();
         take_number(&mut blocking, publisher.sequence() - 1);
@@ -110,7 +111,7 @@ pub fn a_flood_of_large_packets_is_counted_to_the_last(transport: &'static str) 
         let node = node(transport, &format!("overflow = \"{policy}\"\ndepth = 4"));
         let (mut publisher, mut subscriber) = pair::<u8>(&node, "flood");
         for i in 0..300_u64 {
-            // The flood goes through several streams: their descriptions must not be lost.
+            // The flood has several streams: their descriptions must not be lost.
             if i % 60 == 0 {
                 publisher.set_stream(stripline::StreamInfo::new(&format!("part-{}", i / 60)));
             }

@@ -29,7 +29,7 @@ pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
     assert_eq!(node.connections()[0].packets, 10);
 }
 
-pub fn a_killed_sender_wakes_whoever_waits(transport: &'static str) {
+pub fn a_killed_sender_is_detected_by_a_waiting_receiver(transport: &'static str) {
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut doomed = Puppet::start(&domain, transport, "");
@@ -41,7 +41,7 @@ pub fn a_killed_sender_wakes_whoever_waits(transport: &'static str) {
     let (tell, thread) = std::sync::mpsc::channel();
     let waiter = std::thread::spawn(move || {
         tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-        // A death is neither a packet nor the end: only the survivor's packet ends the waiting.
+        // A death is neither a packet nor the end: only the survivor's packet ends the wait.
         assert_eq!(wait_any(&mut [&mut subscriber], Some(DEADLINE)).unwrap(), [0]);
         assert_eq!(take(&mut subscriber).samples, [7]);
         subscriber
@@ -49,7 +49,7 @@ pub fn a_killed_sender_wakes_whoever_waits(transport: &'static str) {
     let thread = thread.recv().unwrap();
     await_asleep(std::process::id(), thread);
     doomed.kill();
-    // Noticed while it waits, without another packet and without a timer.
+    // Detected during the wait, without another packet and without a timer.
     await_that("the death is counted", || node.connections().iter().any(|report| report.peer_deaths == 1));
     await_asleep(std::process::id(), thread);
     survivor.send(&[7]).unwrap();
@@ -150,7 +150,7 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
         take_number(&mut sibling, sequence);
     }
     lossy.thaw();
-    // It comes back with what its policy left it, and its end is the end.
+    // It resumes with the packets that its policy left, and the end of its stream is the end.
     let finish = std::thread::spawn(move || publisher.finish().unwrap());
     expect_end(&mut sibling);
     finish.join().unwrap();
@@ -174,10 +174,10 @@ pub fn links_outlive_the_host_of_the_rendezvous(transport: &'static str) {
     sender.order("send 3");
     (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
     host.kill();
-    // What was connected does not notice.
+    // Existing connections are unaffected.
     sender.order("send 3");
     (3..6).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
-    // Those who come later find those who are there, and the other way round.
+    // New nodes and present ones discover each other.
     let mut newcomer = Puppet::start(&domain, transport, "");
     newcomer.order("subscribe numbers");
     sender.order("receivers 2");
@@ -212,16 +212,16 @@ pub fn nothing_is_left_behind(transport: &'static str) {
     await_that("the names are gone", || !abstract_names().iter().any(|name| names.contains(name)));
     if let Ok(address) = endpoint.parse::<std::net::SocketAddr>() {
         let gone = std::net::TcpStream::connect(address).is_err();
-        assert!(gone, "somebody listens at {address}");
+        assert!(gone, "an endpoint is open at {address}");
     }
     for folder in ["/dev/shm", "/dev/mqueue"] {
-        // Not every host has message queues.
+        // Some hosts have no message queues.
         let Ok(files) = std::fs::read_dir(folder) else { continue };
         let left: Vec<_> = files.filter_map(|file| Some(file.ok()?.file_name())).collect();
         let ours = |name: &&std::ffi::OsString| name.to_string_lossy().contains("stripline");
         assert_eq!(left.iter().find(ours), None, "in {folder}");
     }
-    // A domain whose nodes all died is a domain like any other.
+    // A domain can be joined normally after all its nodes have died.
     let node = join(&domain, transport, "");
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut publisher = node.publisher::<u64>("numbers").unwrap();

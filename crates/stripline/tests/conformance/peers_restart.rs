@@ -1,4 +1,4 @@
-//! Section 5: peers that come back.
+//! Section 5: peers that restart.
 
 use stripline::{Gap, GapReason};
 
@@ -19,9 +19,9 @@ pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
         let first = take(&mut subscriber);
         assert_eq!(first.sequence, 0, "a sender counts from 0 again");
         match first.gap {
-            None => assert_eq!(life, 0, "a restart is told"),
+            None => assert_eq!(life, 0, "a restart is reported"),
             Some(gap) => {
-                // After the last packet of the life before; how many were never sent nobody knows.
+                // After the last packet of the former life; how many were never sent is unknown.
                 assert_eq!((gap.first, gap.packets, gap.reason), (5, 0, GapReason::PeerRestart));
                 assert!(life > 0);
             }
@@ -64,7 +64,7 @@ pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) 
     sender.order("send 1");
     sender.kill();
     take_number(&mut subscriber, 0);
-    // Dead is not ended: it is waited for.
+    // A dead sender is not at its end: the receiver keeps waiting.
     await_that("the death is noticed", || {
         expect_nothing(&mut subscriber);
         subscriber.senders() == 0
@@ -78,8 +78,8 @@ pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) 
     expect_end(&mut subscriber);
 }
 
-/// A receiver takes some of 10 packets and is killed, more are sent, and it is started again: the number of the first
-/// packet that it gets then, and the gap before it.
+/// Runs a restart: a receiver takes some of 10 packets and is killed, more are sent, and it is
+/// started again. Returns the number of the first packet that it then gets, and the gap before it.
 fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, Option<Gap>)> {
     if refuses_other_processes(transport, "a receiver in another process") {
         return None;
@@ -117,14 +117,14 @@ fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, 
     Some((first, gap))
 }
 
-pub fn a_restarted_receiver_is_told_what_it_missed(transport: &'static str) {
+pub fn a_restarted_receiver_gets_a_gap(transport: &'static str) {
     if let Some((first, gap)) = restart(transport, 3, 5) {
         assert!(first >= 15);
         exactly_from(transport, gap, 3);
     }
 }
 
-pub fn a_receiver_restarted_before_anybody_noticed_is_told_too(transport: &'static str) {
+pub fn a_receiver_restarted_before_its_death_is_detected_gets_a_gap(transport: &'static str) {
     if let Some((first, gap)) = restart(transport, 3, 0) {
         assert_eq!(first, 10);
         match transport {
@@ -135,14 +135,14 @@ pub fn a_receiver_restarted_before_anybody_noticed_is_told_too(transport: &'stat
     }
 }
 
-pub fn a_restarted_receiver_that_was_up_to_date_is_told_too(transport: &'static str) {
+pub fn a_restarted_receiver_that_was_up_to_date_gets_a_gap(transport: &'static str) {
     if let Some((first, gap)) = restart(transport, 10, 5) {
         assert!(first >= 15);
         exactly_from(transport, gap, 10);
     }
 }
 
-pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport: &'static str) {
+pub fn an_unread_gap_passes_to_the_successor_of_a_receiver(transport: &'static str) {
     if refuses_other_processes(transport, "a receiver in another process") {
         return;
     }
@@ -151,7 +151,7 @@ pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     let mut send = |count: u64, receivers: usize| {
         await_receivers(&mut publisher, receivers);
-        await_that("it is noticed who left", || publisher.receivers() == receivers);
+        await_that("departed receivers are detected", || publisher.receivers() == receivers);
         (0..count).for_each(|_| publisher.send(&[publisher.sequence(); SAMPLES]).unwrap());
     };
     let subscribe = || {
@@ -164,7 +164,7 @@ pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport
     first.take(3);
     first.kill();
     send(5, 0);
-    // It is let in, and dies with packets for it that it never looked at.
+    // It is attached, and dies with unread packets.
     let second = subscribe();
     send(5, 1);
     second.kill();
@@ -172,7 +172,7 @@ pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport
     let mut third = subscribe();
     send(5, 1);
     let (number, gap) = third.take(1);
-    let gap = gap.expect("it is told what it missed");
+    let gap = gap.expect("its gap is reported");
     assert_eq!((number, gap.first + gap.packets, gap.reason), (20, 20, GapReason::PeerRestart));
     if transport == "shm" {
         assert_eq!(gap.first, 3);
@@ -183,10 +183,11 @@ pub fn what_a_receiver_was_told_and_did_not_hear_its_successor_is_told(transport
     }
 }
 
-/// The gap starts with the first packet that the dead receiver had not taken. Over a byte stream the sender does not
-/// know which of those that the kernel had accepted for it that is: then with the first that was not accepted.
+/// Checks that the gap starts with the first packet that the dead receiver had not taken. Over a
+/// byte stream the sender cannot determine that packet. There the gap starts with the first one
+/// that the kernel had not accepted.
 fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {
-    let gap = gap.expect("it is told what it missed");
+    let gap = gap.expect("its gap is reported");
     if transport == "shm" {
         assert_eq!(gap.first, taken);
     } else {
@@ -217,13 +218,13 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
     assert_eq!(ours, None);
 }
 
-pub fn one_that_left_has_no_successor(transport: &'static str) {
+pub fn a_receiver_that_left_has_no_successor(transport: &'static str) {
     for rules in ["", "overflow = 'drop-oldest'", "scope = 'server'", "scope = 'none'"] {
         let node = node(transport, rules);
         let (mut publisher, mut first) = pair::<u64>(&node, "visited");
         publisher.send(&[0]).unwrap();
         take_number(&mut first, 0);
-        // What it does not take is its own affair; nobody else misses it.
+        // Packets that it leaves unread are not a loss of its successor.
         publisher.send(&[1]).unwrap();
         drop(first);
         if rules.is_empty() {
@@ -234,7 +235,8 @@ pub fn one_that_left_has_no_successor(transport: &'static str) {
         await_receivers(&mut publisher, 1);
         await_that("only the second is there", || publisher.receivers() == 1);
         publisher.send(&[5]).unwrap();
-        // Under `none`, packets may lie in the sender's own queue until the second is there, and are for it then.
+        // Under `none`, packets may wait in the sender's own queue until the second receiver
+        // connects, which then gets them.
         let first = take(&mut second);
         assert!(
             first.gap.is_none() && (first.sequence == 5 || rules == "scope = 'none'"),

@@ -1,7 +1,7 @@
-//! Other processes to play with: this test binary, started again, doing what it is told line by line.
+//! Child processes of a test: this test binary, started again, executing commands line by line.
 //!
-//! A puppet joins one domain and has one publisher and one subscriber of `u64` at most. Every packet it sends holds
-//! nothing but its own number, and it checks the same of those that it receives.
+//! A puppet joins one domain and has at most one publisher and one subscriber of `u64`. Every
+//! packet it sends contains only its own number, and it checks the same of those that it receives.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -21,12 +21,12 @@ use crate::support::{
 
 const DOMAIN: &str = "STRIPLINE_CONFORMANCE_DOMAIN";
 const TOPICS: &str = "STRIPLINE_CONFORMANCE_TOPICS";
-/// Before every answer, because the test harness writes to the same pipe.
+/// The prefix of every answer, because the test harness writes to the same pipe.
 const MARK: &str = "@@";
 /// Samples of a puppet's packet: 8000 bytes.
 pub const SAMPLES: usize = 1000;
 
-/// A process that does what it is told. Killed and waited for when dropped.
+/// A child process that executes commands. Killed and waited for when dropped.
 pub struct Puppet {
     child: Child,
     orders: ChildStdin,
@@ -35,7 +35,7 @@ pub struct Puppet {
 }
 
 impl Puppet {
-    /// Starts one, in a domain, with the rules of all topics.
+    /// Starts one in a domain, with the rules of all topics.
     pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
@@ -68,30 +68,31 @@ impl Puppet {
         puppet
     }
 
-    /// Gives an order and waits until it is carried out; the answer.
+    /// Sends a command, waits until it is done, and returns the answer.
     pub fn order(&mut self, order: &str) -> String {
         self.begin(order);
         self.answer()
     }
 
-    /// Gives an order that may not end before something else happens.
+    /// Sends a command that may not end before another event.
     pub fn begin(&mut self, order: &str) {
         writeln!(self.orders, "{order}").unwrap();
     }
 
-    /// What the order before led to.
+    /// Returns the answer to the last command.
     pub fn answer(&mut self) -> String {
         match self.answers.recv_timeout(DEADLINE) {
             Ok(answer) => answer,
             Err(error) => {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
-                panic!("a puppet does not answer ({error}); it said: {}", self.complaints.lock().unwrap());
+                panic!("a puppet does not answer ({error}); its errors: {}", self.complaints.lock().unwrap());
             }
         }
     }
 
-    /// Makes it take so many packets, in order, with nothing missing but before the first: its number, and what is.
+    /// Makes it take so many packets, in order, with a gap at most before the first. Returns the
+    /// first number and that gap.
     pub fn take(&mut self, count: usize) -> (u64, Option<Gap>) {
         let answer = self.order(&format!("take {count}"));
         let mut words = answer.split(' ');
@@ -111,19 +112,19 @@ impl Puppet {
         self.child.id()
     }
 
-    /// Kills it without warning, and waits until it is gone.
+    /// Kills it without warning, and waits for its exit.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Lets it end by itself.
+    /// Sends `quit`, and waits until it ends by itself.
     pub fn end(mut self) {
         assert_eq!(self.order("quit"), "bye");
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Waits until it has said this on standard error; the line.
+    /// Waits until it has printed this on standard error; returns the line.
     pub fn await_complaint(&self, part: &str) -> String {
         let said = || {
             let all = self.complaints.lock().unwrap();
@@ -133,7 +134,7 @@ impl Puppet {
         said().unwrap()
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops it, and waits until it is stopped.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.id());
@@ -156,12 +157,12 @@ impl Drop for Puppet {
     }
 }
 
-/// The puppet's side.
+/// Runs the puppet's side.
 pub fn play_if_asked() {
     let (Ok(domain), Ok(topics)) = (std::env::var(DOMAIN), std::env::var(TOPICS)) else { return };
     let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
     let mut stage = Stage { node, publisher: None, subscriber: None, last: String::new() };
-    // A line of its own: the harness has begun one.
+    // On a line of its own, because the harness has begun one.
     println!("\n{MARK} ready");
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -190,7 +191,7 @@ impl Stage {
         match verb {
             "publish" => self.publisher = Some(self.node.publisher(object).unwrap()),
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
-            // A subscriber of another type than every puppet's packets.
+            // A subscriber of another type than the puppets' packets.
             "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),
             "receivers" => {
                 let publisher = self.publisher.as_mut().unwrap();
@@ -225,7 +226,8 @@ impl Stage {
         "ok".into()
     }
 
-    /// Takes packets until it has forwarded those of these numbers, in this order, from the threads of a pool.
+    /// Takes packets until it has forwarded those of these numbers, in this order, as the threads
+    /// of a pool would.
     fn forward(&mut self, numbers: &str) {
         let turns: Vec<u64> = numbers.split(',').map(|number| number.parse().unwrap()).collect();
         let (gate, output) = (Gate::default(), Mutex::new(self.publisher.as_mut().unwrap()));
@@ -245,7 +247,7 @@ impl Stage {
         assert!(matches!(outcome, Err(Error::Stopped)), "{outcome:?}");
     }
 
-    /// Takes everything up to the end of stream: how many packets it got or knows to be lost.
+    /// Takes all packets up to the end of stream; returns the number received or reported as lost.
     fn drain(&mut self) -> String {
         let subscriber = self.subscriber.as_mut().unwrap();
         let mut next = 0;
@@ -288,8 +290,8 @@ impl Stage {
     }
 }
 
-/// A node of a new domain that puppets may join. `None` where the transport joins threads of one process only: that it
-/// refuses another process, and with it the rule, has then been seen.
+/// Creates a node of a new domain that puppets may join. Returns `None` for a transport within one
+/// process, after checking that it refuses another process and with it the rule.
 pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Option<(String, Node)> {
     if refuses_other_processes(transport, rule) {
         return None;
@@ -299,7 +301,8 @@ pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Opt
     Some((domain, node))
 }
 
-/// For a transport that joins threads of one process only: that another process is refused in words. True: it is.
+/// Checks that a transport within one process refuses another process with a message; returns
+/// whether it does.
 pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     let reach = stripline::transport::all().find(|t| t.name == transport).unwrap().reach;
     if reach != Reach::Process {

@@ -10,10 +10,10 @@ use crate::dispatch::Gate;
 use crate::puppet::{Puppet, beside_another};
 use crate::support::{DEADLINE, Dice, await_receivers, await_senders, await_that, node, pair};
 
-/// Longer than any rule takes: nothing is skipped for it.
+/// Longer than any rule takes: no packet is skipped because of it.
 pub const NEVER: Duration = Duration::from_secs(3600);
 
-/// A source, a stage's input and output, and so many receivers of what the stage forwards.
+/// A source, a stage's input and output, and so many receivers of the forwarded packets.
 pub struct Pipeline<const N: usize> {
     pub source: Publisher<u64>,
     pub input: Subscriber<u64>,
@@ -35,8 +35,8 @@ pub fn forward(output: &mut Publisher<u64>, packet: PacketView<'_, u64>) -> Resu
     loan.send_like(&packet)
 }
 
-/// Takes `count` packets that the source has sent, and forwards them in the order of `turns` (a permutation of what
-/// is taken), as the threads of a pool would.
+/// Takes `count` packets that the source has sent. Forwards them in the order of `turns` (a
+/// permutation of the taken ones), as the threads of a pool would.
 pub fn shuffle(input: &mut Subscriber<u64>, output: &mut Publisher<u64>, turns: &[u64]) {
     let gate = Gate::default();
     let output = Mutex::new(output);
@@ -59,7 +59,7 @@ pub fn send(source: &mut Publisher<u64>, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| source.send(&[number; 3]).unwrap());
 }
 
-/// The next packets: their numbers, and what is missing before each.
+/// Returns the numbers of the next packets, and the gap before each.
 pub fn numbers(packets: &mut Subscriber<u64>, count: usize) -> Vec<(u64, Option<Gap>)> {
     let next = |_| match packets.receive_timeout(DEADLINE).unwrap() {
         Received::Packet(packet) => {
@@ -88,7 +88,7 @@ pub fn a_pool_forwards_out_of_order_and_says_so(transport: &'static str) {
     output.finish().unwrap();
     let mut seen = Vec::new();
     while let Received::Packet(packet) = sink.receive_timeout(DEADLINE).unwrap() {
-        // Its own sender numbers it as it was sent; the turn that it had is another number.
+        // Its own sender numbers it in the order of sending; its turn is another number.
         assert_eq!((packet.sequence(), packet.gap()), (seen.len() as u64, None));
         assert_eq!(packet.sample_index(), 3 * packet[0]);
         assert_eq!((packet.order().number(), packet.intended_ns()), (packet[0], None));
@@ -104,7 +104,7 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
     let node = node(transport, "buffer = 65536\ndepth = 16");
     let Pipeline { mut source, mut input, output, sinks: [sink] } = pipeline(&node);
     let samples = |number: u64| match number % 50 {
-        // Goes in pieces.
+        // Sent in fragments.
         7 => 12_000,
         8 => 0,
         _ => number as usize % 100 + 1,
@@ -156,7 +156,8 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
 }
 
 pub fn resequencing_in_order_changes_nothing(transport: &'static str) {
-    // What one thread forwards says no turn, and needs none: gaps are those of the link, nothing is waited for.
+    // Packets forwarded by one thread have no turn, and need none: gaps are those of the link, and
+    // no packet is held back.
     let node = node(transport, "overflow = \"drop-newest\"\ndepth = 4");
     let (mut publisher, subscriber) = pair::<u64>(&node, "plain");
     let mut packets = subscriber.resequenced(2, NEVER).unwrap();
@@ -182,7 +183,7 @@ pub fn a_missing_packet_is_skipped_and_reported(transport: &'static str) {
     source.finish().unwrap();
     // The stage keeps 3 and 4 for itself.
     shuffle(&mut input, &mut output, &[0, 1, 2, 6, 5, 7]);
-    // Its stream goes on: only time says that they do not come.
+    // Its stream goes on: only the time limit ends the wait for them.
     let mut expected = whole(0..3);
     let gap = Gap { first: 3, packets: 2, samples: 6, reason: GapReason::Late };
     expected.extend([(5, Some(gap)), (6, None), (7, None)]);
@@ -200,7 +201,7 @@ pub fn a_window_that_overflows_is_named(transport: &'static str) {
     let mut packets = sink.resequenced(4, NEVER).unwrap();
     send(&mut source, 0..10);
     source.finish().unwrap();
-    // 2 comes after more than a window of others.
+    // 2 arrives after more than a window of others.
     shuffle(&mut input, &mut output, &[0, 1, 3, 4, 5, 6, 7, 2, 8, 9]);
     output.finish().unwrap();
     assert_eq!(numbers(&mut packets, 2), whole(0..2));
@@ -293,7 +294,7 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     let mut packets = sink.resequenced(64, NEVER).unwrap();
     send(&mut source, 0..6);
     source.finish().unwrap();
-    // The source of the stage is another one now, whose numbers begin anew; 2 and 3 of the old one do not come.
+    // The stage gets a new source with numbers from 0; 2 and 3 of the old one never arrive.
     shuffle(&mut input, &mut output, &[1, 0, 5, 4]);
     let mut second = node.publisher::<u64>("first").unwrap();
     await_receivers(&mut second, 1);
@@ -301,7 +302,7 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     second.finish().unwrap();
     shuffle(&mut input, &mut output, &[3, 2, 1, 0]);
     assert_eq!(numbers(&mut packets, 6), [whole(0..2), whole(0..4)].concat());
-    // And so is the stage.
+    // The stage is replaced as well.
     output.finish().unwrap();
     let mut third = node.publisher::<u64>("first").unwrap();
     let mut output = node.publisher::<u64>("second").unwrap();
@@ -326,7 +327,7 @@ pub fn turns_pass_through_further_stages(transport: &'static str) {
     source.finish().unwrap();
     shuffle(&mut input, &mut output, &[4, 2, 5, 0, 3, 1]);
     output.finish().unwrap();
-    // One that forwards as it receives, and another pool, which is given them in that order.
+    // A stage that forwards as it receives, and another pool, which gets the packets in that order.
     while let Received::Packet(packet) = second.receive_timeout(DEADLINE).unwrap() {
         let mut loan = second_out.loan(packet.len()).unwrap();
         loan.copy_from_slice(&packet);
@@ -359,7 +360,7 @@ pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
         input.serve(Dispatch::pool(4).unwrap(), handler).unwrap();
         output.into_inner().unwrap().finish().unwrap();
     });
-    // Larger than what comes: a thread may be overtaken by any number of packets.
+    // Larger than the number of packets: a thread may be overtaken by any number of them.
     let mut packets = sink.resequenced(200, NEVER).unwrap();
     let mut next = [0, 0];
     while let Received::Packet(packet) = packets.receive_timeout(DEADLINE).unwrap() {
@@ -402,7 +403,7 @@ pub fn messages_are_put_in_sequence(transport: &'static str) {
     assert!(lengths.receive().unwrap().is_none());
 }
 
-pub fn what_a_killed_stage_forwarded_comes_before_its_successor(transport: &'static str) {
+pub fn packets_of_a_killed_stage_come_before_its_successors(transport: &'static str) {
     let Some((domain, node)) = beside_another(transport, "a stage in another process", "") else { return };
     let mut source = node.publisher::<u64>("first").unwrap();
     let mut packets = node.subscriber::<u64>("second").unwrap().resequenced(64, NEVER).unwrap();
@@ -418,7 +419,7 @@ pub fn what_a_killed_stage_forwarded_comes_before_its_successor(transport: &'sta
     send(&mut source, 0..8);
     stage.order("forward 3,2,1,0,7,6");
     assert_eq!(numbers(&mut packets, 4), whole(0..4));
-    // 6 and 7 have come, and wait for 4 and 5, which die with the stage.
+    // 6 and 7 have arrived, and wait for 4 and 5, which die with the stage.
     stage.kill();
     await_that("the death is noticed", || {
         assert!(matches!(packets.try_receive().unwrap(), Received::Empty));
@@ -442,17 +443,18 @@ pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
 }
 
 pub fn no_loss_is_silent(transport: &'static str) {
-    // Here a packet is also given up before the link can say that it has lost it, and then reported by both.
+    // Here a packet may be given up before the link has reported its loss, and then both report it.
     let (sent, received, lost) = lossy(transport, 8, Duration::from_micros(50));
     assert!(received + lost >= sent, "{received} received, {lost} reported lost of {sent}");
 }
 
-/// A pool before a connection that drops packets: how many were sent, received, and reported lost.
+/// Runs a pool before a connection that drops packets; returns the numbers of packets sent,
+/// received, and reported lost.
 fn lossy(transport: &'static str, window: usize, skip_after: Duration) -> (u64, u64, u64) {
     const PACKETS: u64 = 600;
     let node = node(transport, "overflow = \"drop-oldest\"\ndepth = 3\nbuffer = 16384");
     let (mut output, sink) = pair::<u64>(&node, "second");
-    // The stage takes everything, in a domain where nothing is lost.
+    // The stage takes all packets, in a domain without losses.
     let calm = crate::support::node(transport, "");
     let (mut source, mut input) = pair::<u64>(&calm, "first");
     let sender = std::thread::spawn(move || {
@@ -519,7 +521,7 @@ pub fn resequenced_packets_are_served(transport: &'static str) {
     assert_eq!(seen, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
 }
 
-pub fn whoever_serves_wakes_to_skip(transport: &'static str) {
+pub fn serving_wakes_to_skip(transport: &'static str) {
     type Serve = fn(&mut Subscriber<u64>, &Gate) -> Result<()>;
     let ways: [Serve; 3] = [
         |packets, seen| packets.serve(Dispatch::Queue, |packet| note_of(packet, seen)),
@@ -536,7 +538,7 @@ pub fn whoever_serves_wakes_to_skip(transport: &'static str) {
             send(&mut source, 0..4);
             source.finish().unwrap();
             shuffle(&mut input, &mut output, &[0, 3, 2]);
-            // Nothing comes after them that could wake anybody.
+            // No later packet could wake a thread.
             [0, 2, 3].into_iter().for_each(|number| seen.wait_for(number));
             output.finish().unwrap();
         });

@@ -1,4 +1,4 @@
-//! Section 3: ports that put packets in sequence, whoever takes them from there.
+//! Section 3: ports that put packets in sequence, for every way of receiving.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::dispatch::Gate;
 use crate::resequence::{NEVER, Pipeline, expect_end, forward, numbers, pipeline, send, shuffle, whole};
 use crate::support::{DEADLINE, node, pair, take};
 
-pub fn wait_any_waits_for_whose_turn_it_is(transport: &'static str) {
+pub fn wait_any_waits_for_the_packet_in_turn(transport: &'static str) {
     let node = node(transport, "");
     let (mut other, mut silent) = pair::<u64>(&node, "other");
     let Pipeline { mut source, input, output, sinks: [sink] } = pipeline(&node);
@@ -21,10 +21,10 @@ pub fn wait_any_waits_for_whose_turn_it_is(transport: &'static str) {
         scope.spawn(|| forward_as_permitted(input, output, &permits));
         permits.reach(0);
         assert_eq!(wait_any(&mut [&mut silent, &mut packets], Some(DEADLINE)).unwrap(), [1]);
-        // What was found is kept, however often one looks.
+        // The packet found stays ready, however often the port is polled.
         assert_eq!(wait_any(&mut [&mut silent, &mut packets], Some(DEADLINE)).unwrap(), [1]);
         assert_eq!(numbers(&mut packets, 1), whole(0..1));
-        // 2 and 3 come, and it is not their turn.
+        // 2 and 3 arrive early.
         permits.reach(3);
         permits.reach(2);
         let soon = Some(Duration::from_millis(20));
@@ -52,7 +52,7 @@ pub fn wait_any_wakes_to_skip(transport: &'static str) {
         permits.reach(0);
         permits.reach(2);
         assert_eq!(numbers(&mut packets, 1), whole(0..1));
-        // Nothing comes any more that could wake it.
+        // No later packet could wake it.
         assert_eq!(wait_any(&mut [&mut packets], Some(DEADLINE)).unwrap(), [0]);
         let gap = Gap { first: 1, packets: 1, samples: 3, reason: GapReason::Late };
         assert_eq!(numbers(&mut packets, 1), [(2, Some(gap))]);
@@ -63,7 +63,7 @@ pub fn wait_any_wakes_to_skip(transport: &'static str) {
     });
 }
 
-/// A stage that forwards every packet as soon as its number is permitted.
+/// Runs a stage that forwards every packet as soon as its number is permitted.
 fn forward_as_permitted(mut input: Subscriber<u64>, mut output: Publisher<u64>, permits: &Gate) {
     let wait = |packet: PacketView<'_, u64>| {
         permits.wait_for(packet.sequence());
@@ -79,7 +79,7 @@ pub fn windows_are_cut_from_packets_in_sequence(transport: &'static str) {
     let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
     send(&mut source, 0..8);
     source.finish().unwrap();
-    // Of which 5 never comes.
+    // Packet 5 never arrives.
     shuffle(&mut input, &mut output, &[3, 0, 2, 1, 7, 4, 6]);
     output.finish().unwrap();
     let mut windows = sink.resequenced(64, NEVER).unwrap().windowed();
@@ -95,7 +95,7 @@ pub fn windows_are_cut_from_packets_in_sequence(transport: &'static str) {
     assert_eq!(borders, [&before[..], &behind[..]].concat());
 }
 
-pub fn a_topics_file_asks_for_it(transport: &'static str) {
+pub fn a_topics_file_enables_resequencing(transport: &'static str) {
     let rules = "[topic.first]\ndispatch = 'pool(3)'\n[topic.second]\nresequence = { window = 8, skip-after-ms = 3600000 }";
     let node = node(transport, rules);
     let Pipeline { mut source, mut input, mut output, sinks: [mut sink] } = pipeline(&node);

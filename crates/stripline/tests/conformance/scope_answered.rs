@@ -1,4 +1,4 @@
-//! Section 2: scopes that hold when the receivers say so.
+//! Section 2: scopes that hold when the receivers acknowledge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -15,17 +15,17 @@ use crate::support::{
 };
 use crate::trust_network::{Scene, last_words, message};
 
-/// Longer than a rule may take: a send that comes to it fails the rule.
+/// A deadline longer than a rule may take: a send that reaches it fails the rule.
 pub const TARGET: &str = "scope = \"target\"\ndeadline-ms = 3600000";
 
-/// Sends a packet with terms of its own.
+/// Sends a packet with its own scope and deadline.
 pub fn send_as<T: Sample>(publisher: &mut Publisher<T>, samples: &[T], scope: Scope, ms: u64) -> Result<()> {
     let mut loan = publisher.loan(samples.len())?;
     loan.copy_from_slice(samples);
     loan.scope(scope).deadline(Duration::from_millis(ms)).send()
 }
 
-/// Takes everything, and notes of each packet that it is done with before it is.
+/// Takes all packets, and counts each as finished before it is dropped.
 fn finish_all(subscriber: &mut Subscriber<u64>, finished: &AtomicU64) -> u64 {
     let mut next = 0;
     while let Some(packet) = subscriber.receive().unwrap() {
@@ -41,12 +41,12 @@ pub fn server_returns_when_the_packet_is_in_the_queue(transport: &'static str) {
     let node = node(transport, "scope = \"server\"\ndeadline-ms = 3600000\ndepth = 4");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "served");
     for round in 0..50 {
-        // Nobody takes them meanwhile.
+        // The receiver takes none of them meanwhile.
         for number in 0..4 {
             publisher.send(&[round * 4 + number; 100]).unwrap();
         }
         for number in 0..4 {
-            // It is there, and need not be waited for.
+            // It is in the queue already.
             let packet = subscriber.try_receive().unwrap().packet().expect("it was accepted");
             assert_eq!(
                 (packet.sequence(), packet[99], packet.gap()),
@@ -113,7 +113,7 @@ pub fn target_waits_for_every_receiver(transport: &'static str) {
         let slow = scope.spawn(move || {
             let mut packets = 0;
             while let Some(packet) = slow.receive().unwrap() {
-                // The other is through, and has been waited for in vain.
+                // The other receiver has finished; only the first is still awaited.
                 go_on.recv_timeout(DEADLINE).unwrap();
                 done_slow.fetch_add(1, Ordering::SeqCst);
                 drop(packet);
@@ -159,7 +159,7 @@ pub fn target_takes_large_packets(transport: &'static str) {
     std::thread::scope(|scope| {
         let component = scope.spawn(|| finish_all(&mut subscriber, &finished));
         for number in 0..20 {
-            // Small ones and such as go in pieces, in turn.
+            // Small packets and fragmented ones, in turn.
             publisher.send(&vec![number; if number % 2 == 0 { 3 } else { 5000 }]).unwrap();
             assert_eq!(finished.load(Ordering::SeqCst), number + 1);
         }
@@ -171,7 +171,7 @@ pub fn target_takes_large_packets(transport: &'static str) {
 pub fn a_send_may_choose_its_scope(transport: &'static str) {
     let node = node(transport, TARGET);
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
-    // Nobody takes any of these.
+    // The receiver takes none of these.
     send_as(&mut publisher, &[0], Scope::None, 0).unwrap();
     send_as(&mut publisher, &[1; 20], Scope::Transport, 0).unwrap();
     send_as(&mut publisher, &[2], Scope::Server, DEADLINE.as_millis() as u64).unwrap();
@@ -180,7 +180,7 @@ pub fn a_send_may_choose_its_scope(transport: &'static str) {
     }
     let mut loan = publisher.loan(1).unwrap();
     loan[0] = 7;
-    // What was said of a packet that is not sent holds for no other.
+    // The scope of a packet that is not sent applies to no other packet.
     drop(loan.scope(Scope::Transport));
     let error = send_as(&mut publisher, &[3], Scope::Target, 1).unwrap_err();
     assert!(matches!(error, Error::Unanswered { scope: Scope::Target, .. }), "{error}");
@@ -196,7 +196,7 @@ pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
     for own in ["none", "transport"] {
         let node = node(transport, &format!("scope = \"{own}\"\nsampling = \"off\""));
         let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
-        // Such as have a short header otherwise.
+        // Packets that would otherwise have a short header.
         publisher.send(&[0]).unwrap();
         take_number(&mut subscriber, 0);
         let outcome = send_as(&mut publisher, &[1], Scope::Target, 1).unwrap_err();
@@ -206,7 +206,7 @@ pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
                 assert!(matches!(transport, "uds" | "tcp"), "{text}");
                 assert!(named == transport && rule.contains("target") && rule.contains(own), "{text}");
                 refused(transport, "a stronger scope than the connection's", &text);
-                // Nothing was sent.
+                // No packet was sent.
                 publisher.send(&[1]).unwrap();
                 assert_eq!(take_number(&mut subscriber, 1).samples, [1]);
             }
@@ -238,7 +238,7 @@ pub fn a_deadline_names_the_connection_and_the_packet_arrives(transport: &'stati
     for number in 0..5 {
         assert_eq!(take_number(&mut subscriber, number).samples, [number; 7]);
     }
-    // The answers that came late are those of other packets.
+    // Late acknowledgements belong to other packets.
     std::thread::scope(|scope| {
         let (finished, go_on) = channel::<()>();
         let component = scope.spawn(move || {
@@ -282,7 +282,7 @@ pub fn a_component_may_refuse_a_packet(transport: &'static str) {
     });
 }
 
-pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
+pub fn a_handler_error_is_reported_to_the_sender(transport: &'static str) {
     for dispatch in [Dispatch::Queue, Dispatch::pool(2).unwrap()] {
         let node = node(transport, TARGET);
         let (mut publisher, mut subscriber) = pair::<u64>(&node, "disputed");
@@ -306,7 +306,8 @@ pub fn a_failing_handler_is_told_to_the_sender(transport: &'static str) {
 pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static str) {
     const PACKETS: u64 = 150;
     for (scope, policy) in [("server", "drop-newest"), ("target", "drop-oldest"), ("target", "drop-newest")] {
-        // The rings are smaller than the packets. A send that came to its deadline would fail the rule.
+        // The rings are smaller than the packets. A send that reached its deadline would fail the
+        // rule.
         let rules = format!(
             "scope = '{scope}'\ndeadline-ms = 3600000\noverflow = '{policy}'\ndepth = 3\nbuffer = 4096"
         );
@@ -340,17 +341,17 @@ pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static
             "{scope}, {policy}: {refused} refused"
         );
         if matches!(transport, "inproc" | "shm") {
-            assert!(refused > 0, "{scope}, {policy}: nobody was ever overtaken");
+            assert!(refused > 0, "{scope}, {policy}: no receiver was ever overtaken");
         }
     }
 }
 
-pub fn a_message_may_have_terms_of_its_own(transport: &'static str) {
+pub fn a_message_may_have_its_own_scope_and_deadline(transport: &'static str) {
     let node = node(transport, TARGET);
     let mut publisher = node.message_publisher::<u64>("commands").unwrap();
     let mut subscriber = node.message_subscriber::<u64>("commands").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
-    // Nobody takes it.
+    // The receiver does not take it.
     publisher.prepare(&0).unwrap().scope(Scope::Transport).send().unwrap();
     let loan = publisher.prepare(&1).unwrap().deadline(Duration::from_millis(1));
     assert!(matches!(loan.send(), Err(Error::Unanswered { .. })));
@@ -363,7 +364,8 @@ pub fn a_message_may_have_terms_of_its_own(transport: &'static str) {
         });
         for number in 2..20 {
             publisher.prepare(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
-            // A message counts as finished when it has been decoded; it is handed to the component just then.
+            // A message counts as finished when it has been decoded; the component gets it just
+            // then.
             assert!(taken.load(Ordering::SeqCst) + 1 >= number);
         }
         publisher.finish().unwrap();
@@ -398,7 +400,7 @@ pub fn a_handler_may_refuse_a_packet_and_go_on(transport: &'static str) {
     }
 }
 
-pub fn a_packet_dropped_by_policy_is_told_to_the_sender(transport: &'static str) {
+pub fn a_packet_dropped_by_policy_is_reported_to_the_sender(transport: &'static str) {
     let rules = "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-newest\"\ndepth = 1";
     let node = node(transport, rules);
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
@@ -425,7 +427,7 @@ pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'
         node(transport, "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-oldest\"\ndepth = 1");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
     for number in 0..5 {
-        // The one before is dropped for its sake, of which nobody wants to know any more.
+        // It drops the packet before; the result of that packet is no longer awaited.
         let error = send_as(&mut publisher, &[2 * number], Scope::Target, 1).unwrap_err();
         assert!(matches!(error, Error::Unanswered { .. }), "{error}");
         publisher.send(&[2 * number + 1]).unwrap();
@@ -434,7 +436,7 @@ pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'
     assert_eq!((parcel.sequence, parcel.samples, parcel.gap.map(|gap| gap.packets)), (9, vec![9], Some(9)));
 }
 
-pub fn nobody_to_wait_for_is_no_wait(transport: &'static str) {
+pub fn a_send_without_receivers_does_not_wait(transport: &'static str) {
     let node = node(transport, TARGET);
     let mut publisher = node.publisher::<u64>("alone").unwrap();
     publisher.send(&[0]).unwrap();
@@ -442,7 +444,7 @@ pub fn nobody_to_wait_for_is_no_wait(transport: &'static str) {
     publisher.finish().unwrap();
 }
 
-pub fn the_end_comes_after_late_answers(transport: &'static str) {
+pub fn the_end_comes_after_late_acks(transport: &'static str) {
     let node = node(transport, "scope = \"target\"\ndeadline-ms = 1");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "late");
     for number in 0..3 {
@@ -457,12 +459,12 @@ pub fn the_end_comes_after_late_answers(transport: &'static str) {
     ending.join().unwrap().unwrap();
 }
 
-pub fn forged_answers_are_cut_off_and_named(transport: &'static str) {
+pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str) {
     if !matches!(transport, "uds" | "tcp") {
         refused(
             transport,
             "forged answers",
-            "what crosses no socket is words of a page, see `forged_answers_in_the_page`",
+            "its acknowledgements are words of a page, see `forged_acks_in_the_page_are_named`",
         );
         return;
     }
@@ -503,7 +505,7 @@ pub fn forged_answers_are_cut_off_and_named(transport: &'static str) {
             let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
             assert_eq!(peer, "stranger -> numbers");
             assert!(text.contains(deed), "{text}");
-            // It is out; the other goes on.
+            // It is disconnected; the other goes on.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[2]).unwrap();
             assert_eq!(component.join().unwrap(), [1, 2]);

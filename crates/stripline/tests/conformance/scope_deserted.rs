@@ -1,4 +1,5 @@
-//! Section 2: what ends the wait of a scope when a receiver does not answer: it leaves, dies or stands still.
+//! Section 2: the end of a scope's wait when a receiver does not acknowledge: it leaves, dies or is
+//! stopped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -17,7 +18,7 @@ pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
     let waiting = std::thread::spawn(move || {
         tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
         let outcome = publisher.send(&[0]);
-        // Nobody is left, and nobody is waited for.
+        // No receiver is left, so the send does not wait.
         publisher.send(&[1]).unwrap();
         outcome.unwrap_err()
     });
@@ -52,7 +53,7 @@ pub fn a_killed_receiver_ends_the_wait_and_the_others_count(transport: &'static 
         let sender = sender.recv().unwrap();
         await_asleep(std::process::id(), sender);
         victim.kill();
-        // The survivor is still waited for.
+        // The survivor is still awaited.
         await_asleep(std::process::id(), sender);
         let packet = survivor.receive().unwrap().unwrap();
         finished.store(1, Ordering::SeqCst);
@@ -103,7 +104,7 @@ pub fn stop_ends_the_wait(transport: &'static str) {
     node.stop();
     let (publisher, error) = waiting.join().unwrap();
     assert!(matches!(error, Error::Stopped), "{error}");
-    // First the receiver: over `tcp` the end of the stream waits for what it has to say.
+    // The receiver first: over `tcp` the end of the stream waits for its final acknowledgement.
     drop(subscriber);
     drop(publisher);
 }

@@ -95,7 +95,8 @@ pub fn connections_that_have_ended_are_summed_up(transport: &'static str) {
     }
     let (unlisted, sums) = node.connections_unlisted();
     let listed = node.connections();
-    // The last one, and the one whose place it took, were still held when the books were last looked through.
+    // The last connection, and the one that it replaced, were still held at the last cleanup of the
+    // connection log.
     assert!(unlisted > 0 && listed.len() <= Node::ENDED_MAX + 2, "{unlisted}, {}", listed.len());
     assert_eq!(unlisted as usize + listed.len(), SENDERS);
     let packets: u64 = listed.iter().map(|report| report.packets).sum();

@@ -1,4 +1,5 @@
-//! What the rules share: nodes with the rules under test, bounded waiting, payloads that tell where they belong.
+//! Helpers of the rules: nodes with the rules under test, bounded waits, payloads that identify
+//! their place.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,14 +10,14 @@ use std::time::{Duration, Instant};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::{Error, Gap, Received, Sample};
 
-/// Longer than anything takes on a busy machine: only a hang is cut short by it.
+/// Longer than any step takes on a busy machine: it only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(30);
-/// What a whole rule may take.
+/// Time limit of a whole rule.
 const RULE_TIME: Duration = Duration::from_secs(90);
 /// Set in a process that runs one rule.
 const APART: &str = "STRIPLINE_CONFORMANCE_APART";
 
-/// Where a rule runs.
+/// The process in which a rule runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a thread of this process.
@@ -57,14 +58,14 @@ fn run_apart(test: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{test} in its own process:\n{text}");
 }
 
-/// A domain that nobody else uses.
+/// Returns a domain that no other test uses.
 pub fn domain() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the numbers need only differ.
     format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The text of a topics file: one transport, and other rules, for all topics.
+/// Builds the text of a topics file: one transport, and other rules, for all topics.
 pub fn topics_text(transport: &str, rules: &str) -> String {
     format!("[default]\ntransport = \"{transport}\"\n{rules}\n")
 }
@@ -73,12 +74,12 @@ pub fn join(domain: &str, transport: &str, rules: &str) -> Node {
     Node::join(domain, Topics::parse(&topics_text(transport, rules)).unwrap()).unwrap()
 }
 
-/// A node alone in its domain.
+/// Creates a node alone in its domain.
 pub fn node(transport: &str, rules: &str) -> Node {
     join(&domain(), transport, rules)
 }
 
-/// A publisher and its only subscriber.
+/// Creates a publisher and its only subscriber.
 pub fn pair<T: Sample>(node: &Node, topic: &str) -> (Publisher<T>, Subscriber<T>) {
     let mut publisher = node.publisher(topic).unwrap();
     let subscriber = node.subscriber(topic).unwrap();
@@ -94,12 +95,13 @@ pub fn await_senders<T: Sample>(subscriber: &mut Subscriber<T>, count: usize) {
     await_that(&format!("{count} senders"), || subscriber.senders() == count);
 }
 
-/// Looks until it is so.
+/// Polls until a condition holds.
 pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // Between two looks at something that cannot be waited for; nothing depends on how long it is.
+        // The interval between polls of a condition without a wake-up; no result depends on its
+        // length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -114,7 +116,7 @@ pub struct Parcel<T> {
     pub connection: String,
 }
 
-/// The next packet; anything else, or nothing in time, is a failure.
+/// Takes the next packet; any other outcome, or a timeout, is a failure.
 pub fn take<T: Sample>(subscriber: &mut Subscriber<T>) -> Parcel<T> {
     match subscriber.receive_timeout(DEADLINE).unwrap() {
         Received::Packet(packet) => Parcel {
@@ -129,7 +131,7 @@ pub fn take<T: Sample>(subscriber: &mut Subscriber<T>) -> Parcel<T> {
     }
 }
 
-/// The next packet, which must have this number and nothing missing before it.
+/// Takes the next packet, which must have this number and no gap before it.
 pub fn take_number<T: Sample>(subscriber: &mut Subscriber<T>, sequence: u64) -> Parcel<T> {
     let parcel = take(subscriber);
     assert_eq!((parcel.sequence, parcel.gap), (sequence, None));
@@ -148,7 +150,7 @@ pub fn expect_nothing<T: Sample>(subscriber: &mut Subscriber<T>) {
     assert!(matches!(subscriber.try_receive().unwrap(), Received::Empty), "nothing should be there");
 }
 
-/// Sends until a receiver has no room; how many packets were taken, and the connection that had none.
+/// Sends until a receiver is full; returns the number of packets taken, and the full connection.
 pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, String) {
     let before = publisher.sequence();
     loop {
@@ -160,7 +162,7 @@ pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, Str
     }
 }
 
-/// Waits until a thread of a process sleeps: it has nothing to do until somebody wakes it.
+/// Waits until a thread of a process sleeps: then only another thread can wake it.
 pub fn await_asleep(process: u32, thread: i32) {
     let path = format!("/proc/{process}/task/{thread}/stat");
     let mut looks = 0;
@@ -178,42 +180,42 @@ pub fn await_all_asleep(process: u32) {
     });
 }
 
-/// The state of a process or thread, from its `stat` file.
+/// Returns the state of a process or thread, from its `stat` file.
 pub fn state(stat: &Path) -> Option<char> {
     let text = std::fs::read_to_string(stat).ok()?;
-    // The name in parentheses may hold anything; the state follows the last one.
+    // The name in parentheses may contain any character; the state follows the last one.
     text.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The names of this process's threads.
+/// Returns the names of this process's threads.
 pub fn thread_names() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
-/// The abstract Unix names on this host, without the `@`.
+/// Returns the abstract Unix names on this host, without the `@`.
 pub fn abstract_names() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/unix").unwrap();
     table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// The abstract name under which the nodes of a domain meet.
+/// Returns the abstract name of a domain's rendezvous.
 pub fn meeting_point(domain: &str) -> String {
     format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
 }
 
-/// The endpoint in a connection's name, `topic@endpoint -> topic`.
+/// Returns the endpoint in a connection's name, `topic@endpoint -> topic`.
 pub fn endpoint_of(connection: &str) -> String {
     let (_, rest) = connection.split_once('@').unwrap();
     rest.split_once(" -> ").unwrap().0.into()
 }
 
-/// Says in the output what a transport does not do; the caller has asserted it.
+/// Prints a rule that a transport refuses; the caller has asserted the refusal.
 pub fn refused(transport: &str, rule: &str, how: &str) {
     println!("{transport}: {rule}: refused: {how}");
 }
 
-/// Numbers that look random and are the same every time (xorshift64; Marsaglia 2003).
+/// A reproducible pseudorandom generator (xorshift64; Marsaglia 2003).
 pub struct Dice(u64);
 
 impl Dice {

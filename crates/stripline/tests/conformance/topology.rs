@@ -1,4 +1,4 @@
-//! Section 4 and around it: several senders and receivers, and waiting for them.
+//! Section 4 and related rules: several senders and receivers, and waiting for them.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -23,7 +23,7 @@ fn send_all(mut publisher: Publisher<u64>, source: u64) -> std::thread::JoinHand
     })
 }
 
-/// Receives to the end: what each sender's packets were, in their order.
+/// Receives to the end; returns each sender's packets, in their order.
 fn receive_all(mut subscriber: Subscriber<u64>) -> std::thread::JoinHandle<BTreeMap<u64, Vec<u64>>> {
     std::thread::spawn(move || {
         let mut seen: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -40,7 +40,7 @@ fn complete(sources: u64) -> BTreeMap<u64, Vec<u64>> {
     (0..sources).map(|source| (source, (0..PACKETS).collect())).collect()
 }
 
-/// So many senders and receivers, each in a node of its own.
+/// Runs so many senders and receivers, each in a node of its own.
 fn many(transport: &'static str, senders: u64, receivers: usize) {
     let domain = domain();
     let nodes: Vec<Node> = (0..4).map(|_| join(&domain, transport, "depth = 16")).collect();
@@ -80,7 +80,7 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
     await_receivers(&mut publisher, 2);
     publisher.send(&[10]).unwrap();
     publisher.finish().unwrap();
-    // What was sent before it came is nothing that it lost.
+    // Packets sent before it joined are not losses.
     take_number(&mut late, 10);
     expect_end(&mut late);
     (0..=10).for_each(|sequence| drop(take_number(&mut early, sequence)));
@@ -88,7 +88,7 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
     assert!(node.connections().iter().all(|report| (report.lost, report.gaps) == (0, 0)));
 }
 
-pub fn receive_timeout_and_try_receive_say_what_they_found(transport: &'static str) {
+pub fn receive_timeout_and_try_receive_report_their_outcome(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "looked");
     let short = Duration::from_millis(1);
@@ -114,7 +114,7 @@ pub fn wait_any_names_those_that_are_ready(transport: &'static str) {
     shorts.send(&[1]).unwrap();
     let wait = Some(DEADLINE);
     assert_eq!(wait_any(&mut [&mut float_in, &mut short_in, &mut text_in], wait).unwrap(), [1]);
-    // Nothing was taken by waiting.
+    // Waiting took no packet.
     assert_eq!(wait_any(&mut [&mut float_in, &mut short_in, &mut text_in], wait).unwrap(), [1]);
     take_number(&mut short_in, 0);
     texts.send(&"hello".into()).unwrap();
@@ -128,7 +128,7 @@ pub fn wait_any_names_those_that_are_ready(transport: &'static str) {
 pub fn wait_any_ends_with_its_time(transport: &'static str) {
     let node = node(transport, "");
     let (_publisher, mut left) = pair::<u64>(&node, "left");
-    let mut right = node.subscriber::<u8>("nobody sends this").unwrap();
+    let mut right = node.subscriber::<u8>("without a sender").unwrap();
     for millis in [0, 1, 5] {
         let ready = wait_any(&mut [&mut left, &mut right], Some(Duration::from_millis(millis))).unwrap();
         assert!(ready.is_empty(), "{ready:?}");
@@ -199,7 +199,7 @@ pub fn stop_wakes_everything_that_blocks(transport: &'static str) {
     let domain = domain();
     let node = join(&domain, transport, "depth = 4");
     let stopped = join(&domain, transport, "depth = 4");
-    // A receiver that never reads, outside the node that is stopped, and a sender inside that waits for it.
+    // A receiver that never reads, outside the stopped node, and a sender inside that waits for it.
     let mut full = stopped.publisher::<u8>("full").unwrap();
     let _never_reads = node.subscriber::<u8>("full").unwrap();
     await_receivers(&mut full, 1);
@@ -217,7 +217,7 @@ pub fn stop_wakes_everything_that_blocks(transport: &'static str) {
     let waiting = [
         blocks(Box::new(move || {
             let outcome = full.send(&[0; 16_000]);
-            // It has nothing more to say, least of all to one who does not listen.
+            // Forgotten, so that its drop does not wait for a receiver that never reads.
             std::mem::forget(full);
             outcome
         })),

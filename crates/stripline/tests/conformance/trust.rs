@@ -1,4 +1,4 @@
-//! Section 6: peers of another type, and strangers where the nodes meet.
+//! Section 6: peers of another type, and untrusted peers at the rendezvous.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
-    // Both in a process whose standard error can be read, because that is where a node says it.
+    // Both in a process with readable standard error, because a node reports the mismatch there.
     let mut puppet = Puppet::start(&domain(), transport, "");
     puppet.order("publish numbers");
     puppet.order("mistake numbers");
@@ -21,7 +21,7 @@ pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
     for part in ["numbers", "u64", "s16"] {
         assert!(said.contains(part), "{said}");
     }
-    // Nobody else is any the worse.
+    // No other connection is affected.
     puppet.order("receivers 1");
     puppet.order("send 3");
     assert_eq!(puppet.take(3), (0, None));
@@ -59,7 +59,7 @@ pub fn offered_endpoint(domain: &str) -> Value {
     message["Offer"]["endpoint"].clone()
 }
 
-pub fn garbage_at_the_rendezvous_disturbs_nobody(transport: &'static str) {
+pub fn garbage_at_the_rendezvous_disturbs_no_node(transport: &'static str) {
     let domain = domain();
     let host = join(&domain, transport, "");
     await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
@@ -71,10 +71,10 @@ pub fn garbage_at_the_rendezvous_disturbs_nobody(transport: &'static str) {
     let noise = (0..5000).map(|_| dice.below(256) as u8).collect();
     for bytes in [vec![], vec![9], huge, noise].into_iter().chain(words) {
         let mut stranger = connect(&meeting_point(&domain));
-        // The host may have hung up before all is written.
+        // The host may have closed the connection before all is written.
         let _ = stranger.write_all(&bytes);
         if bytes.len() > 4 {
-            // What cannot be the beginning of anything ends the conversation.
+            // Bytes that cannot start a message end the connection.
             let mut rest = Vec::new();
             let _ = stranger.read_to_end(&mut rest);
         } else {

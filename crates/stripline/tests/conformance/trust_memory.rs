@@ -1,5 +1,5 @@
-//! Section 6, where memory is shared: forged descriptors, receivers that write what they may and should not, and
-//! strangers by the thousand.
+//! Section 6, for shared memory: forged descriptors, receivers that write invalid values, and
+//! silent peers by the thousand.
 
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -28,7 +28,7 @@ use crate::trust_network::{Fake, Scene, last_words, message, welcome};
 const PAGE: usize = 4096;
 const RING: usize = 1 << 21;
 
-/// For a transport that does not share memory between processes: that is said.
+/// Reports, for a transport without memory shared between processes, that the rule does not apply.
 fn shares_no_memory(transport: &str, rule: &str) -> bool {
     let shares = transport == "shm";
     if !shares {
@@ -41,7 +41,7 @@ fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
-    // Whoever has hung up already has heard enough.
+    // A peer that has closed the connection needs no more.
     let _ = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
 }
 
@@ -54,13 +54,13 @@ fn memory(bytes: usize, sealed: bool) -> OwnedFd {
     fd
 }
 
-/// As a ring's memory has to be: nobody can map it for writing any more.
+/// Seals the memory as a ring's must be: no process can map it for writing any more.
 fn seal_for_good(fd: &OwnedFd) {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(fd, seals).unwrap();
 }
 
-/// The two ends of one: to ring, and to sleep on.
+/// Creates the notify end and the wait end of a doorbell.
 fn bells() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
@@ -96,18 +96,18 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
         (vec![ring(), cursor(), memory(2 * PAGE, true), bell(), bell()], "8192 bytes of shared memory"),
         (vec![ring(), cursor(), cursor(), path(), bell()], "doorbell"),
         (vec![ring(), cursor(), cursor(), bell(), eventfd(0, EventfdFlags::CLOEXEC).unwrap()], "doorbell"),
-        // Everything as it should be, but nothing in it.
+        // All descriptors are valid, but the memory holds no ring.
         (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
     ];
     for (number, (fds, complaint)) in lies.into_iter().enumerate() {
-        // One victim for each, so that every complaint is its own.
+        // One victim for each, so that every error has its own output.
         let mut victim = Puppet::start(&scene.domain, transport, "");
         victim.order("subscribe numbers");
         await_receivers(&mut scene.publisher, 2);
         let fake = Fake::open(transport);
         let _offer = fake.offer(&scene.domain, transport);
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        // Our own node is a receiver, too: both come, in any order.
+        // The test's own node is a receiver too: both connect, in any order.
         for _ in 0..2 {
             let Fake::Unix(listener, _) = &fake else { unreachable!() };
             let mut stream = listener.accept().unwrap().0;
@@ -117,7 +117,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
             assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         }
         victim.await_complaint(complaint);
-        // And goes on with the others.
+        // It goes on with the others.
         let sequence = number as u64 + 1;
         scene.publisher.send(&[sequence; SAMPLES]).unwrap();
         take_number(&mut scene.subscriber, sequence);
@@ -127,7 +127,8 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
     }
 }
 
-/// Where a puppet that publishes can be reached, as the rendezvous of its domain tells it.
+/// Returns the address and the key of a publishing puppet, as the rendezvous of its domain offers
+/// them.
 pub fn offered(domain: &str) -> (String, u64) {
     let endpoint = offered_endpoint(domain);
     (endpoint["address"].as_str().unwrap().into(), endpoint["keys"][0].as_u64().unwrap())
@@ -149,7 +150,7 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
     sender.order("receivers 1");
     let open = || std::fs::read_dir(format!("/proc/{}/fd", sender.id())).unwrap().count();
     let (address, key) = offered(&domain);
-    // Perhaps with one that is just being closed; twenty rounds would leave many.
+    // Possibly with one that is just being closed; twenty rounds would leave many.
     let before = open();
     for round in 0..20 {
         let stranger = connect(&address);
@@ -164,7 +165,7 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
     (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
 }
 
-/// A receiver that has been let in, by hand.
+/// A hand-made receiver that has completed its handshake.
 struct Liar {
     socket: UnixStream,
     fds: Vec<OwnedFd>,
@@ -190,10 +191,11 @@ impl Liar {
     }
 }
 
-/// Shared memory, word by word.
+/// Maps shared memory as words.
 fn map(fd: &OwnedFd, bytes: usize) -> &'static [AtomicU64] {
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice, never taken back; its words are atomics.
+    // SAFETY: a fresh mapping at an address of the kernel's choice, never unmapped; its words are
+    // atomics.
     unsafe {
         let flags = rustix::mm::MapFlags::SHARED;
         let start = rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0);
@@ -215,7 +217,8 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     let mut sent = 0;
     for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
         let liar = Liar::enter(&domain, overflow);
-        // Not the page of sleepers: it is shared with the honest one, which is in the same process here.
+        // Not the page of sleepers: it is shared with the honest receiver, which is in the same
+        // process here.
         let page = map(&liar.fds[1], PAGE);
         sender.order("receivers 2");
         let over = AtomicBool::new(false);
@@ -228,7 +231,7 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
                     page[dice.below(page.len())].store(lie, Ordering::Relaxed);
                 }
             });
-            // Whatever it writes, the other gets everything.
+            // The other receiver gets every packet, independent of the values written.
             sender.begin(&format!("send {PACKETS}"));
             for sequence in sent..sent + PACKETS {
                 assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence; SAMPLES]);
@@ -236,11 +239,11 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
             sent += PACKETS;
             assert_eq!(sender.answer(), sent.to_string());
             if overflow == "block" {
-                // Of one that loses packets by its own choice the sender believes nothing anyway.
+                // The sender ignores the state of a receiver that chose to lose packets.
                 let said = sender.await_complaint("its connection was closed");
                 assert!(said.contains("liar -> numbers"), "{said}");
                 assert_eq!(liar.socket.peer_addr().map(drop).map_err(drop), Ok(()));
-                // Closed it is: no end of stream, no word, just the end of the socket.
+                // It is closed: no end of stream, no message, just the end of the socket.
                 assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
             }
             over.store(true, Ordering::Relaxed);
@@ -250,7 +253,7 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
         take_number(&mut subscriber, sent);
         sent += 1;
     }
-    // Those who come later are received as ever.
+    // Later receivers are accepted normally.
     let mut late = node.subscriber::<u64>("numbers").unwrap();
     await_senders(&mut late, 1);
     sender.order("receivers 2");
@@ -259,11 +262,11 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     assert_eq!(endpoint_of(&take(&mut subscriber).connection), offered(&domain).0);
 }
 
-pub fn forged_answers_in_the_page_are_named(transport: &'static str) {
+pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
     if shares_no_memory(transport, "forged answers in a page") {
         return;
     }
-    // The words of what is accepted, finished and refused, behind those of the sender.
+    // The words for accepted, finished and refused packets, behind those of the sender.
     const ANSWERS: usize = (PAGE / 2 + 64) / 8;
     for (word, lie) in [(1, u64::MAX), (2, 7), (1, 2)] {
         let domain = domain();
@@ -280,7 +283,7 @@ pub fn forged_answers_in_the_page_are_named(transport: &'static str) {
                 scope.spawn(|| [0, 1].map(|number| take_number(&mut subscriber, number).samples[0]));
             let error = publisher.send(&[0]).unwrap_err().to_string();
             assert!(error.contains("liar -> numbers: the other end answered packet"), "{error}");
-            // It is out; the other goes on.
+            // It is disconnected; the other goes on.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[1]).unwrap();
             assert_eq!(component.join().unwrap(), [0, 1]);
@@ -289,9 +292,13 @@ pub fn forged_answers_in_the_page_are_named(transport: &'static str) {
     }
 }
 
-pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
+pub fn silent_peers_by_the_thousand_disturb_no_connection(transport: &'static str) {
     if !matches!(transport, "shm" | "uds") {
-        refused(transport, "10,000 silent strangers", "they come through the same door as on `uds`, or none");
+        refused(
+            transport,
+            "10,000 silent peers",
+            "they connect to the same listener as on `uds`, or to none",
+        );
         return;
     }
     const STRANGERS: u64 = 10_000;
@@ -300,7 +307,7 @@ pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
     let mut silent = std::collections::VecDeque::new();
     for number in 1..=STRANGERS {
         silent.push_back(scene.stranger());
-        // Fewer at a time than are listened to at once, or others would have to wait their turn.
+        // Fewer at a time than the listener reads at once, because others would have to wait.
         if silent.len() > 50 {
             silent.pop_front();
         }
@@ -318,7 +325,7 @@ pub fn silence_by_the_thousand_disturbs_nobody(transport: &'static str) {
     take_number(&mut late, STRANGERS / 10 + 1);
 }
 
-pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str) {
+pub fn a_receiver_that_drains_the_doorbell_blocks_no_other(transport: &'static str) {
     if shares_no_memory(transport, "a receiver that takes rings that are not for it") {
         return;
     }
@@ -328,12 +335,12 @@ pub fn a_receiver_that_silences_the_bell_holds_nobody_up(transport: &'static str
     company.pass(0..PACKETS, || {
         let _ = rustix::io::read(&bell, &mut [0u8; 8]);
     });
-    // Nor does one that breaks it for all of them.
+    // A receiver that breaks the shared doorbell does not block the sender either.
     rustix::net::shutdown(&bell, rustix::net::Shutdown::Both).unwrap();
     company.pass(PACKETS..2 * PACKETS, std::thread::yield_now);
 }
 
-pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) {
+pub fn a_receiver_that_fills_the_doorbells_blocks_no_other(transport: &'static str) {
     if shares_no_memory(transport, "a receiver that fills the bells up and makes them wait for room") {
         return;
     }
@@ -342,20 +349,22 @@ pub fn a_receiver_that_fills_the_bells_holds_nobody_up(transport: &'static str) 
     let liar = &company.liar;
     for fd in &liar.fds[3..] {
         while rustix::io::write(fd, &[1; 8]).is_ok() {}
-        // From now on, whoever writes by these descriptors waits for room.
+        // From now on, a writer to these descriptors blocks when they are full.
         let flags = rustix::fs::fcntl_getfl(fd).unwrap();
         assert!(flags.contains(OFlags::NONBLOCK), "or there was nothing to take back");
         rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK).unwrap();
     }
     let (cursor, sleepers) = (map(&liar.fds[1], PAGE), map(&liar.fds[2], PAGE));
     company.pass(0..PACKETS, || {
-        // It sleeps at every packet and is never awake: its own bell fills up, too.
+        // The receiver marks itself asleep at every packet, and never wakes: its own doorbell fills
+        // up too.
         cursor[128 / 8].store(1, Ordering::Relaxed);
         sleepers[0].store(1, Ordering::Relaxed);
     });
 }
 
-/// A sender of another process, a receiver that blocks, and one that lies, which the sender's policy does not wait for.
+/// A sender of another process, a receiver that blocks, and a misbehaving receiver that the
+/// sender's policy does not wait for.
 struct Company {
     sender: Puppet,
     subscriber: Subscriber<u64>,
@@ -376,7 +385,7 @@ impl Company {
         Self { sender, subscriber, liar, _node: node }
     }
 
-    /// Sends and receives packets of these numbers while another thread does something again and again.
+    /// Sends and receives packets of these numbers while another thread repeats an action.
     fn pass(&mut self, packets: Range<u64>, deed: impl Fn() + Sync) {
         let Self { sender, subscriber, .. } = self;
         let over = AtomicBool::new(false);
@@ -394,13 +403,14 @@ impl Company {
     }
 }
 
-/// A sender's memory with a ring in it, as it looks before the first frame, and a receiver attached to it.
+/// Writes a ring into a sender's memory, in its state before the first frame, and attaches a
+/// receiver.
 fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
     for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 3].into_iter().enumerate() {
         ring[index].store(word, Ordering::Relaxed);
     }
-    // Attached, to block.
+    // Attached, with the policy `block`.
     cursor[256 / 8 + 2].store(1 << 32 | 1, Ordering::Release);
 }
 
@@ -445,7 +455,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         let mut dice = Dice::new(number as u64 + 1);
         let error = loop {
             if words.is_empty() {
-                // Anything anywhere, but mostly where it is looked at.
+                // Any value anywhere, but mostly in words that the receiver reads.
                 for _ in 0..1000 {
                     let lie = (dice.below(usize::MAX) as u64) >> dice.below(64);
                     ring_words[3 + dice.below(first + 13)].store(lie, Ordering::Relaxed);
@@ -457,7 +467,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
                 Ok(_) => {}
                 Err(error) => break Some(error.to_string()),
             }
-            // Noise may also say that the ring is closed.
+            // Random values may also mark the ring as closed.
             if words.is_empty() && scene.subscriber.senders() == 1 {
                 break None;
             }
@@ -465,7 +475,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         if let Some(said) = error {
             assert!(said.contains("fake-") && said.contains(deed) && said.contains("was closed"), "{said}");
         }
-        // Closed it is, and the others go on.
+        // It is closed, and the others go on.
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         drop(offer);
         let sequence = number as u64 + 1;

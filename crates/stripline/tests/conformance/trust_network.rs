@@ -1,5 +1,6 @@
-//! Section 6: whoever connects to an endpoint and does not keep to the protocol, and senders that lie. The
-//! protocol is spoken here by hand, so that what it says on the wire is tested, too.
+//! Section 6: peers that connect to an endpoint and violate the protocol, and senders that send
+//! invalid data. The protocol is written here by hand, so that the bytes on the wire are tested
+//! too.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +21,7 @@ use crate::trust::{connect, join_by_hand, offered_endpoint, send_message};
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A publisher with a subscriber, and where strangers find it.
+/// A publisher with a subscriber, and the address for untrusted peers.
 pub struct Scene {
     pub node: Node,
     pub domain: String,
@@ -30,7 +31,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Nothing when the transport has no endpoint that a stranger could reach.
+    /// Creates the scene; `None` when the transport has no endpoint that another process can reach.
     pub fn set(transport: &'static str) -> Option<Self> {
         let domain = domain();
         let node = join(&domain, transport, "");
@@ -52,7 +53,7 @@ impl Scene {
         stranger_at(&self.endpoint)
     }
 
-    /// The connection there is goes on, and others can still be made.
+    /// Checks that the present connection goes on, and that others can still be made.
     pub fn goes_on(mut self) {
         let before = self.publisher.receivers();
         let mut late = self.node.subscriber::<u64>("numbers").unwrap();
@@ -62,7 +63,7 @@ impl Scene {
         take_number(&mut late, 1);
     }
 
-    /// What the rendezvous tells of the publisher.
+    /// Returns the publisher's keys, as the rendezvous offers them.
     pub fn keys(&self) -> Vec<u64> {
         let endpoint = offered_endpoint(&self.domain);
         let keys = endpoint["keys"].as_array().unwrap();
@@ -70,7 +71,7 @@ impl Scene {
     }
 }
 
-/// Somebody who connects to an endpoint.
+/// Connects an untrusted peer to an endpoint.
 pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
     match endpoint.parse::<SocketAddr>() {
         Ok(address) => {
@@ -82,7 +83,7 @@ pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
     }
 }
 
-/// A message of the handshake.
+/// Builds a message of the handshake.
 pub fn message(body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let mut bytes = b"SLNK\x02\0\0\0".to_vec();
@@ -96,15 +97,15 @@ fn hello(key: u64, payload: &str) -> Vec<u8> {
     message(&json!({"key": key, "connection": name, "payload": payload, "overflow": "block", "depth": 4}))
 }
 
-/// What the other end says before it hangs up.
+/// Returns the data that the other end sends before it closes the connection.
 pub fn last_words(mut stream: Box<dyn Stream>) -> String {
     let mut bytes = Vec::new();
-    // A reset instead of an end is as good.
+    // A reset instead of an end is accepted.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-pub fn garbage_at_an_endpoint_disturbs_nobody(transport: &'static str) {
+pub fn garbage_at_an_endpoint_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let mut dice = Dice::new(1090);
     for length in [12, 100, 10_000] {
@@ -116,13 +117,13 @@ pub fn garbage_at_an_endpoint_disturbs_nobody(transport: &'static str) {
     let mut stranger = scene.stranger();
     stranger.write_all(&message(&json!(["no", "hello"]))).unwrap();
     assert!(last_words(stranger).contains("does not parse"));
-    // Hanging up at once, or in the middle of a word.
+    // Closes the connection at once, or in the middle of a message.
     drop(scene.stranger());
     scene.stranger().write_all(b"SLN").unwrap();
     scene.goes_on();
 }
 
-pub fn an_oversized_handshake_disturbs_nobody(transport: &'static str) {
+pub fn an_oversized_handshake_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     for length in [4097, u32::MAX] {
         let mut stranger = scene.stranger();
@@ -135,7 +136,7 @@ pub fn an_oversized_handshake_disturbs_nobody(transport: &'static str) {
     scene.goes_on();
 }
 
-pub fn silence_disturbs_nobody(transport: &'static str) {
+pub fn a_silent_peer_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let mut silent: Vec<_> = (0..10).map(|_| scene.stranger()).collect();
     silent[0].write_all(b"SLNK").unwrap();
@@ -150,7 +151,7 @@ pub fn a_wrong_key_is_refused(transport: &'static str) {
     let mut stranger = scene.stranger();
     stranger.write_all(&hello(keys[0] ^ 1, "u64")).unwrap();
     let words = last_words(stranger);
-    // Refused, and the answer does not give the sender's own key away.
+    // Refused, and the reply does not reveal the sender's own key.
     assert!(words.contains("refused") && words.contains("key"), "{words}");
     assert!(!words.contains(&keys[1].to_string()), "{words}");
     let mut stranger = scene.stranger();
@@ -183,7 +184,7 @@ impl Fake {
         }
     }
 
-    /// Offers itself in a domain; it is on offer as long as what is returned lives.
+    /// Offers itself in a domain, for as long as the returned connection is open.
     pub fn offer(&self, domain: &str, transport: &str) -> UnixStream {
         let endpoint = json!({"transport": transport, "address": self.address(), "keys": [11, 22]});
         let word = json!({"Offer": {"topic": "numbers", "payload": "u64", "endpoint": endpoint}}).to_string();
@@ -192,7 +193,7 @@ impl Fake {
         host
     }
 
-    /// The receiver that comes, once it has said hello.
+    /// Accepts the next receiver, and reads its hello.
     pub fn accept(&self) -> Box<dyn Stream> {
         let mut stream: Box<dyn Stream> = match self {
             Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),
@@ -212,7 +213,7 @@ pub fn welcome(ring: u64, key: u64) -> Vec<u8> {
     message(&json!({"welcome": {"key": key, "resume_from": null, "buffer": ring}}))
 }
 
-pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str) {
+pub fn a_sender_with_an_invalid_welcome_disturbs_no_receiver(transport: &'static str) {
     let Some(mut scene) = Scene::set(transport) else { return };
     let mut oversized = b"SLNK\x02\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
@@ -233,7 +234,7 @@ pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str)
     for (answer, complaint) in lies {
         let fake = Fake::open(transport);
         let _offer = fake.offer(&scene.domain, transport);
-        // Our own node is a receiver, too: both come, in any order.
+        // The test's own node is a receiver too: both connect, in any order.
         for _ in 0..2 {
             let _ = fake.accept().write_all(&answer);
         }
@@ -244,8 +245,8 @@ pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str)
     assert_eq!(victim.take(1), (1, None));
 }
 
-/// As on a machine that has too much to do: a receiver whose turn comes too late must not stay away for good.
-pub fn who_was_too_slow_to_say_hello_comes_again(transport: &'static str) {
+/// Checks that a receiver with a late hello, as on an overloaded machine, connects again later.
+pub fn a_receiver_with_a_late_hello_connects_again(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let fake = Fake::open(transport);
     let _offer = fake.offer(&scene.domain, transport);
@@ -256,7 +257,7 @@ pub fn who_was_too_slow_to_say_hello_comes_again(transport: &'static str) {
     scene.goes_on();
 }
 
-pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
+pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str) {
     if !matches!(transport, "uds" | "tcp") {
         let covered =
             "its frames do not cross a socket: the ring's own tests cover what a sender can write there";
@@ -290,7 +291,7 @@ pub fn a_lying_sender_is_cut_off_and_named(transport: &'static str) {
         (flagged(0, 0, 64, 8), "unknown flags 0x40"),
         (flagged(0, 0, ordered | 4, 8), "unknown flags 0x0c"),
         (an_end_with_a_turn, "a frame of kind 3 as a piece"),
-        // A short header, which has no place on a socket.
+        // A short header, which is invalid on a socket.
         (flagged(0, 0, 4, 8), "announced 8 bytes and sent 40"),
         (flagged(0, 0, end, 8), "without its beginning"),
         (flagged(0, 0, begin, 0), "empty piece"),

@@ -1,4 +1,5 @@
-//! Windows across the borders of packets, against the plainest model there is: all samples of a stream in a row.
+//! Windows across the borders of packets, against the simplest model: all samples of a stream in a
+//! row.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -7,7 +8,8 @@ use stripline::{Error, Received, StreamInfo};
 
 use crate::support::{DEADLINE, Dice, node, pair};
 
-/// What a sender does: a packet of so many samples, of the next stream if so.
+/// An operation of a sender: a packet of so many samples, which starts a new stream if the flag is
+/// set.
 type Sent = (usize, bool);
 
 fn packets() -> impl Strategy<Value = Vec<Sent>> {
@@ -15,7 +17,7 @@ fn packets() -> impl Strategy<Value = Vec<Sent>> {
     proptest::collection::vec((size, proptest::bool::weighted(0.1)), 0..60)
 }
 
-/// Lengths of windows and how much of each is done with.
+/// Generates lengths of windows and how much of each is consumed.
 fn asked() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let length = prop_oneof![6 => 1..200_usize, 2 => 1..2_000_usize, 1 => 1..30_000_usize];
     proptest::collection::vec(length.prop_flat_map(|n| (Just(n), 1..=n)), 1..20)
@@ -89,7 +91,7 @@ pub fn windows_begin_anew_behind_a_gap(transport: &'static str) {
         let sender = std::thread::spawn(move || {
             let (mut dice, mut sample) = (Dice::new(11), 0);
             for _ in 0..500 {
-                // Now and then one in pieces.
+                // From time to time a fragmented packet.
                 let count = if dice.below(40) == 0 { 12_000 } else { dice.below(300) as u32 };
                 publisher.send(&(sample..sample + count).collect::<Vec<_>>()).unwrap();
                 sample += count;
@@ -123,7 +125,7 @@ pub fn windows_begin_anew_behind_a_gap(transport: &'static str) {
     }
 }
 
-pub fn windows_keep_what_has_come(transport: &'static str) {
+pub fn windows_keep_unconsumed_samples(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, subscriber) = pair::<u16>(&node, "windows");
     let mut windows = subscriber.windowed();
@@ -149,5 +151,5 @@ pub fn windows_keep_what_has_come(transport: &'static str) {
     let last = windows.window(100).unwrap().unwrap();
     assert_eq!((&*last, last.is_whole()), (&[6][..], false));
     last.consume(0);
-    assert!(windows.window(1).unwrap().is_none(), "what cannot become whole is given once");
+    assert!(windows.window(1).unwrap().is_none(), "an incomplete window is returned once");
 }

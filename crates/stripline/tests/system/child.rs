@@ -11,26 +11,26 @@ const WORDS: &str = "STRIPLINE_SYSTEM_WORDS";
 const USER: &str = "STRIPLINE_SYSTEM_USER";
 const GROUPS: &str = "STRIPLINE_SYSTEM_GROUPS";
 const LOCK_LIMIT: &str = "STRIPLINE_SYSTEM_LOCK_LIMIT";
-/// Before every answer, because the test harness writes to the same pipe.
+/// The prefix of every answer, because the test harness writes to the same pipe.
 const MARK: &str = "@@";
-/// Longer than anything takes on a busy machine: only a hang is cut short by it.
+/// Longer than any step takes on a busy machine: it only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A process in a role. Killed and waited for when dropped.
+/// A child process in a role. Killed and waited for when dropped.
 pub struct Actor {
     child: Child,
     orders: Option<ChildStdin>,
-    /// What it writes, also to standard error.
+    /// Its output, standard error included.
     lines: Lines<BufReader<PipeReader>>,
 }
 
-/// How to start one.
+/// The settings of a child process.
 #[derive(Default)]
 pub struct Cast<'a> {
     pub words: &'a [&'a str],
     /// The user and group that it becomes, with these supplementary groups.
     pub user: Option<(u32, &'a [u32])>,
-    /// How much memory it may lock, in bytes; no more than this process could.
+    /// Its limit of locked memory, in bytes; at most that of this process.
     pub lock_limit: Option<u64>,
 }
 
@@ -50,18 +50,19 @@ impl Actor {
         command.stdin(Stdio::piped()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         let mut child = command.spawn().unwrap();
         let orders = child.stdin.take();
-        // With the command goes this process's end of what the child writes to, so that its end is heard.
+        // The command owns this process's copy of the child's output end; dropping it lets the
+        // child's exit end the pipe.
         drop(command);
         Self { child, orders, lines: BufReader::new(ours).lines() }
     }
 
-    /// The next thing it says.
+    /// Returns its next message.
     pub fn hear(&mut self) -> String {
         let line = self.hear_of(MARK);
         line.split_once(MARK).unwrap().1.trim().into()
     }
 
-    /// The next line of its output with that in it.
+    /// Returns the next line of its output that contains the text.
     pub fn hear_of(&mut self, part: &str) -> String {
         let mut all = String::new();
         for line in self.lines.by_ref() {
@@ -74,12 +75,12 @@ impl Actor {
         panic!("it has ended without `{part}`:\n{all}");
     }
 
-    /// Tells it to go on.
+    /// Lets it go on.
     pub fn go_on(&mut self) {
         writeln!(self.orders.as_mut().unwrap()).unwrap();
     }
 
-    /// Lets it end by itself.
+    /// Closes its input, and waits until it ends by itself.
     pub fn end(mut self) {
         self.orders = None;
         assert!(self.child.wait().unwrap().success());
@@ -93,12 +94,12 @@ impl Drop for Actor {
     }
 }
 
-/// To the test.
+/// Prints a message to the test.
 pub fn say(what: impl std::fmt::Display) {
     println!("\n{MARK} {what}");
 }
 
-/// Until the test says so, or has nothing more to say.
+/// Waits until the test sends a line or closes the input.
 pub fn await_go_on() {
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
 }
@@ -107,7 +108,7 @@ pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// The number that a line of a file in `/proc` has.
+/// Returns the number in a line of a file in `/proc`.
 pub fn number(path: &str, key: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -118,7 +119,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // Between two looks at something that cannot be waited for; nothing depends on how long it is.
+        // The interval between polls of a condition without a wake-up; no result depends on its
+        // length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -149,10 +151,10 @@ pub fn play_if_asked() {
     }
 }
 
-/// The whole process becomes that user, with the group of the same number; root may.
+/// Makes the whole process that user, with the group of the same number; root may.
 fn become_user(user: u32, groups: &[u32]) {
-    // SAFETY: the list lives across the call and is as long as said; the other two take plain numbers. The C library
-    // applies all three to every thread.
+    // SAFETY: the list lives across the call and has the given length; the other two take plain
+    // numbers. The C library applies all three to every thread.
     let answers =
         unsafe { [libc::setgroups(groups.len(), groups.as_ptr()), libc::setgid(user), libc::setuid(user)] };
     assert_eq!(answers, [0; 3], "{}", std::io::Error::last_os_error());

@@ -1,4 +1,4 @@
-//! What a connection costs while nothing happens, and in memory.
+//! The cost of an idle connection in processor time, and of any connection in memory.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ fn node(transport: &str, rules: &str) -> Node {
     Node::join(&domain, Topics::parse(&text).unwrap()).unwrap()
 }
 
-/// Nanoseconds that a thread of this process has been on a processor.
+/// Returns the nanoseconds that a thread of this process has run on a processor.
 fn time_on_processor(thread: i32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// An `adaptive` receiver that has learnt that looking pays, and for which nothing comes any more, uses less than one
-/// hundredth of a processor.
+/// Checks that an `adaptive` receiver that has learnt to spin, and gets no more packets, uses less
+/// than one hundredth of a processor.
 #[test]
 fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     const IDLE: Duration = Duration::from_secs(1);
@@ -53,14 +53,14 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     }
 }
 
-/// What this process holds in memory, in bytes: pages that it maps several times count once.
+/// Returns the memory of this process in bytes; pages that it maps several times count once.
 fn memory() -> u64 {
     number("/proc/self/smaps_rollup", "Pss").unwrap() * 1024
 }
 
 const CONNECTIONS: usize = 100;
 
-/// A port with one receiver, and then with many more that have all taken packets.
+/// Creates a port with one receiver, and then with many more that have all taken packets.
 pub fn hoard(transport: &str) {
     let node = node(transport, "buffer = 65536\ndepth = 16");
     let mut publisher = node.publisher::<u8>("numbers").unwrap();
@@ -69,7 +69,7 @@ pub fn hoard(transport: &str) {
     for count in [1, 1 + CONNECTIONS] {
         subscribers.resize_with(count, || node.subscriber::<u8>("numbers").unwrap());
         assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap());
-        // More than the ring holds, so that all of it is there.
+        // More than the ring holds, so that all of its memory is present.
         for _ in 0..2000 {
             publisher.send(&[7; 100]).unwrap();
             for subscriber in &mut subscribers {

@@ -1,7 +1,8 @@
-//! What the system gives and refuses: huge pages, locked memory, and other users; and what a connection takes of it. Each test asserts what must hold on
-//! the machine it finds itself on, and says in its output which case that was.
+//! System resources and their limits: huge pages, locked memory, and other users; and the cost of a
+//! connection. Each test asserts the behaviour for the machine that it runs on, and prints which
+//! case that was.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod child;
 mod cost;
@@ -9,7 +10,7 @@ mod flood;
 mod memory;
 mod users;
 
-/// Does nothing unless it is started as one of the processes that a test plays with.
+/// Does nothing unless it is started as one of the child processes of a test.
 #[test]
 fn child_entry() {
     child::play_if_asked();

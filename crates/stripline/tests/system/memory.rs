@@ -1,4 +1,4 @@
-//! Huge pages and locked memory, as the machine has them.
+//! Huge pages and locked memory, as the machine provides them.
 
 use rustix::process::{Resource, getrlimit};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
@@ -10,11 +10,11 @@ const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 const STATUS: &str = "/proc/self/status";
 const MEMINFO: &str = "/proc/meminfo";
 
-/// Huge pages, given back when dropped.
+/// A reservation of huge pages, released when dropped.
 struct Reservation(String);
 
 impl Reservation {
-    /// So many more than there are, if this process may and the memory is there.
+    /// Reserves so many more huge pages, if this process may and the memory is available.
     fn of(pages: u64) -> Option<Self> {
         let before = std::fs::read_to_string(RESERVED).ok()?.trim().to_string();
         let more = before.parse::<u64>().ok()? + pages;
@@ -35,7 +35,7 @@ fn node(transport: &str, rules: &str) -> Node {
     Node::join(&domain, Topics::parse(&text).unwrap()).unwrap()
 }
 
-/// Sends several times what the ring holds.
+/// Sends several times the ring's capacity.
 fn laps(publisher: &mut Publisher<u64>, mut subscriber: Subscriber<u64>) {
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     let thread = std::thread::spawn(move || {
@@ -54,7 +54,7 @@ fn laps(publisher: &mut Publisher<u64>, mut subscriber: Subscriber<u64>) {
     thread.join().unwrap();
 }
 
-/// Bytes of the pages that the rings of this process are mapped by.
+/// Returns the page sizes of the mappings of this process's rings, in bytes.
 fn pages_of_rings() -> Vec<u64> {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut of_ring = false;
@@ -71,7 +71,7 @@ fn pages_of_rings() -> Vec<u64> {
     found
 }
 
-// One test, because it counts on what is reserved.
+// One test, because it depends on the number of reserved pages.
 #[test]
 fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
     let Some(size) = number(MEMINFO, "Hugepagesize").map(|kib| kib * 1024) else {
@@ -79,7 +79,8 @@ fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
         assert!(error.to_string().contains("no huge pages"), "{error}");
         return println!("this system has no huge pages; the refusal was tested");
     };
-    // As many as leave nothing to find out: one too small, one that fits, and more than any machine has free.
+    // Sizes with a certain outcome: one too small, one that fits, and one larger than any machine's
+    // free pages.
     let error = node("shm", "huge-pages = true\nbuffer = 4096").publisher::<u64>("numbers").err().unwrap();
     assert!(error.to_string().contains(&format!("the next is {size}")), "{error}");
 
@@ -130,13 +131,13 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     let mut actor = Actor::start("lock", &Cast::default());
     let said = actor.hear();
     println!("with this user's limit: {said}");
-    // What this user may do depends on the limit; either is in order, anything else is not.
+    // The outcome depends on the user's limit; both of these are valid, all others are not.
     let refused = said.contains("RLIMIT_MEMLOCK") || said == "only the sending side";
     assert!(said.starts_with("locked") || refused, "{said}");
     assert!(!is_root() || said.starts_with("locked"), "{said}");
     actor.end();
 
-    // Without the right to go beyond it, as any user but root.
+    // Without the privilege to exceed the limit, as any user but root.
     let user = is_root().then_some((65_534, &[][..]));
     let cast = Cast { lock_limit: Some(1 << 16), user, ..Cast::default() };
     let mut actor = Actor::start("lock", &cast);
@@ -159,7 +160,7 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     actor.end();
 }
 
-/// A locked ring with a reader, and how much is locked then; or why not.
+/// Creates a locked ring with a reader; prints the locked amount, or the reason of the failure.
 pub fn lock() {
     let node = node("shm", "locked = true\nbuffer = 65536");
     let before = number(STATUS, "VmLck").unwrap();
@@ -168,7 +169,7 @@ pub fn lock() {
         Err(error) => return say(error),
     };
     let sending = number(STATUS, "VmLck").unwrap() - before;
-    // What is there already is connected when this returns, or never.
+    // Present senders are connected when this returns, or never.
     let mut subscriber = node.subscriber("numbers").unwrap();
     if subscriber.senders() == 0 {
         return say("only the sending side");
@@ -182,7 +183,7 @@ pub fn lock() {
 }
 
 #[test]
-fn what_has_no_ring_refuses_in_words() {
+fn transports_without_a_ring_refuse_memory_rules() {
     for key in ["huge-pages", "locked"] {
         for transport in ["uds", "tcp"] {
             let text = format!("[default]\ntransport = '{transport}'\n{key} = true");

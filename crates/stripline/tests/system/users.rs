@@ -1,4 +1,4 @@
-//! Links between users: open to a group where one is named, to nobody else ever.
+//! Links between users: open to a group where one is named, and to no other user.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +12,7 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say}
 
 const TOPICS: [&str; 3] = ["ring", "lossy", "socket"];
 const PACKETS: u64 = 300;
-/// A user who is not root; none need have this number.
+/// A user other than root; no account need have this number.
 const NOBODY: u32 = 65_534;
 
 fn topics(group: &str) -> Topics {
@@ -23,7 +23,7 @@ fn topics(group: &str) -> Topics {
     Topics::parse(&text).unwrap()
 }
 
-/// A name of a group with that property.
+/// Returns the name of a group with that property.
 fn a_group(wanted: impl Fn(u32) -> bool) -> Option<(String, u32)> {
     let text = std::fs::read_to_string("/etc/group").ok()?;
     text.lines().find_map(|line| {
@@ -34,7 +34,7 @@ fn a_group(wanted: impl Fn(u32) -> bool) -> Option<(String, u32)> {
 }
 
 #[test]
-fn a_domain_with_a_group_is_open_to_its_members_and_nobody_else() {
+fn a_domain_with_a_group_is_open_to_its_members_only() {
     let domain = format!("users-{}", std::process::id());
     if !is_root() {
         return same_user_only(&domain);
@@ -46,7 +46,7 @@ fn a_domain_with_a_group_is_open_to_its_members_and_nobody_else() {
     let mut publisher = Actor::start("publish", &member(0));
     assert_eq!(publisher.hear(), "ready");
 
-    // One that is in the group gets everything, and copies of it where a sender could change it.
+    // A member of the group gets every packet, and copies where a sender could change it.
     let mut subscriber = Actor::start("subscribe", &member(NOBODY));
     assert_eq!(subscriber.hear(), "ready");
     publisher.go_on();
@@ -60,7 +60,7 @@ fn a_domain_with_a_group_is_open_to_its_members_and_nobody_else() {
     own.end();
     let endpoints = subscriber.hear();
 
-    // One that is not cannot even ask.
+    // A user outside the group cannot even connect.
     let mut words = words.to_vec();
     let name = format!("stripline-g{gid}-{domain}");
     words.push(&name);
@@ -74,7 +74,8 @@ fn a_domain_with_a_group_is_open_to_its_members_and_nobody_else() {
     println!("tested with processes of users 0 and {NOBODY}, in and out of group {group} ({gid})");
 }
 
-/// Where this process cannot become another user: the decision about credentials has its unit test.
+/// Tests within one user where this process cannot become another; a unit test covers the decision
+/// about credentials.
 fn same_user_only(domain: &str) {
     let own = rustix::process::getegid().as_raw();
     match a_group(|gid| gid == own) {
@@ -98,7 +99,7 @@ fn same_user_only(domain: &str) {
     println!("not root: tested within one user; between users by the unit test of the decision");
 }
 
-/// Sends to whoever is there, twice.
+/// Sends to the present receivers, twice.
 pub fn publish(words: &[&str]) {
     let node = Node::join(words[0], topics(words[1])).unwrap();
     let mut publishers = TOPICS.map(|topic| node.publisher::<u64>(topic).unwrap());
@@ -117,7 +118,8 @@ pub fn publish(words: &[&str]) {
     await_go_on();
 }
 
-/// Takes what one round brings, and says of which topics the packets lay in a ring.
+/// Receives the packets of one round, and prints the topics with packets that were read in the
+/// ring.
 pub fn subscribe(words: &[&str]) {
     let node = Node::join(words[0], topics(words[1])).unwrap();
     let mut subscribers = TOPICS.map(|topic| node.subscriber::<u64>(topic).unwrap());
@@ -161,7 +163,7 @@ fn lies_in_a_ring(address: usize) -> bool {
     })
 }
 
-/// Tries every door: as a node, at the meeting point, and at the endpoints, of which it has somehow heard.
+/// Tries every way in: as a node, at the rendezvous, and at the endpoints named by the test.
 pub fn stranger(words: &[&str]) {
     let [domain, group, meeting_point, endpoints @ ..] = words else { panic!("{words:?}") };
     let error = Node::join(domain, topics(group)).err().unwrap().to_string();
@@ -175,7 +177,7 @@ pub fn stranger(words: &[&str]) {
         let _ = stream.read_to_end(&mut heard);
         String::from_utf8_lossy(&heard).into_owned()
     };
-    assert_eq!(last_words(meeting_point), "", "nothing is told to strangers");
+    assert_eq!(last_words(meeting_point), "", "a peer outside the group gets no data");
     assert_eq!(endpoints.len(), TOPICS.len());
     for endpoint in endpoints {
         let said = last_words(endpoint);

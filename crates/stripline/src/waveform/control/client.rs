@@ -1,4 +1,4 @@
-//! Finding the running waveforms of this user, and calling them.
+//! Finds the running waveforms of this user, and calls them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::node::Node;
 use crate::sys::names;
 use crate::sys::process::state_and_parent;
 
-/// How long a launcher may take for what it knows itself.
+/// Time limit of a launcher for requests that need no component.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Launchers asked at a time.
+/// Launchers queried at a time.
 const AT_ONCE: usize = 32;
-/// Launchers asked in all: anybody may choose such names.
+/// The most launchers queried in all: any user may choose such names.
 const LAUNCHERS_MAX: usize = 1024;
-/// Between two looks at how far a waveform has stopped.
+/// The interval between progress reports of a stop.
 const PROGRESS_TIME: Duration = Duration::from_millis(250);
 
-/// The running waveforms of this user, and the launchers that did not answer.
+/// The running waveforms of this user, and the launchers that did not respond.
 ///
 /// ```
 /// let overview = stripline::waveform::control::Running::default();
@@ -35,14 +35,14 @@ const PROGRESS_TIME: Duration = Duration::from_millis(250);
 /// ```
 #[derive(Debug, Default, Serialize)]
 pub struct Running {
-    /// By name and process.
+    /// The waveforms, by name and process.
     pub waveforms: Vec<RunningWaveform>,
-    /// Processes that hold a launcher's name and do not answer as one, and why.
+    /// Processes that hold a launcher's name but do not respond as one, and the reason.
     pub problems: Vec<(u32, String)>,
 }
 
-/// Finds the running waveforms of this user. Takes as long as the slowest answers, three seconds at most for one that
-/// does not.
+/// Finds the running waveforms of this user. Takes as long as the slowest response, at most three
+/// seconds.
 ///
 /// # Errors
 /// When the kernel's list of sockets cannot be read.
@@ -58,7 +58,7 @@ pub fn running() -> Result<Running> {
     for (client, answer) in launchers(names::listening(&prefix(VERSION), true)?)? {
         match answer {
             Ok(waveform) => found.waveforms.push(waveform),
-            // It ended just now.
+            // It has just ended.
             Err(ControlError::Gone { .. }) => {}
             Err(error) => found.problems.push((client.pid, error.to_string())),
         }
@@ -68,7 +68,7 @@ pub fn running() -> Result<Running> {
     Ok(found)
 }
 
-/// A running waveform that can be asked. When the launcher ends meanwhile, the call says so.
+/// A client of a running waveform. If the launcher ends meanwhile, the call returns an error.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -89,7 +89,7 @@ pub struct Client {
     link: Arc<Link>,
 }
 
-/// The way to one launcher.
+/// The connection to one launcher.
 struct Link {
     calls: ServiceClient,
     /// The launcher's domain, joined.
@@ -103,10 +103,12 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Finds a running waveform of this user by its name; where several have it, by its launcher's process.
+    /// Finds a running waveform of this user by its name; where several have it, by its launcher's
+    /// process.
     ///
     /// # Errors
-    /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be listed.
+    /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be
+    /// listed.
     pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
         let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
         let mut named = names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
@@ -116,11 +118,11 @@ impl Client {
             match answer {
                 Ok(shown) if shown.name == waveform => found.push(Ok(client)),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
-                // It has that name, or says so.
+                // The domain gives its name, although it did not respond.
                 Err(error) => found.push(Err(error.about(waveform))),
             }
         }
-        // Of several, those that answer.
+        // Of several, those that respond.
         if found.len() > 1 && found.iter().any(Result::is_ok) {
             found.retain(Result::is_ok);
         }
@@ -130,7 +132,7 @@ impl Client {
                 let pids = others.iter().chain([&last]).filter_map(|one| one.as_ref().ok().map(Self::pid));
                 let mut pids: Vec<u32> = pids.collect();
                 pids.sort_unstable();
-                // None of them answers: one of them says why.
+                // None of them responds: report the reason of one.
                 if pids.is_empty() {
                     last
                 } else {
@@ -149,29 +151,30 @@ impl Client {
         }
     }
 
-    /// The waveform's name.
+    /// Returns the waveform's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The launcher's process.
+    /// Returns the launcher's process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// What runs, and where it stands.
+    /// Returns the components and the phase of the waveform.
     ///
     /// # Errors
-    /// When the launcher has ended or does not answer within three seconds, as for all calls.
+    /// When the launcher has ended or does not respond within three seconds, as for all calls.
     pub fn show(&self) -> Result<RunningWaveform, ControlError> {
         self.call("show", &(), PATIENCE)
     }
 
-    /// What properties are now: of all components, of one, or one of them. A component is not disturbed by this, nor
-    /// waited for: what a process that is stopped would have to say is unknown after a second.
+    /// Returns the present values of properties: of all components, of one component, or a single
+    /// one. This neither disturbs a component nor waits for it. The values of a process that is
+    /// stopped are reported as unknown after a second.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when there is none of that name.
+    /// [`ControlError::Wrong`] when no component or property has that name.
     pub fn get(
         &self,
         component: Option<&str>,
@@ -181,13 +184,15 @@ impl Client {
         self.call("get", &request, PATIENCE)
     }
 
-    /// Sets properties, those of one component all or none. If one of them is unknown, does not fit or cannot be
-    /// changed at run time, nothing is set at all. Waits until the components have taken or refused them, at most for
-    /// `timeout` (an hour at most); what they have not looked at by then they take when they do. A path is relative to
-    /// the current folder.
+    /// Sets properties; those of one component are taken all or none. If one of them is unknown,
+    /// invalid or not changeable at run time, none is set.
+    ///
+    /// Waits until the components have taken or refused them, at most for `timeout` (an hour at
+    /// most). Components that have not polled for requests by then take them later. A path is
+    /// relative to the current folder.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] with everything that is wrong with them.
+    /// [`ControlError::Wrong`] with all their problems.
     pub fn set(&self, settings: &[Setting], timeout: Duration) -> Result<Vec<ComponentChange>, ControlError> {
         let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
         let timeout_ms = milliseconds(timeout);
@@ -195,8 +200,8 @@ impl Client {
         self.call("set", &request, timeout.saturating_add(PATIENCE))
     }
 
-    /// Runs self-tests of a component, those named or all that it has, between its packets. What it has not begun
-    /// within `timeout` is not run.
+    /// Runs self-tests of a component, those named or all that it has, between its packets. Tests
+    /// that have not started within `timeout` are not run.
     ///
     /// # Errors
     /// [`ControlError::Wrong`] when the component has no self-tests, or none of that name.
@@ -211,12 +216,16 @@ impl Client {
         self.call("test", &request, timeout.saturating_add(PATIENCE))
     }
 
-    /// Stops the waveform and waits for its end: the sources first, so that everything on its way still arrives; or
-    /// everything `now`, with what is on its way lost; or one component, after which the rest goes on as far as it
-    /// can. `progress` is told every quarter of a second where it stands.
+    /// Stops the waveform and waits for its end.
+    ///
+    /// By default the sources stop first, so that all packets in transit still arrive. With `now`
+    /// everything stops at once, and packets in transit are lost. With a component's name only that
+    /// component stops, and the rest goes on as far as it can. `progress` gets the state of the run
+    /// every quarter of a second.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when there is no such component; [`ControlError::Cannot`] when it does not stop.
+    /// [`ControlError::Wrong`] when there is no such component; [`ControlError::Cannot`] when it
+    /// does not stop.
     pub fn stop(
         &self,
         component: Option<&str>,
@@ -225,21 +234,22 @@ impl Client {
     ) -> Result<Stopped, ControlError> {
         let request = StopRequest { component: component.map(Into::into), now };
         let stop = self.link.calls.operation::<StopRequest, Stopped, Fault>("stop")?;
-        // How long it may take is the launcher's to say: it ends what does not stop.
+        // The launcher bounds the time: it ends components that do not stop.
         let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
         let stopped = loop {
             match stopping.wait_timeout(PROGRESS_TIME) {
                 Some(stopped) => break stopped.map_err(|error| self.failed(error))?,
                 None => match self.show() {
                     Ok(shown) => progress(&shown),
-                    // Its end is on its way.
+                    // The waveform is already ending.
                     Err(ControlError::Cannot(_)) => {}
                     Err(error) => return Err(error),
                 },
             }
         };
         if component.is_none() {
-            // The launcher waits for this, so that its end does not overtake its answer.
+            // The launcher waits for this acknowledgement, so that it does not exit before its
+            // reply arrives.
             let _ = self.call::<(), ()>("heard", &(), PATIENCE);
         }
         Ok(stopped)
@@ -257,7 +267,7 @@ impl Client {
         operation.call_within(deadline, request).map_err(|error| self.failed(error))
     }
 
-    /// What became of a call that was not answered.
+    /// Converts the error of a call without a reply.
     fn failed(&self, error: CallError<Fault>) -> ControlError {
         let (name, pid) = (self.name.clone(), self.pid);
         match error {
@@ -280,19 +290,19 @@ impl Client {
     }
 }
 
-/// A launcher, and what it says of itself.
+/// A launcher, and its description of itself.
 type Launcher = (Client, Result<RunningWaveform, ControlError>);
 
-/// Launchers of other versions, which nobody here can ask.
+/// Finds launchers of other protocol versions, which this client cannot query.
 fn others() -> Result<Vec<(u32, String)>> {
-    // One before and those to come soon, after which there is another `stripline` to ask.
+    // One version before and the next few; later ones come with another `stripline` command.
     let mut found = Vec::new();
     for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
         for (_, pid) in names::listening(&prefix(version), true)? {
             found.push((
                 pid,
                 format!(
-                    "the launcher in process {pid} speaks version {version} of this protocol, not {VERSION}; use the \
+                    "the launcher in process {pid} uses version {version} of this protocol, not {VERSION}; use the \
                      `stripline` that it was started with"
                 ),
             ));
@@ -301,17 +311,17 @@ fn others() -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// What the names of this user's domains begin with.
+/// Returns the prefix of the names of this user's domains.
 fn user() -> String {
     format!("stripline-{}-", rustix::process::geteuid().as_raw())
 }
 
-/// What the names of launchers' domains begin with.
+/// Returns the prefix of the names of launchers' domains.
 fn prefix(version: u32) -> String {
     format!("{}run-{version}-", user())
 }
 
-/// Asks launchers who they are.
+/// Queries launchers for their descriptions.
 fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
     let user = user();
     names.truncate(LAUNCHERS_MAX);
@@ -324,7 +334,7 @@ fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
                 scope.spawn(move || launcher(&domain, pid))
             };
             let asking: Vec<_> = batch.iter().map(ask).collect();
-            // None of them panics; one that did would have nothing to say.
+            // These threads do not panic; one that did would have no result.
             found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
         });
     }

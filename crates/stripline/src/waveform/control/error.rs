@@ -1,11 +1,11 @@
-//! Why a running waveform could not be asked, or what it would not do.
+//! Errors of requests to a running waveform.
 
 use std::fmt;
 
 use crate::error::Error;
 use crate::waveform::words::{listed, quoted, suggestion};
 
-/// Why a running waveform could not be asked, or what it would not do.
+/// An error of a request to a running waveform.
 ///
 /// ```
 /// use stripline::waveform::control::{Client, ControlError};
@@ -19,13 +19,13 @@ use crate::waveform::words::{listed, quoted, suggestion};
 pub enum ControlError {
     /// No waveform of that name runs as this user.
     NoSuchWaveform {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// With this process, if that was said.
+        /// The requested process, if one was given.
         pid: Option<u32>,
-        /// Those that run: name and process.
+        /// The running waveforms: name and process.
         running: Vec<(String, u32)>,
-        /// Launchers that do not answer.
+        /// Launchers that do not respond.
         silent: Vec<u32>,
     },
     /// Several waveforms of that name run.
@@ -35,32 +35,32 @@ pub enum ControlError {
         /// Their launchers' processes.
         pids: Vec<u32>,
     },
-    /// The launcher does not answer, or not in time.
+    /// The launcher does not respond, or not in time.
     Silent {
         /// The waveform.
         name: String,
         /// The launcher's process.
         pid: u32,
-        /// Why it may be.
+        /// The probable reason.
         how: String,
     },
-    /// The launcher ended before it answered.
+    /// The launcher ended before it responded.
     Gone {
         /// The waveform.
         name: String,
-        /// What was the launcher's process.
+        /// The launcher's former process.
         pid: u32,
     },
-    /// The request is wrong, and nothing has been done: a sentence for each fault.
+    /// The request is wrong, and had no effect: a sentence for each fault.
     Wrong(Vec<String>),
     /// The request cannot be served now.
     Cannot(String),
-    /// The system said no, or the launcher something that is no answer.
+    /// A system call failed, or the launcher sent an invalid reply.
     Failed(Error),
 }
 
 impl ControlError {
-    /// Whether whoever asked has to ask for something else.
+    /// Returns whether the request itself must be changed.
     ///
     /// ```
     /// use stripline::waveform::control::ControlError;
@@ -72,7 +72,7 @@ impl ControlError {
         matches!(self, Self::Wrong(_))
     }
 
-    /// The same, of a launcher that could not say which waveform it runs, but is known to run this one.
+    /// Returns the same error with the waveform's name, for a launcher that did not give it.
     pub(super) fn about(self, waveform: &str) -> Self {
         match self {
             Self::Silent { pid, how, .. } => Self::Silent { name: waveform.into(), pid, how },
@@ -108,7 +108,7 @@ impl fmt::Display for ControlError {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
                 let (first, all) = (pids.first().map_or("", String::as_str), pids.join(", "));
                 write!(f, "{} waveforms {} are running, in the processes {all}", pids.len(), quoted(name))?;
-                write!(f, "; say which one, as in --pid {first}")
+                write!(f, "; choose one, as in --pid {first}")
             }
             Self::Silent { name, pid, how } => {
                 write!(f, "the launcher of {} (process {pid}) {how}", quoted(name))

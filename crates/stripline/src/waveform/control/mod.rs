@@ -1,9 +1,11 @@
-//! Asking a running waveform: what it is, what its properties are; to change them, to test components, to stop.
+//! Requests to a running waveform: to describe it, to read and change properties, to test
+//! components, to stop.
 //!
-//! Each launcher is a server of [calls](crate::call) in a domain of its own, whose name says user, version and process
-//! (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of the same user get in. There is no daemon, and nothing is
-//! left when the launcher is gone, however it ended. [`Client`] is what the `stripline` command uses;
-//! [`Live`](crate::component::Live) is the component's side.
+//! Each launcher is a server of [calls](crate::call) in a domain of its own. The domain's name
+//! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
+//! the same user can connect. There is no daemon, and no name or file remains after the launcher,
+//! however it ended. The `stripline` command uses [`Client`]; [`Live`](crate::component::Live) is
+//! the component's side.
 
 mod client;
 mod error;

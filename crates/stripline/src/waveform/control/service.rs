@@ -1,4 +1,4 @@
-//! What a launcher answers whoever calls.
+//! The service that a launcher offers to its clients.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,18 +18,18 @@ pub(super) const VERSION: u32 = 1;
 /// assert_eq!(stripline::waveform::control::SERVICE, "waveform-control");
 /// ```
 pub const SERVICE: &str = "waveform-control";
-/// Calls that are served at a time: most of them wait for a component, or for the waveform's end.
+/// Calls served at a time: most of them wait for a component, or for the waveform's end.
 const CALLS_MAX: usize = 16;
 /// Clients at a time.
 const CLIENTS_MAX: u32 = 128;
 
-/// What is behind the service: whatever serves it, and however it is reached.
+/// The operations behind the service, independent of the way that serves them.
 pub(crate) trait Operations: Send + Sync + 'static {
-    /// Does what is asked, and answers within the time that the request gives.
+    /// Serves a request, and returns within the time that it gives.
     fn call(&self, request: Request) -> Reply;
 }
 
-/// The server in its domain; both are gone when this is dropped.
+/// The server in its domain; both end when this is dropped.
 pub(crate) struct Service {
     node: Node,
     thread: Option<JoinHandle<()>>,
@@ -41,7 +41,7 @@ impl Service {
         let node = Node::join(&domain, Topics::default())?;
         let operations = Arc::new(operations);
         let options = ServerOptions {
-            // No memory of its own, and nothing to map for whoever asks once.
+            // No memory of its own, so a client with a single request need not map any.
             transport: Some("uds".into()),
             wait: WaitStrategy::Block,
             clients: CLIENTS_MAX,
@@ -114,9 +114,9 @@ impl Service {
             .name("stripline-ctl".into())
             .spawn(move || {
                 process::clear_priority();
-                // It ends when the node is stopped; without threads, nobody is served.
+                // It ends when the node is stopped; without threads, no call is served.
                 if let Err(error) = server.serve(pool) {
-                    crate::sys::complain!("stripline: the waveform cannot be asked any more: {error}");
+                    crate::sys::complain!("stripline: the waveform serves no more requests: {error}");
                 }
             })
             .map_err(|e| Error::system("cannot start a thread", e))?;
@@ -133,8 +133,9 @@ impl Drop for Service {
     }
 }
 
-/// What the domains of all waveforms of that name have in common, so that whoever asks for one need not ask others: a
-/// domain's own name is too short for theirs. FNV-1a (Fowler, Noll, Vo).
+/// Returns a short hash that the domains of all waveforms of that name share. A client that
+/// searches for one name then queries only those launchers; a domain's own name is too short for
+/// theirs. FNV-1a (Fowler, Noll, Vo).
 pub(super) fn tag(waveform: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
@@ -152,7 +153,7 @@ fn add<Req: Payload, Rep: Payload>(
     service.operation(name, move |asked: Req| {
         reply(operations.call(request(asked))).map_err(|other| match other {
             Reply::Failed(fault) => fault,
-            _ => Fault::Cannot("the launcher answered something else than what it was asked".into()),
+            _ => Fault::Cannot("the launcher's answer does not fit the request".into()),
         })
     })
 }

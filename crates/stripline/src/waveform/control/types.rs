@@ -1,4 +1,4 @@
-//! What is said of a running waveform, and what is asked of it.
+//! The descriptions of a running waveform, and the requests to it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::{Placement, RunReport};
 
-/// A running waveform, in its launcher's words.
+/// A running waveform, as its launcher describes it.
 ///
 /// ```
 /// for running in stripline::waveform::control::running()?.waveforms {
@@ -21,21 +21,21 @@ pub struct RunningWaveform {
     pub name: String,
     /// The launcher's process.
     pub pid: u32,
-    /// The file it came from, from the root.
+    /// The absolute path of its file.
     pub file: String,
-    /// Where it stands.
+    /// The phase of its run.
     pub phase: RunPhase,
-    /// Since all components run, seconds.
+    /// Seconds since all components run.
     pub elapsed_s: f64,
     /// Its components, in the file's order.
     pub components: Vec<RunningComponent>,
-    /// Packets that its connections have carried.
+    /// Packets carried by its connections.
     pub packets: u64,
-    /// Packets that they have lost.
+    /// Packets lost by them.
     pub lost: u64,
 }
 
-/// Where a run stands.
+/// The phase of a run.
 ///
 /// ```
 /// assert_eq!(stripline::waveform::control::RunPhase::Running.to_string(), "running");
@@ -43,11 +43,11 @@ pub struct RunningWaveform {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPhase {
-    /// Its components are being made and connected.
+    /// Its components are being created and connected.
     Starting,
     /// All of them have been started.
     Running,
-    /// The sources were asked to stop, and the rest runs dry; or all were.
+    /// The sources must stop while the rest finishes; or all must stop.
     Stopping,
 }
 
@@ -77,20 +77,21 @@ pub struct RunningComponent {
     /// Its type.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Where it runs.
+    /// Its placement.
     pub placement: Placement,
-    /// Its process; `None`: there is none now.
+    /// Its process; `None` while it has no process.
     pub pid: Option<u32>,
-    /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or `failed`.
+    /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or
+    /// `failed`.
     pub state: String,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
     /// The names of its self-tests.
     pub tests: Vec<String>,
 }
 
 impl RunningComponent {
-    /// The state of one whose process does not run, because a signal or a debugger has halted it.
+    /// The state of a component with a process that a signal or a debugger has halted.
     pub const SUSPENDED: &str = "suspended";
 }
 
@@ -110,25 +111,25 @@ pub struct PropertyReading {
     pub component: String,
     /// The property's name.
     pub property: String,
-    /// What it is; `None`: not known, and `problem` says why.
+    /// Its value; `None`: unknown, and `problem` gives the reason.
     pub value: Option<Value>,
-    /// What it was set to, if the component has not taken that yet.
+    /// The value that was set, if the component has not taken it yet.
     pub waiting: Option<Value>,
     /// Whether it was changed since the start.
     pub changed: bool,
-    /// Who says it, and when.
+    /// The source of the value, and the time at which it is set.
     pub access: Access,
-    /// Unit for people; may be empty.
+    /// Unit for users; may be empty.
     pub unit: String,
-    /// What it may be, in words; empty where anything of its kind may.
+    /// The allowed values as a phrase; empty where any value of its kind is allowed.
     pub allowed: String,
-    /// One line for people.
+    /// One line for users.
     pub summary: String,
-    /// Why the value is not known.
+    /// The reason that the value is unknown.
     pub problem: Option<String>,
 }
 
-/// What became of the properties that were set for one component: all of them or none.
+/// The result of setting properties of one component: all of them or none.
 ///
 /// ```
 /// use stripline::waveform::control::{ComponentChange, Taken};
@@ -145,11 +146,11 @@ pub struct ComponentChange {
     pub values: BTreeMap<String, NewValue>,
     /// Whether they are in effect.
     pub taken: Taken,
-    /// Why not, in words; empty if they are.
+    /// The reason if they are not; else empty.
     pub reason: String,
 }
 
-/// A value and what it replaces.
+/// A new value and the value before.
 ///
 /// ```
 /// use stripline::component::Value;
@@ -160,11 +161,11 @@ pub struct ComponentChange {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewValue {
-    /// What it was set to.
+    /// The new value.
     pub value: Value,
-    /// What it was before.
+    /// The value before.
     pub before: Value,
-    /// Unit for people; may be empty.
+    /// Unit for users; may be empty.
     pub unit: String,
 }
 
@@ -179,15 +180,16 @@ pub struct NewValue {
 pub enum Taken {
     /// They are in effect.
     Applied,
-    /// It has not looked; they wait for it, and are in effect when it does.
+    /// The component has not polled for requests; the values are queued and take effect when it
+    /// does.
     NotYet,
-    /// It goes on with the old ones.
+    /// The component keeps the old values.
     Refused,
-    /// It has ended, or is being started again, and goes on with the old ones if at all.
+    /// The component has ended, or is being started again; the values have no effect.
     Ended,
 }
 
-/// A self-test and what came of it.
+/// A self-test and its result.
 ///
 /// ```
 /// use stripline::waveform::control::TestRun;
@@ -202,15 +204,15 @@ pub struct TestRun {
     pub component: String,
     /// The test's name.
     pub test: String,
-    /// What it finds out.
+    /// The subject of the test.
     pub summary: String,
-    /// What came of it; `None`: it was not run, and `problem` says why.
+    /// The result; `None`: it was not run, and `problem` gives the reason.
     pub result: Option<TestResult>,
-    /// Why it was not run.
+    /// The reason that it was not run.
     pub problem: Option<String>,
 }
 
-/// What `stop` came to.
+/// The result of `stop`.
 ///
 /// ```
 /// use stripline::waveform::control::Stopped;
@@ -225,9 +227,9 @@ pub struct TestRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stopped {
-    /// The waveform has ended: what it did.
+    /// The waveform has ended: its report.
     Waveform(Box<RunReport>),
-    /// One component has ended; the waveform goes on as far as it can without.
+    /// One component has ended; the waveform goes on as far as it can without it.
     Component {
         /// Its name in the waveform.
         component: String,
@@ -241,14 +243,14 @@ pub(crate) const SET_MAX: usize = 256;
 /// The longest value in a request, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Which properties are meant: of all components, of one, or one of them.
+/// A request for properties: of all components, of one component, or a single one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GetRequest {
     pub component: Option<String>,
     pub property: Option<String>,
 }
 
-/// Set these. A path is relative to the folder.
+/// A request to set these. A path is relative to the folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SetRequest {
     pub folder: Option<String>,
@@ -256,7 +258,7 @@ pub(crate) struct SetRequest {
     pub timeout_ms: u64,
 }
 
-/// Run these self-tests of a component, or all that it has.
+/// A request to run these self-tests of a component, or all that it has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TestRequest {
     pub component: String,
@@ -264,14 +266,14 @@ pub(crate) struct TestRequest {
     pub timeout_ms: u64,
 }
 
-/// Stop, and answer at the end.
+/// A request to stop; the reply comes at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StopRequest {
     pub component: Option<String>,
     pub now: bool,
 }
 
-/// What is asked of a launcher.
+/// A request to a launcher.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     Show,
@@ -279,7 +281,7 @@ pub(crate) enum Request {
     Set(SetRequest),
     Test(TestRequest),
     Stop(StopRequest),
-    /// The answer to a `Stop` has come.
+    /// The client has received the reply to a `Stop`.
     Heard,
 }
 
@@ -298,7 +300,7 @@ pub struct Setting {
     pub component: String,
     /// The property's name.
     pub property: String,
-    /// The value, as its type is written.
+    /// The value, written as its type requires.
     pub value: String,
 }
 
@@ -319,7 +321,7 @@ impl std::str::FromStr for Setting {
     }
 }
 
-/// What a launcher answers.
+/// A launcher's reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Shown(RunningWaveform),
@@ -331,13 +333,13 @@ pub(crate) enum Reply {
     Failed(Fault),
 }
 
-/// Why a launcher does not do what it is asked.
+/// The reason that a launcher refuses a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Fault {
-    /// The request is wrong, and nothing has been done: a sentence for each fault.
+    /// The request is wrong, and had no effect: a sentence for each fault.
     Wrong(Vec<String>),
-    /// It is right but cannot be served now.
+    /// The request is valid but cannot be served now.
     Cannot(String),
 }
 

@@ -1,4 +1,4 @@
-//! Where requests from outside wait for the launcher's one loop.
+//! The inbox where requests from clients wait for the launcher's one loop.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use crate::waveform::control::{Fault, Operations, Reply, Request};
 /// The most requests that wait for the loop to take them.
 const WAITING_MAX: usize = 64;
 
-/// Requests from the threads that talk to the outside, for the launcher's loop.
+/// The inbox of requests from the service threads, for the launcher's loop.
 #[derive(Clone)]
 pub(crate) struct Desk {
     shared: Arc<(Mutex<Queue>, Condvar)>,
@@ -24,11 +24,11 @@ pub(crate) struct Desk {
 struct Queue {
     waiting: VecDeque<Visit>,
     closed: bool,
-    /// How many have heard how the waveform ended.
+    /// Clients that have acknowledged the report of the waveform's end.
     heard: usize,
 }
 
-/// A request and where its answer goes.
+/// A request and the channel for its answer.
 pub(super) struct Visit {
     pub request: Request,
     pub reply: Sender<Reply>,
@@ -39,32 +39,35 @@ impl Desk {
         Ok(Self { shared: Arc::default(), bell: Doorbell::new()? })
     }
 
-    /// Everything that has come since.
+    /// Takes all requests that have arrived since the last call.
     pub(super) fn take(&self) -> VecDeque<Visit> {
         self.bell.quiet();
         std::mem::take(&mut self.queue().waiting)
     }
 
-    /// Lets nobody in any more; those who have come too late, who are told so unless they are answered.
+    /// Closes the inbox for new requests; returns those still queued. They get an error unless they
+    /// are answered.
     pub(super) fn close(&self) -> VecDeque<Visit> {
         let mut queue = self.queue();
         queue.closed = true;
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Blocks until so many have heard how the waveform ended, or the time is over: they may have left.
+    /// Blocks until `count` clients have acknowledged the end of the waveform, or the time is over,
+    /// as clients may have left.
     pub(super) fn wait_until_heard(&self, count: usize, time: Duration) {
         let _queue = self.shared.1.wait_timeout_while(self.queue(), time, |queue| queue.heard < count);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Whole whatever happened to the last holder.
+        // Consistent even if the last holder panicked.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Operations for Desk {
-    /// Waits for the answer, which comes within the time that the request gives, or with the end of the waveform.
+    /// Waits for the answer, which comes within the time that the request gives, or with the end of
+    /// the waveform.
     fn call(&self, request: Request) -> Reply {
         let cannot = |why: String| Reply::Failed(Fault::Cannot(why));
         let ended = || cannot("the waveform has just ended".into());

@@ -1,21 +1,21 @@
-//! What the launcher knows of one connection.
+//! The launcher's state of one connection.
 
 use crate::link::{ConnectionReport, ReportWithTimes};
 
 /// One connection's state.
 pub(super) struct Link {
-    /// Packets that all incarnations of the sender have sent; `None`: one died without saying.
+    /// Packets sent by all incarnations of the sender; `None`: one died without a report.
     pub sent: Option<u64>,
-    /// The receiver was told to connect.
+    /// The receiver was commanded to connect.
     pub ordered: bool,
     pub connected: bool,
     /// Failures in a row to connect.
     pub attempts: u32,
-    /// What earlier incarnations of the receiver measured.
+    /// The measurements of earlier incarnations of the receiver.
     before: ReportWithTimes,
-    /// What the present one has counted so far.
+    /// The counters of the present one so far.
     pub counters: ConnectionReport,
-    /// What it measured, once it has ended.
+    /// Its measurements, once it has ended.
     pub last: Option<ReportWithTimes>,
     /// Figures of a receiver that died are missing.
     pub partial: bool,
@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Everything that all incarnations of the receiver have counted.
+    /// Returns the sum over all incarnations of the receiver.
     pub(super) fn total(&self) -> ReportWithTimes {
         let mut total = self.before.clone();
         match &self.last {
@@ -45,7 +45,7 @@ impl Link {
         total
     }
 
-    /// The receiver's incarnation is over.
+    /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones.
     pub(super) fn settle(&mut self) {
         self.partial |= self.last.is_none();
         self.before = self.total();

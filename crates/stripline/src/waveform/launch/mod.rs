@@ -1,5 +1,5 @@
-//! Launching and supervision: one process per component (or one for all thread-placed ones), a control socket to
-//! each, and one loop that waits for all of them.
+//! Launching and supervision. There is one process per component, or one for all thread-placed
+//! ones, each with a control socket. One loop waits for all of them.
 
 mod desk;
 mod link;
@@ -19,7 +19,7 @@ use super::plan::Waveform;
 use crate::error::Result;
 use crate::link::Sampling;
 
-/// How a waveform is run.
+/// The options of a run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,18 +33,18 @@ use crate::link::Sampling;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The executable with the stock components, which must call
-    /// [`host_if_launched`](crate::component::host_if_launched) first thing.
+    /// The executable with the stock components, which must first call
+    /// [`host_if_launched`](crate::component::host_if_launched).
     pub host: PathBuf,
     /// Stops the waveform in order after this time.
     pub duration: Option<Duration>,
     /// Which packets are measured.
     pub sampling: Sampling,
-    /// Whether components are to print nothing but warnings and errors.
+    /// Whether components print warnings and errors only.
     pub quiet: bool,
 }
 
-/// What a run tells while it goes on.
+/// The observer of a run.
 ///
 /// ```
 /// use stripline::waveform::Observer;
@@ -63,41 +63,42 @@ pub struct RunOptions {
 /// assert_eq!(log.0, ["source: runs at normal priority"]);
 /// ```
 pub trait Observer {
-    /// All components run.
+    /// Called when all components run.
     fn started(&mut self) {}
 
-    /// About four times a second.
+    /// Called about four times a second.
     fn progress(&mut self, progress: &Progress) {
         let _ = progress;
     }
 
-    /// Something that does not stop the waveform but should be known; `component` names who it is about.
+    /// Called for a problem that does not stop the waveform; `component` names its subject.
     fn warning(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// A line that a component wrote on its standard error.
+    /// Called for a line that a component wrote on its standard error.
     fn line(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// Somebody has set properties of a component, and it has taken them.
+    /// Called when a component has taken properties that a client set.
     fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
         let _ = (component, values);
     }
 
-    /// The waveform is being stopped in order, because of this.
+    /// Called when the waveform is being stopped in order, with the reason.
     fn stopping(&mut self, reason: &str) {
         let _ = reason;
     }
 }
 
-/// Runs a waveform until all its components have ended, one has failed, the duration is over, or SIGINT,
-/// SIGTERM or SIGHUP arrives; a second signal ends it at once. Blocks all that time. Afterwards no process, socket, shared
-/// memory or file of the run is left.
+/// Runs a waveform and blocks until it has ended. It ends when all its components have ended, when
+/// one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A second signal ends
+/// it at once. Afterwards no process, socket, shared memory or file of the run is left.
 ///
 /// # Errors
-/// When the system lacks what a run needs. A waveform that starts and fails is a [`RunReport`] with a failure.
+/// When the system lacks a resource for the run. A waveform that starts and fails is a
+/// [`RunReport`] with a failure.
 ///
 /// ```standalone_crate
 /// use std::process::ExitCode;

@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::Sleep;
 use crate::sys::process;
 
-/// Lines of standard error kept as last words.
+/// Lines of standard error kept for the report of a failure.
 const LAST_WORDS: usize = 12;
 /// Characters of a line that are kept.
 const LINE_MAX: usize = 4096;
 
-/// What may wait for a process to take it, in bytes, before no more is asked of it.
+/// Bytes that may wait for a process to read them, before it gets no further requests.
 const UNSENT_MAX: usize = 1 << 20;
 
 /// A running process with its control socket and its standard error.
@@ -29,10 +29,10 @@ pub(super) struct ComponentProcess {
     child: Child,
     /// Becomes readable when the process has ended.
     pidfd: OwnedFd,
-    /// `None` once the other end hung up.
+    /// `None` once the other end closed it.
     channel: Option<Channel<Order, Report>>,
     stderr: Option<ChildStderr>,
-    /// What its socket did not take yet: a process that is stopped must not stop the launcher.
+    /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
     partial: Vec<u8>,
     last_words: VecDeque<String>,
@@ -43,15 +43,15 @@ impl ComponentProcess {
     pub(super) fn spawn(program: &Path, names: &str) -> Result<Self> {
         let failed = |e: io::Error| Error::system(format!("cannot start {}", program.display()), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        // Only this thread starts processes, so nobody else's child inherits the descriptor in between.
+        // Only this thread starts processes, so no other child inherits the descriptor in between.
         rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| failed(e.into()))?;
         let mut child = Command::new(program)
-            // For people who look at the list of processes; the program does not read them.
+            // For users that list the processes; the program does not read them.
             .args(["component", names])
             .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
             .env(LAUNCHER_VARIABLE, std::process::id().to_string())
             .stderr(Stdio::piped())
-            // Ctrl-C goes to the launcher alone, which stops the components in order.
+            // Ctrl-C reaches the launcher alone, which stops the components in order.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -101,9 +101,10 @@ impl ComponentProcess {
         }
     }
 
-    /// Sends an order, without blocking; a process that does not listen any more is found out by its exit.
+    /// Sends a command, without blocking; the exit of a process that no longer reads is detected
+    /// separately.
     pub(super) fn order(&mut self, order: &Order) {
-        // Whoever does not even take this needs not be asked for counters again and again.
+        // A process that does not even read this needs no further requests for counters.
         if matches!(order, Order::Poll) && !self.unsent.is_empty() {
             return;
         }
@@ -115,7 +116,7 @@ impl ComponentProcess {
         }
     }
 
-    /// Sends what its socket takes of what it has not taken before.
+    /// Sends queued bytes as far as its socket accepts them.
     pub(super) fn flush(&mut self) {
         while let Some(channel) = self.channel.as_ref().filter(|_| !self.unsent.is_empty()) {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -123,23 +124,23 @@ impl ComponentProcess {
                 Ok(sent) => drop(self.unsent.drain(..sent)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
-                // It is gone, which its exit tells.
+                // It has ended; its exit is detected separately.
                 Err(_) => self.unsent.clear(),
             }
         }
     }
 
-    /// Whether more may be asked of it: not if much waits already that it does not take.
+    /// Returns whether it may get more requests: not while many bytes wait for it.
     pub(super) fn listens(&self) -> bool {
         self.channel.is_some() && self.unsent.len() < UNSENT_MAX
     }
 
-    /// Its number.
+    /// Returns its process number.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Why it may be that it says nothing.
+    /// Returns the probable reason that it sends no reports.
     pub(super) fn silence(&self) -> String {
         let pid = self.pid();
         match self.is_stopped() {
@@ -148,15 +149,15 @@ impl ComponentProcess {
         }
     }
 
-    /// Whether somebody has stopped it, as a debugger or SIGSTOP does.
+    /// Returns whether it is stopped, as by a debugger or SIGSTOP.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(process::state_and_parent(self.pid()).0, Some('T' | 't'))
     }
 
-    /// Everything it has said since, without blocking.
+    /// Returns the reports received since the last call, without blocking.
     ///
     /// # Errors
-    /// What it said that is no report.
+    /// The invalid message that it sent.
     pub(super) fn reports(&mut self) -> Result<VecDeque<Report>, String> {
         self.flush();
         let mut reports = VecDeque::new();
@@ -172,14 +173,14 @@ impl ComponentProcess {
                 Ok(false) => self.channel = None,
                 Err(error) => {
                     self.channel = None;
-                    return Err(format!("does not speak the launcher's language: {error}"));
+                    return Err(format!("sent an invalid message: {error}"));
                 }
             }
         }
         Ok(reports)
     }
 
-    /// Complete lines of its standard error since.
+    /// Returns complete lines of its standard error since the last call.
     pub(super) fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut piece = [0; 4096];
@@ -211,12 +212,12 @@ impl ComponentProcess {
         lines
     }
 
-    /// Its last lines of standard error.
+    /// Returns its last lines of standard error.
     pub(super) fn last_words(&self) -> Vec<String> {
         self.last_words.iter().cloned().collect()
     }
 
-    /// Notices that it has ended; true the first time.
+    /// Checks for its exit; true the first time.
     pub(super) fn has_exited(&mut self) -> bool {
         if self.exit.is_some() {
             return false;
@@ -227,7 +228,7 @@ impl ComponentProcess {
 
     pub(super) fn kill(&mut self) {
         if self.exit.is_none() {
-            // Its whole group: a component's own children go with it.
+            // Its whole process group: a component's own children end with it.
             if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
                 let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             }
@@ -245,7 +246,7 @@ impl Drop for ComponentProcess {
     }
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 pub(super) fn exit_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "exited before its work was done".into(),

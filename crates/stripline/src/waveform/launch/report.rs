@@ -1,4 +1,4 @@
-//! What a run has done, connection by connection.
+//! The results of a run, connection by connection.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::component::Value;
 use crate::link::{ConnectionReport, LatencyReport};
 use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 
-/// The whole of a run.
+/// The results of a whole run.
 ///
 /// ```
 /// use stripline::waveform::RunReport;
@@ -25,15 +25,15 @@ use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
 pub struct RunReport {
     /// The waveform's name.
     pub waveform: String,
-    /// From the start of all components to the end of the last, seconds.
+    /// Seconds from the start of all components to the end of the last.
     pub duration_s: f64,
-    /// Why the waveform failed; `None`: it ended cleanly.
+    /// The reason of the failure; `None`: it ended cleanly.
     pub failure: Option<String>,
-    /// Why it was stopped before its own end, if it was.
+    /// The reason that it was stopped before its own end, if it was.
     pub stopped: Option<String>,
-    /// In the waveform's order.
+    /// The components, in the waveform's order.
     pub components: Vec<ComponentResult>,
-    /// In the waveform's order.
+    /// The connections, in the waveform's order.
     pub connections: Vec<ConnectionResult>,
 }
 
@@ -55,11 +55,11 @@ pub struct ComponentResult {
     pub type_name: String,
     /// `thread` or `process`.
     pub placement: String,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
     /// `ended`, `failed` or `stopped`.
     pub outcome: String,
-    /// What its properties were set to while it ran.
+    /// The values set while it ran, by property.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,
 }
@@ -80,11 +80,11 @@ pub struct ConnectionResult {
     pub from: String,
     /// The receiving port.
     pub to: String,
-    /// What carried it.
+    /// The transport's name.
     pub transport: String,
     /// The payload type.
     pub payload: String,
-    /// Packets that the sending port has sent; `None`: its component died without saying.
+    /// Packets sent by the sending port; `None`: its component died without a report.
     pub sent: Option<u64>,
     /// Packets received.
     pub packets: u64,
@@ -92,12 +92,12 @@ pub struct ConnectionResult {
     pub bytes: u64,
     /// Payload bytes a second over the run.
     pub bytes_per_s: f64,
-    /// Packets known to be lost.
+    /// Packets lost.
     pub lost: u64,
-    /// Packets sent that are neither received nor known to be lost: their receiver ended or died before it took
-    /// them, or with its last figures.
+    /// Packets sent that are neither received nor counted as lost: their receiver ended or died
+    /// before it took them, or with its last figures.
     pub unaccounted: Option<u64>,
-    /// Samples known to be lost; those that a restart lost are not known.
+    /// Samples lost, except those lost by a restart, which cannot be counted.
     pub lost_samples: u64,
     /// Gaps reported to the receiver.
     pub gaps: u64,
@@ -106,19 +106,19 @@ pub struct ConnectionResult {
     /// Whether the connection has `resequence`.
     #[serde(default)]
     pub resequenced: bool,
-    /// How often the sender vanished.
+    /// Number of times that the sender disappeared.
     pub peer_deaths: u64,
-    /// Sent to received, nanoseconds.
+    /// Time from sent to received, in nanoseconds.
     pub latency_ns: LatencyReport,
-    /// Received to taken by the component, nanoseconds.
+    /// Time from received to taken by the component, in nanoseconds.
     pub queued_ns: LatencyReport,
-    /// Taken to finished, nanoseconds.
+    /// Time from taken to finished, in nanoseconds.
     pub service_ns: LatencyReport,
-    /// `complete`, or `partial` when the receiver died and took its last figures with it.
+    /// `complete`, or `partial` when the receiver died with its last figures.
     pub statistics: String,
 }
 
-/// Where a run stands.
+/// The progress of a run.
 ///
 /// ```
 /// use stripline::waveform::Progress;
@@ -128,16 +128,16 @@ pub struct ConnectionResult {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Since all components run, seconds.
+    /// Seconds since all components run.
     pub elapsed_s: f64,
     /// The counters of every connection, in the waveform's order.
     pub connections: Vec<ConnectionReport>,
-    /// Components that have ended, of all.
+    /// Components that have ended, and the number of all.
     pub ended: (usize, usize),
 }
 
 impl RunReport {
-    /// The failure of a run that `stripline stop --now` ended: one that was asked for.
+    /// The failure of a run that `stripline stop --now` ended on request.
     pub const ENDED_NOW: &str = "ended at once by `stripline stop --now`; packets on their way are lost";
 }
 

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP as something to wait for.
+//! SIGINT, SIGTERM and SIGHUP as readable descriptors.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,10 +9,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
 
-/// What asks a waveform to stop; SIGHUP comes when its terminal is closed.
+/// The signals that stop a waveform; SIGHUP comes when its terminal is closed.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Catches the signals from its making until it is dropped.
+/// A handler of the signals, from its creation until it is dropped.
 pub(super) struct Signals {
     caught: Vec<(i32, UnixStream, SigId)>,
     any: UnixStream,
@@ -27,12 +27,12 @@ impl Signals {
             let (stream, ids) = pipe(&[signal]).map_err(failed)?;
             caught.extend(ids.into_iter().next().map(|id| (signal, stream, id)));
         }
-        // Registered last, so that what it wakes finds the signal's own byte written.
+        // Registered last, so that the thread that it wakes finds the signal's own byte written.
         let (any, any_ids) = pipe(&SIGNALS).map_err(failed)?;
         Ok(Self { caught, any, any_ids })
     }
 
-    /// The signals since the last call.
+    /// Returns the signals since the last call.
     pub(super) fn pending(&mut self) -> Vec<i32> {
         let mut bytes = [0; 64];
         let _ = (&self.any).read(&mut bytes);
@@ -60,7 +60,7 @@ impl Drop for Signals {
     }
 }
 
-/// A stream that gets a byte for each of these signals.
+/// Creates a stream that gets a byte for each of these signals.
 fn pipe(signals: &[i32]) -> std::io::Result<(UnixStream, Vec<SigId>)> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;

@@ -30,15 +30,16 @@ use requests::Requests;
 
 /// A process must have registered within this time.
 const REGISTER_TIME: Duration = Duration::from_secs(10);
-/// All components must be made and connected within this time.
+/// All components must be created and connected within this time.
 const CONNECT_TIME: Duration = Duration::from_secs(60);
-/// After the sources were asked to stop, the rest is asked too after this time, and killed after twice this time.
+/// After the sources were commanded to stop, the rest is too after this time, and killed after
+/// twice this time.
 const STOP_TIME: Duration = Duration::from_secs(5);
 /// After a failure, the others have this time to end.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
-/// Between two looks at the counters.
+/// The interval between requests for counters.
 const POLL_TIME: Duration = Duration::from_millis(250);
-/// A component that fails more often than this within [`RESTART_WINDOW`] is given up.
+/// A component that fails more often than this within [`RESTART_WINDOW`] is not started again.
 const RESTARTS_MAX: usize = 5;
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
 
@@ -63,12 +64,12 @@ pub(super) struct Supervisor<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Until every component is made and every connection made.
+    /// Until every component is created and every connection made.
     Starting,
     Running,
-    /// The sources were asked to stop at this time.
+    /// The sources were commanded to stop at this time.
     Draining(Instant),
-    /// Everybody was asked to stop; those who have not by this time are killed.
+    /// All components were commanded to stop; those that have not by this time are killed.
     Stopping(Instant),
 }
 
@@ -79,10 +80,10 @@ struct Group {
     process: Option<ComponentProcess>,
     spawned: Instant,
     registered: bool,
-    /// To be started again at this time.
+    /// The time at which it is started again.
     restart_at: Option<Instant>,
     failures: Vec<Instant>,
-    /// What it said of its failure before it was killed to be started again.
+    /// Its report of its failure, before it was killed to be started again.
     problem: Option<String>,
     restarts: u32,
 }
@@ -91,17 +92,17 @@ struct Member {
     group: usize,
     endpoints: BTreeMap<(String, String), Endpoint>,
     state: State,
-    /// It has said what it sent.
+    /// It has reported the number of packets sent.
     counted: bool,
-    /// As the file says, or as they were set since.
+    /// Its properties from the file, or as they were set since.
     properties: Properties,
-    /// What was set since the start.
+    /// The values set since the start.
     set: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its process is not there yet or has not made it yet.
+    /// Its process is missing or has not created it yet.
     Absent,
     Initialized,
     Running,
@@ -172,9 +173,9 @@ impl<'a> Supervisor<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<RunReport> {
-        // A waveform without one works as well.
+        // A waveform without a control service works as well.
         let service = Service::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
-            self.observer.warning("stripline", &format!("it cannot be asked while it runs: {e}"))
+            self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"))
         });
         for group in 0..self.groups.len() {
             self.spawn(group);
@@ -192,7 +193,7 @@ impl<'a> Supervisor<'a> {
         self.farewell();
         self.dismiss();
         let report = self.conclude();
-        // Not before all have been told.
+        // Only after all clients have the final report.
         drop(service);
         Ok(report)
     }
@@ -217,7 +218,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Sleeps until somebody says something, dies, or a time is reached.
+    /// Sleeps until a process reports or dies, a request arrives, or a time is reached.
     fn sleep(&self) -> Result<()> {
         let mut deadline = self.next_poll;
         for group in &self.groups {
@@ -332,7 +333,8 @@ impl<'a> Supervisor<'a> {
         self.member_of(component).map(|index| self.members[index].state)
     }
 
-    /// A component by name, if it belongs to that group: a process speaks for its own only.
+    /// Finds a component by name, if it belongs to that group: a process reports for its own
+    /// components only.
     fn index_in(&self, group: usize, component: &str) -> Option<usize> {
         self.member_of(component).filter(|index| self.members[*index].group == group)
     }

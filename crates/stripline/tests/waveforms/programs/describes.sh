@@ -1,5 +1,5 @@
 #!/bin/sh
-# A component's executable, as far as checking a waveform needs one.
+# The part of a component executable that the check of a waveform needs.
 [ "$1" = --describe ] || exit 2
 cat <<'END'
 {"name":"doubler","summary":"Doubles every sample.","ports":[{"name":"in","direction":"input","types":{"one-of":["f32"]},"mandatory":true,"many_writers":false,"summary":"samples"},{"name":"out","direction":"output","types":{"same-as":"in"},"mandatory":true,"many_writers":false,"summary":"samples"}],"properties":[{"name":"factor","kind":{"float":{"min":0.0,"max":10.0}},"default":2,"unit":"","summary":"the factor"}]}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A program that knows nothing of --describe.
+# A program without the option --describe.
 echo "usage: fails FILE" >&2
 echo "unknown option: $1" >&2
 exit 64

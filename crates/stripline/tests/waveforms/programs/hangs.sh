@@ -1,4 +1,4 @@
 #!/bin/sh
-# Never ends, and neither does what it started.
+# Never ends, and neither does its child.
 sleep 60 &
 sleep 60

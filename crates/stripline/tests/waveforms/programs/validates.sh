@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says that it looks at its properties, and refuses a factor of 3.
+# Validates its properties, and refuses a factor of 3.
 if [ "$1" = --check ]; then
     grep -q '"factor":3.0' && echo '{"property":"factor","message":"3 is odd","remedy":"choose 2"}' || echo null
     exit

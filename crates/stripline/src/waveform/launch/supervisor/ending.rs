@@ -1,4 +1,4 @@
-//! Stopping in order, failing, and leaving nothing behind.
+//! The orderly stop, failures, and the cleanup.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::link::Overflow;
 use crate::sys::doorbell::Sleep;
 
 impl Supervisor<'_> {
-    /// Asks the sources to stop; the rest ends when it has received everything.
+    /// Stops the sources; the rest ends when it has received everything.
     pub(super) fn drain(&mut self, reason: &str) {
         self.observer.stopping(reason);
         self.phase = Phase::Draining(Instant::now());
@@ -57,15 +57,15 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The process of a component that has not ended.
+    /// Returns the process of a component that has not ended.
     fn process_of_unfinished(&self, index: usize) -> Option<&ComponentProcess> {
         let member = &self.members[index];
         let process = self.groups[member.group].process.as_ref();
         process.filter(|_| !matches!(member.state, State::Ended | State::Failed))
     }
 
-    /// Tells those who did not stop from those who only wait for them: a component that is asked to stop still hands over
-    /// what it has sent, to receivers that take it.
+    /// Distinguishes components that did not stop from those that only wait for them. A stopping
+    /// component still delivers its sent packets to receivers that take them.
     fn who_did_not_stop(&self, stuck: &[usize]) -> String {
         let name = |index: &usize| self.waveform.components[*index].name.as_str();
         let is_stopped =
@@ -79,7 +79,7 @@ impl Supervisor<'_> {
         let (mut waiting, mut guilty): (Vec<usize>, Vec<usize>) =
             stuck.iter().partition(|index| !is_stopped(index) && !waits_for(index).is_empty());
         if guilty.is_empty() {
-            // In a circle anybody may be to blame.
+            // In a circle any component may be the cause.
             std::mem::swap(&mut waiting, &mut guilty);
         }
         let names = |list: &[usize]| list.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -94,7 +94,7 @@ impl Supervisor<'_> {
         text
     }
 
-    /// Notes the first failure and stops the rest.
+    /// Records the first failure and stops the rest.
     pub(super) fn fail(&mut self, what: String) {
         if self.failure.is_none() {
             self.failure = Some(what);
@@ -121,7 +121,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends the processes whose work is done.
+    /// Ends processes that have finished their work.
     pub(super) fn dismiss(&mut self) {
         self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(&Order::Release));
         let deadline = Instant::now() + FAILURE_TIME;
@@ -137,7 +137,7 @@ impl Supervisor<'_> {
                 let mut sleep = Sleep::default();
                 process.sleep_on(&mut sleep);
                 if !sleep.until(Some(deadline)).unwrap_or(false) {
-                    // Dropping kills and waits.
+                    // Dropping a process kills it and waits for it.
                     self.groups[group].process = None;
                 }
             }

@@ -1,4 +1,4 @@
-//! What the processes say.
+//! The reports of the processes.
 
 use super::{State, Supervisor};
 use crate::component::control::{self, Order, Report};
@@ -8,7 +8,7 @@ use crate::waveform::plan::Restart;
 impl Supervisor<'_> {
     pub(super) fn listen_to(&mut self, group: usize) {
         let Some(process) = &mut self.groups[group].process else { return };
-        // Its exit first: what it said before is then certainly there to read.
+        // The exit is checked first: all reports sent before it are then certainly readable.
         let exited = process.has_exited();
         let reports = process.reports();
         let lines = process.lines();
@@ -49,7 +49,7 @@ impl Supervisor<'_> {
             Report::Registered { version } => {
                 let names = self.names(group);
                 self.fail(format!(
-                    "component {names}: its executable speaks version {version} of the launcher's language, not \
+                    "component {names}: its executable uses version {version} of the launcher's protocol, not \
                      {}; build it against this version of stripline",
                     control::VERSION
                 ));
@@ -118,7 +118,7 @@ impl Supervisor<'_> {
         match outcome {
             Ok(()) => {
                 self.members[index].state = State::Ended;
-                // Its connections will not be made any more; whoever waits for them need not.
+                // Its remaining connections will never be made; receivers need not wait for them.
                 self.connect_what_can_be();
                 self.start_what_can_be();
             }

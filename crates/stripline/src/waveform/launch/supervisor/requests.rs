@@ -1,4 +1,5 @@
-//! What others ask of a running waveform: answered from what the launcher knows, or passed on to the components.
+//! Requests of clients to a running waveform. The launcher answers from its own state, or passes
+//! them on to the components.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -16,34 +17,34 @@ use crate::waveform::launch::desk::Visit;
 
 /// The most requests that are in progress.
 const CASES_MAX: usize = 64;
-/// The most that may be on its way to one component.
+/// The most requests that may be open at one component.
 const OPEN_MAX: usize = 64;
 /// The longest that a request waits for a component.
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// How long a process may take to say its read-only properties, which takes nothing of its components.
+/// Time limit of a process for its read-only properties, which it reads without its components.
 const QUERY_TIME: Duration = Duration::from_secs(1);
-/// How long those who have stopped a waveform may take to hear what it did.
+/// Time limit of the clients that stopped a waveform, for acknowledging its report.
 const HEAR_TIME: Duration = Duration::from_secs(1);
-/// How long one component that is asked to stop is waited for.
+/// Time limit of a single component that must stop.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// Requests in progress.
+/// The requests in progress.
 #[derive(Default)]
 pub(super) struct Requests {
     next: u64,
-    /// What was passed on and not answered for good, by number.
+    /// Requests passed on without a final answer, by number.
     open: BTreeMap<u64, Open>,
     cases: Vec<Case>,
-    /// Who wants to know how the waveform ended.
+    /// The clients that wait for the report of the waveform's end.
     stoppers: Vec<Sender<Reply>>,
 }
 
-/// Something that a component was asked.
+/// A request passed on to a component.
 struct Open {
     member: usize,
     what: What,
-    /// Whether it waits for the component, and whether that has said that it looks; `None`: its process has not even
-    /// heard of it.
+    /// Whether the component polls for requests, if the request is queued there; `None`: its
+    /// process has not acknowledged the request.
     looks: Option<bool>,
 }
 
@@ -58,14 +59,14 @@ enum What {
 struct Case {
     reply: Sender<Reply>,
     deadline: Instant,
-    /// How long it was to wait.
+    /// Its time limit.
     time: Duration,
     kind: Kind,
 }
 
-/// What is waited for, each part with the number of what was passed on for it.
+/// The state of a request, each part with the number of the request passed on for it.
 pub(super) enum Kind {
-    /// Numbers of the processes' answers, with the members that they are about.
+    /// Numbers of the requests to processes, with the members concerned.
     Get(Vec<PropertyReading>, BTreeMap<u64, usize>),
     Set(Vec<(Option<u64>, ComponentChange)>),
     Test(Vec<(Option<u64>, TestRun)>),
@@ -74,12 +75,12 @@ pub(super) enum Kind {
 }
 
 impl Supervisor<'_> {
-    /// When the first of those who wait is to be told that it waits in vain.
+    /// Returns the earliest time limit of the requests in progress.
     pub(super) fn request_deadline(&self) -> Option<Instant> {
         self.requests.cases.iter().map(|case| case.deadline).min()
     }
 
-    /// Serves whoever has come, and answers whose time has come.
+    /// Serves new requests, and answers those that have reached their time limit.
     pub(super) fn heed_requests(&mut self) {
         for Visit { request, reply } in self.desk.take() {
             match self.serve(request, &reply) {
@@ -88,7 +89,7 @@ impl Supervisor<'_> {
                     self.requests.cases.push(Case { reply, deadline: Instant::now() + time, time, kind });
                 }
                 Ok(None) => {}
-                // Whoever has hung up is not told.
+                // A client that closed its connection gets no answer.
                 Err(answer) => drop(reply.send(answer)),
             }
         }
@@ -104,7 +105,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// `Err`: the answer.
+    /// Serves a request; `Err` is an immediate answer.
     fn serve(&mut self, request: Request, reply: &Sender<Reply>) -> Result<Option<(Kind, Duration)>, Reply> {
         let time = Duration::from_millis;
         match request {
@@ -197,7 +198,7 @@ impl Supervisor<'_> {
                 self.stopped = Some("stripline stop".into());
                 self.drain("stripline stop");
             }
-            // It is being stopped already: who asks again wants to see the end of it.
+            // It is already stopping: this client waits for the end as well.
             Phase::Draining(_) | Phase::Stopping(_) => {}
         }
     }
@@ -212,7 +213,7 @@ impl Supervisor<'_> {
         Ok(Kind::Stop(member))
     }
 
-    /// Passes something on to a component, or says why not.
+    /// Passes a request on to a component, or returns the reason against it.
     pub(super) fn ask(&mut self, member: usize, ask: Ask) -> Result<u64, (Taken, String)> {
         let what = match &ask {
             Ask::Configure(values) => What::Configure(values.clone()),
@@ -221,7 +222,7 @@ impl Supervisor<'_> {
         self.pass(member, what, |component, number| Order::Ask { component, number, ask })
     }
 
-    /// Asks a process what a component's read-only properties are.
+    /// Requests a component's read-only properties from its process.
     pub(super) fn query(&mut self, member: usize) -> Result<u64, (Taken, String)> {
         self.pass(member, What::Query, |component, number| Order::Query { component, number })
     }
@@ -235,7 +236,7 @@ impl Supervisor<'_> {
         let group = self.members[member].group;
         let ended = |how: &str| (Taken::Ended, format!("the component {how}"));
         match self.members[member].state {
-            // Its process still knows what it said last.
+            // Its process still has the last values.
             State::Ended if what == What::Query => {}
             State::Ended => return Err(ended("has ended")),
             State::Failed => return Err(ended("has failed")),
@@ -259,9 +260,9 @@ impl Supervisor<'_> {
         Ok(number)
     }
 
-    /// What a process says of a request.
+    /// Handles a process's answer to a request.
     pub(super) fn answered(&mut self, member: usize, number: u64, answer: Answer) {
-        // Not withdrawn meanwhile, and its own.
+        // The request was not cancelled meanwhile, and is the member's own.
         let Some(open) = self.requests.open.get_mut(&number).filter(|open| open.member == member) else {
             return;
         };
@@ -276,7 +277,7 @@ impl Supervisor<'_> {
                 let (taken, reason) = match answer {
                     Answer::Configured(Ok(())) => (Taken::Applied, String::new()),
                     Answer::Configured(Err(reason)) | Answer::NotTaken(reason) => (Taken::Refused, reason),
-                    Answer::Ended => (Taken::Ended, "the component ended before it looked".into()),
+                    Answer::Ended => (Taken::Ended, "the component ended before it took the request".into()),
                     _ => (Taken::Refused, nonsense()),
                 };
                 self.configured(member, number, values, taken, reason);
@@ -285,18 +286,18 @@ impl Supervisor<'_> {
                 let result = match answer {
                     Answer::Tested(result) => Ok(result),
                     Answer::NotTaken(reason) => Err(reason),
-                    Answer::Ended => Err("the component ended before it looked".into()),
+                    Answer::Ended => Err("the component ended before it took the request".into()),
                     _ => Err(nonsense()),
                 };
                 self.tested(number, result);
             }
             (What::Query, Answer::Values(values)) => self.said(member, number, values),
-            // What it is not said to be stays unknown.
+            // Values that it does not send stay unknown.
             (What::Query, _) => self.said(member, number, Vec::new()),
         }
     }
 
-    /// A component has taken values, or will not.
+    /// Handles a component's answer to new values.
     fn configured(
         &mut self,
         member: usize,
@@ -314,7 +315,7 @@ impl Supervisor<'_> {
             let news = self.members[member].take(component, values);
             self.observer.changed(&component.name, &news);
         } else if case.is_none() {
-            // Whoever set them was told that they would be taken later.
+            // The client was informed that they would be taken later.
             let names: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             self.observer.warning(&component.name, &format!("did not take {}: {reason}", names.join(", ")));
         }
@@ -337,7 +338,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// What a component says of its read-only properties.
+    /// Handles the read-only properties of a component.
     fn said(&mut self, member: usize, number: u64, values: Vec<(String, Option<Value>)>) {
         let spec = &self.waveform.components[member].spec;
         let name = &self.waveform.components[member].name;
@@ -350,7 +351,7 @@ impl Supervisor<'_> {
                 let Some(property) = spec.find_property(&reading.property) else { continue };
                 if property.access == Access::ReadOnly {
                     let said = values.iter().find(|(known, _)| *known == reading.property);
-                    // It is a process that says so: what does not fit is not shown.
+                    // The process is not trusted: a value that does not fit is left out.
                     reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
                     reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
                 }
@@ -358,18 +359,18 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A component is gone with all that waited for it.
+    /// Answers all requests to a component that has ended.
     pub(super) fn forget(&mut self, member: usize, how: &str) {
         let numbers: Vec<u64> =
             self.requests.open.iter().filter(|(_, open)| open.member == member).map(|(n, _)| *n).collect();
         for number in numbers {
             match self.requests.open.remove(&number).map(|open| open.what) {
                 Some(What::Configure(values)) => {
-                    let reason = format!("the component {how} before it looked");
+                    let reason = format!("the component {how} before it took the request");
                     self.configured(member, number, values, Taken::Ended, reason);
                 }
                 Some(What::Test(_)) => {
-                    self.tested(number, Err(format!("the component {how} before it looked")))
+                    self.tested(number, Err(format!("the component {how} before it took the request")))
                 }
                 Some(What::Query) => self.said(member, number, Vec::new()),
                 None => {}
@@ -377,7 +378,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Answers a request, also if not everything that it waits for has come.
+    /// Answers a request, even if parts of the answer are missing.
     fn close(&mut self, case: Case) {
         let Case { reply, time, kind, .. } = case;
         let answer = match kind {
@@ -411,7 +412,7 @@ impl Supervisor<'_> {
             Kind::Set(changes) => {
                 let told = changes.into_iter().map(|(number, mut change)| {
                     if let Some(number) = number {
-                        // It stays open: the component takes them when it looks.
+                        // It stays open: the component takes the values when it polls.
                         change.taken = Taken::NotYet;
                         change.reason = self.late(number, time);
                     }
@@ -438,7 +439,7 @@ impl Supervisor<'_> {
         let _ = reply.send(answer);
     }
 
-    /// Why something has no answer after so long.
+    /// Returns the reason that a request has no answer after its time limit.
     fn late(&self, number: u64, time: Duration) -> String {
         let Some(open) = self.requests.open.get(&number) else { return "it has no answer".into() };
         let time = format!("{} s", time.as_secs_f64());
@@ -448,22 +449,22 @@ impl Supervisor<'_> {
                 "the component has not been started yet: it waits for others to be made and connected".into()
             }
             Some(false) => format!(
-                "the component has not begun to look for requests within {time}: it does so with `Ports::live`"
+                "the component has not begun to poll for requests within {time}: it does so with `Ports::live`"
             ),
             Some(true) => format!(
-                "the component has not looked within {time}: it waits for a packet, for room to send one or for its \
+                "the component has not polled for requests within {time}: it waits for a packet, for space to send one or for its \
                  time, or is busy"
             ),
         }
     }
 
-    /// Why a component's process says nothing.
+    /// Returns the probable reason that a component's process sends no reports.
     fn silence(&self, member: usize) -> String {
         let process = self.groups[self.members[member].group].process.as_ref();
         process.map_or_else(|| "the component has no process now".into(), super::ComponentProcess::silence)
     }
 
-    /// The waveform has ended: tells everybody, those who stopped it what it did.
+    /// Sends the final answers to all clients; those that stopped the waveform get its report.
     pub(super) fn farewell(&mut self) {
         let members = 0..self.members.len();
         members.for_each(|member| self.forget(member, "ended"));
@@ -472,11 +473,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The end, told to those who have stopped the waveform.
+    /// Returns the report, and sends it to the clients that stopped the waveform.
     pub(super) fn conclude(mut self) -> RunReport {
         let (desk, mut stoppers) = (self.desk.clone(), std::mem::take(&mut self.requests.stoppers));
         let report = self.report();
-        // Whoever wants it stopped just now has what it wants.
+        // A request to stop that arrives now is already fulfilled.
         let stops = |request: &Request| matches!(request, Request::Stop(stop) if stop.component.is_none());
         let late = desk.close().into_iter().filter(|visit| stops(&visit.request));
         stoppers.extend(late.map(|visit| visit.reply));
@@ -489,13 +490,13 @@ impl Supervisor<'_> {
     pub(super) fn has_ended(&self, member: usize) -> bool {
         match self.members[member].state {
             State::Ended => true,
-            // It may come back.
+            // A failed component may be started again.
             State::Failed => self.groups[self.members[member].group].restart_at.is_none(),
             State::Absent | State::Initialized | State::Running => false,
         }
     }
 
-    /// What a component was set to and has not taken yet.
+    /// Returns the value that was set and that the component has not taken yet.
     pub(super) fn waiting_for(&self, member: usize, property: &str) -> Option<&Value> {
         let open = self.requests.open.values().rev().filter(|open| open.member == member);
         open.filter_map(|open| match &open.what {
@@ -517,7 +518,7 @@ impl Case {
     }
 }
 
-/// One fault of a request.
+/// Builds the reply for one fault of a request.
 pub(super) fn wrong(fault: String) -> Reply {
     Reply::Failed(Fault::Wrong(vec![fault]))
 }

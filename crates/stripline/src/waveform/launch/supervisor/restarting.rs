@@ -1,4 +1,4 @@
-//! Processes that have ended: whether they are started again.
+//! The handling of processes that have ended: restart or not.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::{Phase, RESTART_WINDOW, RESTARTS_MAX, State, Supervisor, exit_text};
 use crate::waveform::plan::Restart;
 
 impl Supervisor<'_> {
-    /// A process has ended.
+    /// Handles the end of a process.
     pub(super) fn bury(&mut self, group: usize) {
         let names = self.names(group);
         let Some(process) = self.groups[group].process.take() else { return };
@@ -35,14 +35,14 @@ impl Supervisor<'_> {
             let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
             let words = process.last_words();
             if !words.is_empty() {
-                text.push_str("; its last words:");
+                text.push_str("; its last output:");
                 words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
             }
             self.fail(text);
         }
     }
 
-    /// What is added to the last failure of a component that was started again and again.
+    /// Returns the addition to the last failure of a component that was started too often.
     pub(super) fn given_up(&self, group: usize) -> String {
         match self.groups[group].failures.len() {
             0 => String::new(),
@@ -67,7 +67,8 @@ impl Supervisor<'_> {
         entry.failures.push(now);
         entry.restarts += 1;
         entry.restart_at = Some(now + pause);
-        // Who failed in its own words was then killed from here: that is not news.
+        // A component that reported its failure was then killed from here: that is not reported
+        // again.
         let how = entry.problem.take().unwrap_or_else(|| how.into());
         let (count, wait) = (entry.failures.len(), pause.as_millis());
         let mut again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");

@@ -1,4 +1,5 @@
-//! Reading what is to be got, set or tested: names and values become what exists and fits, or sentences for people.
+//! Resolves the names and values of requests: to existing members and valid values, or to sentences
+//! for users.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::waveform::plan::ComponentPlan;
 use crate::waveform::words::{did_you_mean, listed, quoted};
 
 impl Member {
-    /// Values are in effect; what they are and were.
+    /// Records values that are in effect; returns them with the values before.
     pub(super) fn take(
         &mut self,
         plan: &ComponentPlan,
@@ -32,7 +33,7 @@ impl Member {
 }
 
 impl Supervisor<'_> {
-    /// A component by its name.
+    /// Finds a component by its name.
     pub(super) fn member_named(&self, name: &str) -> Result<usize, String> {
         self.member_of(name).ok_or_else(|| {
             let names: Vec<&str> = self.waveform.components.iter().map(|c| c.name.as_str()).collect();
@@ -73,7 +74,7 @@ impl Supervisor<'_> {
         Ok(Kind::Get(readings, open))
     }
 
-    /// What the launcher knows of a property.
+    /// Returns the launcher's view of a property.
     fn reading(&self, member: usize, property: &PropertySpec) -> PropertyReading {
         let (plan, state) = (&self.waveform.components[member], &self.members[member]);
         let name = &property.name;
@@ -131,7 +132,7 @@ impl Supervisor<'_> {
         Ok(Kind::Set(changes.collect()))
     }
 
-    /// One setting: whose, and the checked value.
+    /// Reads one setting: its component, and the checked value.
     fn read(&self, folder: Option<&str>, setting: &Setting) -> Result<(usize, Value), String> {
         let member = self.member_named(&setting.component)?;
         let plan = &self.waveform.components[member];
@@ -140,7 +141,7 @@ impl Supervisor<'_> {
         match property.access {
             Access::Changeable => {}
             Access::ReadOnly => {
-                return Err(format!("`{place}` is read-only: the component says it while it runs"));
+                return Err(format!("`{place}` is read-only: the component sets it while it runs"));
             }
             Access::Fixed => {
                 let others = plan.spec.properties.iter().filter(|p| p.access == Access::Changeable);
@@ -186,7 +187,7 @@ impl Supervisor<'_> {
         if !unknown.is_empty() {
             return Err(Reply::Failed(Fault::Wrong(unknown)));
         }
-        // Each once, in the component's order.
+        // Each test once, in the component's order.
         let asked = known.iter().filter(|test| tests.is_empty() || tests.contains(&test.name));
         let runs = asked.map(|test| {
             let run = TestRun {
@@ -216,7 +217,7 @@ fn find<'p>(plan: &'p ComponentPlan, name: &str) -> Result<&'p PropertySpec, Str
     })
 }
 
-/// What values replace.
+/// Returns the new values with the values before.
 fn new_values(
     plan: &ComponentPlan,
     member: &Member,

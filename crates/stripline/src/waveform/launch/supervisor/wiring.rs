@@ -1,4 +1,4 @@
-//! Connecting what exists and starting what is connected.
+//! Connects components that exist and starts those that are connected.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use crate::component::control::Order;
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
 
-/// A connection that fails so often in a row, a quarter of a second apart, is given up.
+/// A connection is given up after this many failures in a row, a quarter of a second apart.
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Supervisor<'_> {
@@ -15,7 +15,8 @@ impl Supervisor<'_> {
         let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
             return;
         };
-        // A sender that has just died or ended is not known as such yet: the next look tries again, or gives up.
+        // The end of a sender may not have been detected yet: the next attempt tries again, or
+        // gives up.
         let link = &mut self.links[index];
         link.attempts += 1;
         let from = &self.waveform.connections[index].from.component;
@@ -28,7 +29,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Orders every connection whose two ends exist.
+    /// Commands the receivers of every connection that has both ends.
     pub(super) fn connect_what_can_be(&mut self) {
         for (index, plan) in self.waveform.connections.iter().enumerate() {
             let (Some(from), Some(to)) =
@@ -57,10 +58,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Starts everything once everything is connected; later, what was started again once its own connections
-    /// are.
+    /// Starts all components once everything is connected; later, restarted ones once their own
+    /// connections are made.
     pub(super) fn start_what_can_be(&mut self) {
-        // While the sources run dry, too: what was started again has packets waiting for it.
+        // Also while the sources finish: packets wait for restarted components.
         if matches!(self.phase, Phase::Stopping(_)) {
             return;
         }
