@@ -184,7 +184,7 @@ pub fn a_stop_that_never_resumes_ends_with_who_and_since_when(transport: &'stati
         let deed = match (transport, flow) {
             ("uds" | "tcp", Flow::Credit) => "has granted no credit for",
             // Unless the kernel's buffers were full first.
-            ("uds" | "tcp", Flow::StopResume) if *named == flow => "has said stop and not resume for",
+            ("uds" | "tcp", Flow::StopResume) if *named == flow => "has sent stop and not resume for",
             _ => "has had no room for",
         };
         assert!(text.contains(deed) && text.contains(connection), "{text}");
