@@ -191,7 +191,10 @@ impl Line {
             Some(Ok(number)) => *number,
             Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
             None => {
-                return Err(NotStarted::Refused(Refusal::UnknownOperation, "the operation is unknown".into()));
+                return Err(NotStarted::Refused(
+                    Refusal::UnknownOperation,
+                    "the operation is unknown".into(),
+                ));
             }
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;

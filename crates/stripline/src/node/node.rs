@@ -167,7 +167,7 @@ impl Node {
     }
 
     /// Observes a domain of this user that another process has opened. This node never becomes the
-    /// rendezvous host. It is stopped when no host exists any more.
+    /// rendezvous host. It is stopped when the host is missing or gone.
     pub(crate) fn look_into(domain: &str) -> Result<Self> {
         Self::enter(domain, Topics::default(), |name, group, bell, keeper: Keeper| {
             let stop = keeper.0.stop.clone();

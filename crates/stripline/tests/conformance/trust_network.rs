@@ -223,7 +223,7 @@ pub fn a_sender_that_lies_in_its_answer_disturbs_nobody(transport: &'static str)
     let mut oversized = b"SLNK\x02\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
     let mut lies = vec![
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak this protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not use this protocol"),
         (b"SLNK\x63\0\0\0\0\0\0\0".to_vec(), "version 99"),
         (oversized, "4294967295"),
         (welcome(1 << 21, 23), "key"),

@@ -6,19 +6,17 @@
 //! 8      1     16: grant, 17: stop, 18: resume, 19: ask, 20: over
 //! 9      1     zero
 //! 10     2     16: the bytes behind the first 16
-//! 12     4     in an ask: how many of those packets are addressed to this receiver, at most 2^32 - 1; else zero
+//! 12     4     in an ask: packets addressed to this receiver, at most 2^32 - 1; else zero
 //! 16     8     the sender's incarnation
-//! 24     8     the receiver's incarnation; 0 if the sender that says it knows none
+//! 24     8     the receiver's incarnation; 0 if the sender has seen none
 //! ```
 //!
 //! | message | sent by | number |
 //! | --- | --- | --- |
-//! | grant | receiver | how many packets may be sent in all |
-//! | stop, resume | receiver | the number of the stop, from 1; a resume has the number of its stop,
-//! or 0 before any |
-//! | ask | sender | how many packets have been sent in all; the receiver repeats its position |
-//! | over | receiver | how many packets have arrived in all; the stream has ended, and no message
-//! follows |
+//! | grant | receiver | packets that may be sent in all |
+//! | stop, resume | receiver | number of the stop, from 1; a resume repeats it, or has 0 before any |
+//! | ask | sender | packets sent in all; the receiver repeats its position |
+//! | over | receiver | packets arrived in all; the stream has ended, and no message follows |
 //!
 //! The first 16 bytes have the layout of an acknowledgement (`transport/stream/answers.rs`). Both
 //! travel on the same socket.
