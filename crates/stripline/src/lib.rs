@@ -9,7 +9,7 @@
 //! | layer | folder | what it is |
 //! | --- | --- | --- |
 //! | waveform | [`waveform`] | the description file, checking, launching, supervision |
-//! | component | [`component`] | what a component is, its ports and properties, and the `main` of one |
+//! | component | [`component`] | components, their ports and properties, and their `main` |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | call | [`call`] | clients and servers of operations with replies |
 //! | link | [`link`] | sequence, streams, gaps, flow control, overflow, end of stream, statistics |
@@ -56,7 +56,7 @@ pub use payload::Sample;
 ///
 /// #[stripline::service]
 /// pub trait Tuner {
-///     /// Tunes; answers the frequency that was reached.
+///     /// Tunes, and returns the frequency that was reached.
 ///     fn tune(&self, frequency_hz: f64) -> Result<f64, OutOfRange>;
 ///     /// The frequency.
 ///     fn frequency_hz(&self) -> f64;
@@ -69,11 +69,11 @@ pub use payload::Sample;
 ///         if !(1e6..6e9).contains(&frequency_hz) {
 ///             return Err(OutOfRange);
 ///         }
-///         *self.0.lock().expect("nobody panics") = frequency_hz.round();
+///         *self.0.lock().expect("not poisoned") = frequency_hz.round();
 ///         Ok(frequency_hz.round())
 ///     }
 ///     fn frequency_hz(&self) -> f64 {
-///         *self.0.lock().expect("nobody panics")
+///         *self.0.lock().expect("not poisoned")
 ///     }
 /// }
 ///
@@ -87,7 +87,7 @@ pub use payload::Sample;
 ///     assert_eq!(tuner.tune(433.92e6).expect("it is in range"), 433.92e6);
 ///     assert!(matches!(tuner.tune(0.0), Err(CallError::User(OutOfRange))));
 ///     let pending = tuner.start_tune(1090e6).expect("a server is there");
-///     // ... whatever there is to do meanwhile ...
+///     // ... other work ...
 ///     assert_eq!(pending.wait().expect("it is in range"), 1090e6);
 ///     node.stop();
 /// });

@@ -64,7 +64,7 @@ struct Label(Arc<str>);
 
 impl Default for Label {
     fn default() -> Self {
-        Self("nobody".into())
+        Self("no server".into())
     }
 }
 

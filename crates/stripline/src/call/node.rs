@@ -48,7 +48,7 @@ impl Node {
     ///
     /// struct Panel {
     ///     tuner: ServiceClient,
-    ///     // What finds the servers.
+    ///     // Discovers the servers.
     ///     _node: Node,
     /// }
     ///

@@ -143,10 +143,10 @@ pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink
 /// let frequency_hz = Mutex::new(100e6);
 /// let service = Service::new("tuner")?
 ///     .operation("tune", |hz: f64| match hz {
-///         0.0..=6e9 => Ok(*frequency_hz.lock().expect("nobody panics") = hz),
+///         0.0..=6e9 => Ok(*frequency_hz.lock().expect("not poisoned") = hz),
 ///         _ => Err(format!("{hz} Hz is out of range")),
 ///     })?
-///     .operation("frequency", |()| Ok::<f64, String>(*frequency_hz.lock().expect("nobody panics")))?;
+///     .operation("frequency", |()| Ok::<f64, String>(*frequency_hz.lock().expect("not poisoned")))?;
 /// assert_eq!(service.operations().len(), 2);
 /// # Ok::<(), stripline::Error>(())
 /// ```
@@ -286,7 +286,7 @@ mod tests {
     fn lines_of_comments_are_text() {
         let doc = &with_docs(1, " Tunes.\n\n     indented\n ").operations[0].doc;
         assert_eq!(doc, "Tunes.\n\n    indented");
-        assert_eq!(with_docs(0, "nothing to be said of").operations.len(), 0);
+        assert_eq!(with_docs(0, "no operation").operations.len(), 0);
     }
 
     #[test]

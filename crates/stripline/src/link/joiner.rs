@@ -90,7 +90,7 @@ impl Joiner {
         let (offset, have) = (header.sample_index, u64::from(self.header.length));
         if offset != have {
             self.open = 0;
-            let deed = || format!("continued packet {sequence} at byte {offset}, of which {have} had come");
+            let deed = || format!("continued packet {sequence} at byte {offset} after {have} bytes");
             return if offset < have { Err(deed()) } else { self.missing(flags, deed) };
         }
         if header.stream != self.header.stream {
@@ -226,8 +226,8 @@ mod tests {
             (4, 0, MORE, &[5], "numbered 4 inside packet 4"),
             (4, 0, 0, &[5], "numbered 4 inside packet 4"),
             (5, 4, LAST, &[5], "continued packet 5 without its beginning"),
-            (4, 3, LAST, &[5], "continued packet 4 at byte 3, of which 4 had come"),
-            (4, 5, LAST, &[5], "continued packet 4 at byte 5, of which 4 had come"),
+            (4, 3, LAST, &[5], "continued packet 4 at byte 3 after 4 bytes"),
+            (4, 5, LAST, &[5], "continued packet 4 at byte 5 after 4 bytes"),
             (4, 4, LAST, &[5; 4093], "sent more than 4096 bytes as packet 4"),
         ];
         for (sequence, offset, flags, piece, deed) in lies {

@@ -121,7 +121,7 @@ impl<M: Serialize> MessagePublisher<M> {
     /// source.finish()?;
     /// let exit = Mutex::new(output);
     /// words.serve(Dispatch::pool(2)?, |word, packet| {
-    ///     exit.lock().expect("nobody panics").send_like(&word.value.len(), &packet)
+    ///     exit.lock().expect("not poisoned").send_like(&word.value.len(), &packet)
     /// })?;
     /// for length in [1, 7, 5] {
     ///     assert_eq!(lengths.receive()?.map(|message| message.value), Some(length));

@@ -127,7 +127,7 @@ impl Node {
     ///
     /// ```no_run
     /// let node = stripline::node::Node::new()?;
-    /// let mut levels = node.subscriber::<f32>("levels")?; // Of any process of this user and domain.
+    /// let mut levels = node.subscriber::<f32>("levels")?; // From any process of this user and domain.
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn new() -> Result<Self> {

@@ -215,7 +215,7 @@ impl<T: Sample> Publisher<T> {
     /// # let mut publisher = node.publisher::<f32>("levels")?;
     /// # let mut subscriber = node.subscriber::<f32>("levels")?;
     /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
-    /// // Nobody takes the packets: after some, the receiver's queue is full.
+    /// // The receiver takes no packets: after some, its queue is full.
     /// let error = loop {
     ///     if let Err(error) = publisher.try_send(&[0.5; 1000]) {
     ///         break error;

@@ -253,7 +253,7 @@ impl<T: Sample> Subscriber<T> {
     /// (0..20).try_for_each(|number| source.send(&[number]))?;
     /// source.finish()?;
     ///
-    /// // Four threads square, whoever is ready is sent.
+    /// // Four threads square; each result is sent when it is ready.
     /// let square = |packet: PacketView<'_, u32>| Ok(packet[0] * packet[0]);
     /// numbers.serve_then(Dispatch::pool(4)?, square, |packet, square| {
     ///     let mut loan = output.loan(1)?;

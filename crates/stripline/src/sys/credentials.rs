@@ -136,7 +136,8 @@ fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
         let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
-        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, which the vector has.
+        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size
+        // of the vector.
         let answer = unsafe {
             libc::getsockopt(
                 stream.as_raw_fd(),

@@ -108,7 +108,7 @@ impl SharedMemory {
         let seals = rustix::fs::fcntl_get_seals(&fd)
             .map_err(|_| Error::misbehaved(peer, "sent a descriptor that is not shared memory"))?;
         if !seals.contains(SEALS_ALWAYS) {
-            return misbehaved("sent shared memory whose size is not sealed".into());
+            return misbehaved("sent shared memory with a size that is not sealed".into());
         }
         if !seals.contains(wanted) {
             return misbehaved("sent a ring that is not sealed against writing".into());

@@ -73,7 +73,7 @@ pub(crate) fn lock_refusal(bytes: usize, cause: rustix::io::Errno) -> Error {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
     let limit = limit.map_or_else(|| "none".into(), |limit| format!("{limit} bytes"));
     let locked = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| locked_bytes(&status));
-    let locked = locked.map_or_else(String::new, |bytes| format!(", of which {bytes} are in use"));
+    let locked = locked.map_or_else(String::new, |bytes| format!(", and {bytes} are in use"));
     Error::failed(format!(
         "cannot lock {bytes} bytes of memory ({cause}): the limit of this process (RLIMIT_MEMLOCK) is \
          {limit}{locked}; raise it with `ulimit -l` or, for a systemd unit, `LimitMEMLOCK=`, give the program \

@@ -1,4 +1,5 @@
-//! Local sockets: abstract names that vanish with their owner, peer credentials, descriptors in messages.
+//! Local sockets: abstract names that vanish with their owner, peer credentials, and descriptors in
+//! messages.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

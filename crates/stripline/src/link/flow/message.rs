@@ -14,7 +14,7 @@
 //! | message | sent by | number |
 //! | --- | --- | --- |
 //! | grant | receiver | packets that may be sent in all |
-//! | stop, resume | receiver | number of the stop, from 1; a resume repeats it, or has 0 before any |
+//! | stop, resume | receiver | number of the stop, from 1; a resume repeats it, or has 0 before |
 //! | ask | sender | packets sent in all; the receiver repeats its position |
 //! | over | receiver | packets arrived in all; the stream has ended, and no message follows |
 //!

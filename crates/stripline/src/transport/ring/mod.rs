@@ -282,9 +282,9 @@ impl Lobby {
     /// Queues a receiver: it is attached before the next packet is published. `welcome` sends it
     /// the handles.
     ///
-    /// Neither side may proceed before the other can. A welcomed receiver must miss no packet, so it
-    /// is announced first. A writer must not count a receiver that dies before its welcome, so this
-    /// lock is held until the welcome is sent.
+    /// Neither side may proceed before the other can. A welcomed receiver must miss no packet, so
+    /// it is announced first. A writer must not count a receiver that dies before its welcome, so
+    /// this lock is held until the welcome is sent.
     pub(super) fn enter<E>(
         &self,
         arrival: Arrival,
