@@ -281,7 +281,7 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     play.env(PLAY, &mine).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut play = play.uid(ANOTHER_USER).gid(ANOTHER_USER).spawn().unwrap();
     let other = play.id();
-    wait_until("the other's is refused", || problem(&ps(&[]), other, "is somebody else"));
+    wait_until("the other's is refused", || problem(&ps(&[]), other, "runs as another user"));
     drop(play.stdin.take());
     let output = play.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

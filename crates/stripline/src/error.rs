@@ -1,4 +1,4 @@
-//! What can go wrong, and who is to blame.
+//! The errors, and the side that caused each.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use crate::link::{Flow, LinkOptions, Scope};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that an operation of this library may report.
+/// An error of an operation of this library.
 ///
 /// ```
 /// use stripline::Error;
@@ -31,30 +31,31 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum Error {
-    /// The waveform asked the component to stop. Pass it on with `?`: it counts as a clean end.
+    /// The waveform has stopped the component. Pass it on with `?`: it counts as a clean end.
     Stopped,
-    /// `try_send` or `try_loan` found a receiver's queue full, or one stayed so all the time that `finish` waits.
+    /// A `try_send` or `try_loan` found a receiver's queue full, or it stayed full until `finish`
+    /// gave up.
     Full {
         /// The connection that has no room.
         connection: String,
     },
-    /// A receiver has had no room for a packet for as long as its sender waits. Nothing of the packet was sent, unless it
-    /// went in pieces: then it is missing at the receivers.
+    /// A receiver had no room for a packet for as long as its sender waits. Nothing of the packet
+    /// was sent, except fragments of a large one: then receivers report it missing.
     Stalled {
         /// The connection that has no room.
         connection: String,
-        /// Who holds the sender up.
+        /// The mechanism that stalls the sender.
         flow: Flow,
-        /// For how long it has been held up.
+        /// How long it has been stalled.
         since: Duration,
         /// How long the send has waited.
         timeout: Duration,
     },
-    /// The packet is larger than any may be, or than one that is sent without waiting.
+    /// The packet exceeds the limit, or the lower limit of a send without waiting.
     TooLarge {
         /// Bytes of the packet.
         bytes: usize,
-        /// The most that fits.
+        /// The limit.
         bytes_max: usize,
     },
     /// This receiver's queue overflowed and its policy is `eject`.
@@ -64,78 +65,79 @@ pub enum Error {
         /// The depth of the queue, in packets.
         depth: u32,
     },
-    /// A transport cannot keep a rule that was asked of it.
+    /// A transport cannot keep an option that was requested.
     Unsupported {
         /// The transport.
         transport: String,
-        /// The rule.
+        /// The option.
         rule: String,
-        /// What can be done instead.
+        /// Ways to avoid the error.
         alternatives: String,
     },
     /// The other end of a connection broke the protocol; the connection is closed.
     PeerMisbehaved {
         /// The connection or endpoint.
         peer: String,
-        /// What it did.
+        /// The violation.
         deed: String,
     },
-    /// The other end of a connection turned this one down.
+    /// The other end refused the connection.
     Refused {
         /// The connection or endpoint.
         peer: String,
-        /// Its words.
+        /// The reason it gave.
         reason: String,
     },
-    /// A port that the component does not have, or with another type or direction.
+    /// A port that the component does not have, or that has another type or direction.
     Port {
         /// The port.
         port: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// A message's bytes are not of its type.
+    /// A message's bytes do not decode as its type.
     Decode {
         /// The connection or topic.
         what: String,
-        /// Why not.
+        /// The decoder's reason.
         reason: String,
     },
-    /// A handler failed or panicked; the others were finished, and nothing is handed to it any more.
+    /// A handler failed or panicked; the other handlers finished, and no further packet is handled.
     Handler {
         /// The port or topic.
         port: String,
-        /// The connection that the packet came over.
+        /// The connection that the packet arrived on.
         connection: String,
         /// The packet's sequence number.
         packet: u64,
-        /// What the handler said.
+        /// The handler's error.
         source: Box<Error>,
     },
-    /// A receiver did not answer in time for a packet that its sender waited for. The packet stays sent.
+    /// A receiver did not acknowledge a packet in time for its sender. The packet stays sent.
     Unanswered {
-        /// The connection; if there are several, with commas.
+        /// The connection; several are separated by commas.
         connection: String,
-        /// What was waited for.
+        /// The scope that was waited for.
         scope: Scope,
-        /// How long.
+        /// The deadline.
         deadline: Duration,
     },
-    /// A receiver left or died before it had answered for a packet that its sender waited for.
+    /// A receiver left or died before it acknowledged a packet that its sender waited for.
     ReceiverGone {
         /// The connection.
         connection: String,
-        /// What was waited for.
+        /// The scope that was waited for.
         scope: Scope,
     },
-    /// A receiver did not take a packet that its sender waited for, or its component failed with it.
+    /// A receiver refused a packet that its sender waited for, or its component failed with it.
     PacketRefused {
         /// The connection.
         connection: String,
-        /// Its words.
+        /// The reason it gave.
         reason: String,
     },
-    /// A packet is missing, and no more can be held behind it. Receiving goes on: what is missing counts as lost.
+    /// A packet is missing, and no more can be held behind it. Receiving continues; the missing
+    /// packets count as lost.
     WindowOverflow {
         /// The connection.
         connection: String,
@@ -144,33 +146,33 @@ pub enum Error {
         /// Packets that were held.
         window: usize,
     },
-    /// Two packets have the same place in the sequence. Receiving goes on without the second.
+    /// Two packets have the same place in the sequence. Receiving continues without the second.
     Twice {
         /// The connection.
         connection: String,
-        /// The place.
+        /// The number of both.
         number: u64,
     },
-    /// The operating system said no.
+    /// The operating system reported an error.
     System {
-        /// What was attempted, on what.
+        /// The attempted action, and its object.
         doing: String,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A component does not take its properties together.
+    /// A component rejects the combination of its properties.
     Unfit(Box<Unfit>),
     /// A component's own failure.
     Failed(String),
 }
 
 impl Error {
-    /// A component's own failure, in words for its user.
+    /// Returns a component's own failure, described for its user.
     pub fn failed(what: impl fmt::Display) -> Self {
         Self::Failed(what.to_string())
     }
 
-    /// Wraps an operating-system error with what was attempted.
+    /// Wraps an error of the operating system with the attempted action.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -202,7 +204,7 @@ impl fmt::Display for Error {
                 let deed = match flow {
                     Flow::Transport => "has had no room",
                     Flow::Credit => "has granted no credit",
-                    Flow::StopResume => "has said stop and not resume",
+                    Flow::StopResume => "has sent stop and not resume",
                 };
                 write!(
                     f,
@@ -216,7 +218,7 @@ impl fmt::Display for Error {
             }
             Self::TooLarge { bytes, bytes_max } => write!(
                 f,
-                "{bytes} bytes do not go in one piece: this connection takes up to {bytes_max}; send a packet with \
+                "{bytes} bytes do not fit one frame: this connection takes up to {bytes_max}; send a packet with \
                  `send`, which waits and splits it, or raise the connection's `buffer`"
             ),
             Self::Ejected { connection, depth } => write!(
@@ -244,7 +246,7 @@ impl fmt::Display for Error {
             Self::ReceiverGone { connection, scope } => write!(
                 f,
                 "connection {connection}: its receiver is gone and has not answered for the packet (scope = \
-                 \"{scope}\"); send it again if somebody else is to have it"
+                 \"{scope}\"); send it again if another receiver needs it"
             ),
             Self::PacketRefused { connection, reason } => {
                 write!(f, "connection {connection}: its receiver refused the packet: {reason}")
@@ -252,7 +254,7 @@ impl fmt::Display for Error {
             Self::WindowOverflow { connection, first, window } => write!(
                 f,
                 "connection {connection}: packet {first} did not come, and {window} packets wait behind it, which is \
-                 as many as may; raise the resequencing's window or wait less for a missing packet"
+                 the limit; raise the resequencing's window or wait less for a missing packet"
             ),
             Self::Twice { connection, number } => write!(
                 f,
@@ -276,14 +278,15 @@ impl std::error::Error for Error {
     }
 }
 
-/// Calls code that is not ours; a panic becomes an error. The panic's own words go to standard error.
+/// Calls user code and turns a panic into an error. The panic's message goes to standard error.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Whatever a panic left half changed is for nobody to see: the callers give it up, or only pass on the error.
+    // No caller uses data that a panic left half changed: each drops it, or only passes on the
+    // error.
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", words_of(&*panic)))))
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()

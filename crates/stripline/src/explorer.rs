@@ -1,4 +1,5 @@
-//! Walks every state that a small system can come to, breadth first, for the models of protocols. In tests only.
+//! A breadth-first search of every state that a small system can reach, for the models of
+//! protocols. In tests only.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -6,33 +7,33 @@ use std::hash::Hash;
 
 /// A system with everything that can happen in it.
 pub(crate) trait System: Clone + Eq + Hash + Debug {
-    /// Everything that can happen next: in words, and what comes of it.
+    /// Returns every possible next step: its name, and the state it leads to.
     ///
     /// # Errors
-    /// What went wrong in a step: which, and how.
+    /// The failure of a step: which, and how.
     fn steps(&self) -> Result<Vec<(&'static str, Self)>, String>;
 
-    /// What must always hold.
+    /// Checks what must always hold.
     ///
     /// # Errors
-    /// What does not.
+    /// What does not hold.
     fn check(&self) -> Result<(), String>;
 
-    /// Whether all is done that there was to do.
+    /// Whether all work is done.
     fn is_done(&self) -> bool;
 }
 
-/// More states than any model here has: one that goes on for ever is cut short.
+/// More states than any model here has: an unbounded one is cut short.
 const STATES_MAX: usize = 3_000_000;
 
-/// Walks all of them; how many there are.
+/// Explores all states and returns their number.
 ///
 /// # Errors
-/// A state in which something does not hold, or from which what is to be done cannot be done any more whatever happens
-/// (a deadlock, a lost wake-up), with the steps that lead to it.
+/// A state in which a rule does not hold, or from which the end cannot be reached any more. The
+/// latter is a deadlock or a lost wake-up. The error has the steps that lead to it.
 pub(crate) fn explore<S: System>(start: S) -> Result<usize, String> {
     let mut numbers: HashMap<S, u32> = HashMap::new();
-    // By number: the state, and the step that led to it first.
+    // By number: the state, and the step that first led to it.
     let mut states: Vec<(S, Option<(u32, &'static str)>)> = vec![(start.clone(), None)];
     let mut before: Vec<Vec<u32>> = vec![Vec::new()];
     numbers.insert(start, 0);
@@ -60,7 +61,7 @@ pub(crate) fn explore<S: System>(start: S) -> Result<usize, String> {
         assert!(states.len() <= STATES_MAX, "the model has no end: {:?}", states.last());
         next += 1;
     }
-    // Backwards from where all is done.
+    // Backwards from the states where all is done.
     let mut ends_well: Vec<bool> = states.iter().map(|(state, _)| state.is_done()).collect();
     let mut open: Vec<u32> = (0..states.len() as u32).filter(|number| ends_well[*number as usize]).collect();
     while let Some(number) = open.pop() {
@@ -76,7 +77,7 @@ pub(crate) fn explore<S: System>(start: S) -> Result<usize, String> {
     }
 }
 
-/// How a state came about.
+/// Returns the steps that led to a state.
 fn way<S: Debug>(states: &[(S, Option<(u32, &'static str)>)], mut number: usize) -> String {
     let mut steps = vec![format!("{:?}", states[number].0)];
     while let Some((earlier, step)) = states[number].1 {
@@ -87,7 +88,7 @@ fn way<S: Debug>(states: &[(S, Option<(u32, &'static str)>)], mut number: usize)
     steps.join("\n")
 }
 
-/// Two that each want what the other has: what the explorer must find.
+/// Two processes that each wait for the other's lock: the explorer must find the deadlock.
 #[test]
 fn a_deadlock_is_found_and_a_fault_is() {
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -1,5 +1,6 @@
-//! Doors for the fuzz targets to what is private: compiled under `cfg(fuzzing)` only, and no part of the
-//! interface. Each takes what a peer may have sent and answers with what the target can check.
+//! Access to private code for the fuzz targets, compiled only under `cfg(fuzzing)` and not part of
+//! the interface. Each function takes what a peer may have sent and returns what the target can
+//! check.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -42,12 +43,12 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
     pump::for_policy(Box::new(inlet), &request)
 }
 
-/// The answer that lets a receiver in.
+/// Returns the reply that accepts a receiver.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
     handshake::encode(&Answer::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 
-/// What a process says of its ports.
+/// Parses a process's information about its ports.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -55,7 +56,8 @@ pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
     crate::introspect::parse(bytes)
 }
 
-/// What is heard of a packet that is waited for, from bytes as they come: nothing, that it is done, or why not.
+/// Returns the state of the acknowledgement of a packet, from bytes as they arrive: pending, done,
+/// or the reason of a refusal.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -66,8 +68,9 @@ pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String
     Ok(ear.answer())
 }
 
-/// What a sender that has sent so many packets makes of what its receiver says of flow control, from bytes as they come:
-/// how many more it may send, `most` at most, and the bytes of each message said again.
+/// Passes flow control of a receiver, from bytes as they arrive, to a sender that has sent so many
+/// packets. Returns how many more it may send, at most `most`, and the bytes of each message
+/// encoded again.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -88,7 +91,7 @@ pub fn flow(
     for bytes in bytes.as_chunks::<{ flow::MESSAGE_BYTES }>().0 {
         let message = flow::Message::parse(bytes)?;
         again.extend(message.encode());
-        // The same bytes may come to either side.
+        // The same bytes may arrive at either side.
         match receiver.hear(&message) {
             Ok(_) => {}
             Err(_) => sender.hear(&message)?,
@@ -102,7 +105,7 @@ pub fn flow(
     Ok((more.count() as u64, again))
 }
 
-/// The payload of a request as a server of calls takes it.
+/// Returns the payload of a request as a server of calls parses it.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -118,23 +121,23 @@ pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
     crate::call::parsing::reply(bytes, outstanding)
 }
 
-/// The receiving side of a byte stream, from its handshake on. The other end of the socket must have answered
-/// already, or hung up.
+/// The receiving side of a byte stream, from its handshake on. The other end of the socket must
+/// have replied already, or hung up.
 pub struct Frames(Box<dyn Inlet>);
 
-/// What [`Frames`] has.
+/// The result of polling [`Frames`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A frame.
     Frame(Vec<u8>),
-    /// Nothing yet.
+    /// No frame yet.
     Empty,
-    /// Nothing will come.
+    /// No frame follows.
     Gone,
 }
 
 impl Frames {
-    /// Shakes hands.
+    /// Exchanges the handshake.
     ///
     /// # Errors
     /// As any transport's.
@@ -142,7 +145,7 @@ impl Frames {
         connect(socket, "a -> b", Overflow::Block).map(Self)
     }
 
-    /// The next frame, already released.
+    /// Returns the next frame, already released.
     ///
     /// # Errors
     /// As any transport's.
@@ -157,14 +160,14 @@ impl Frames {
     }
 }
 
-/// What connects senders to a port.
+/// The connector of senders to a port.
 pub struct Switchboard {
     mailbox: Arc<Mailbox>,
     stats: Arc<ConnectionStats>,
 }
 
 impl Switchboard {
-    /// A port that nobody sends to yet; all its connections count together.
+    /// Creates a port without senders. All its connections share one set of counters.
     ///
     /// # Errors
     /// When descriptors are lacking.
@@ -173,7 +176,7 @@ impl Switchboard {
         Ok((switchboard, Subscriber::new(incoming)?))
     }
 
-    /// The same for messages.
+    /// Creates the same for messages.
     ///
     /// # Errors
     /// When descriptors are lacking.
@@ -197,7 +200,7 @@ impl Switchboard {
         Ok((Self { mailbox, stats }, incoming))
     }
 
-    /// Connects a sender, whose end of the socket is returned: what is written there are frames.
+    /// Connects a sender and returns its end of the socket: frames are written there.
     ///
     /// # Errors
     /// When descriptors or threads are lacking.
@@ -215,7 +218,7 @@ impl Switchboard {
         Ok(ours)
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> ConnectionReport {
         self.stats.counters("all")
     }
@@ -225,7 +228,7 @@ impl Switchboard {
 /// were left unread behind it.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub fn collect<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> std::result::Result<Option<(Vec<u8>, Vec<u8>)>, String> {
@@ -253,32 +256,34 @@ pub fn collect<'a>(
     Ok(None)
 }
 
-/// The length that a handshake's prefix announces.
+/// Returns the length that a handshake's prefix announces.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub fn body_length(prefix: &[u8; handshake::PREFIX_BYTES]) -> std::result::Result<usize, String> {
     handshake::body_length(prefix)
 }
 
-/// A handshake's body as both messages, each said again; whether the sending side would let it in.
+/// Parses a handshake's body as both messages. Returns each encoded again, and whether the sending
+/// side would accept it.
 pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let hello = handshake::decode::<Hello>(body).ok();
     let answer = handshake::decode::<Answer>(body).ok();
     let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>()).is_ok());
-    // Its errors are texts for people.
+    // Its errors are texts for display.
     let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());
     let said = |message: Option<Result<Vec<u8>>>| message.and_then(Result::ok);
     (said(hello.map(|h| handshake::encode(&h))), said(answer.map(|a| handshake::encode(&a))), passes)
 }
 
-/// What a component process hears from these pieces: each word as JSON; and whether all was sound.
+/// Parses the launcher's messages in these chunks. Returns each as JSON, and whether all were
+/// valid.
 pub fn orders<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let (orders, sound) = listen::<Report, Order>(pieces);
     (orders.iter().map(json).collect(), sound)
 }
 
-/// What the launcher hears from these pieces, likewise; it adds up what the components measured.
+/// Parses the components' messages in these chunks in the same way, and adds up the measurements.
 pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let (words, sound) = listen::<Order, Report>(pieces);
     let mut sum = ReportWithTimes::default();
@@ -291,8 +296,8 @@ pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool
     (words.iter().map(json).collect(), sound)
 }
 
-/// What the bytes are as a request to a launcher, or as one of its answers, whichever `kind` says: bytes that mean the
-/// same, and what people are shown of it.
+/// Parses the bytes as a request to a launcher or as one of its replies, depending on `kind`.
+/// Returns equivalent bytes, and the text for display.
 pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     use crate::waveform::control as c;
     fn word<T: Payload + std::fmt::Debug>(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
@@ -315,8 +320,8 @@ pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     }
 }
 
-/// What `stripline set` makes of one of its words, as it would be written; and what a component with a property of each
-/// kind makes of the value, if it can be had at all.
+/// Parses an argument of `stripline set`. Returns it as it would be written, and the value for a
+/// property of each kind, where it is valid.
 pub fn setting(text: &str) -> Option<(String, Vec<Result<Value, String>>)> {
     let setting: crate::waveform::control::Setting = text.parse().ok()?;
     let kinds = [

@@ -1,22 +1,22 @@
 //! Stripline: low-loss links between radio components.
 //!
-//! A *waveform* is a set of *components* joined by *connections*. A component receives and sends packets of
-//! samples through typed *ports* and never names a transport; which one carries a connection, and which rules
-//! it keeps, is said at run time.
+//! A *waveform* is a set of *components* joined by *connections*. A component receives and sends
+//! packets of samples through typed *ports* and never names a transport. The transport and the
+//! options of a connection are set at run time.
 //!
-//! The layers, top to bottom, each a folder that knows only those below it:
+//! The layers, top to bottom. Each is a folder that depends only on those below it:
 //!
 //! | layer | folder | what it is |
 //! | --- | --- | --- |
 //! | waveform | [`waveform`] | the description file, checking, launching, supervision |
-//! | component | [`component`] | what a component is, its ports and properties, and the `main` of one |
+//! | component | [`component`] | components, their ports and properties, and their `main` |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | call | [`call`] | clients and servers of operations with replies |
 //! | link | [`link`] | sequence, streams, gaps, flow control, overflow, end of stream, statistics |
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
 //! | sys | private | the edge to the operating system |
 //!
-//! Below them all is the crate `stripline-ring`, the lock-free ring itself.
+//! Below all of them is the crate `stripline-ring`, the lock-free ring itself.
 
 pub mod call;
 pub mod component;
@@ -42,7 +42,8 @@ pub use node::{Input, Loan, Output, Packet, Received};
 pub use packet::{Gap, GapReason, StreamInfo};
 pub use payload::Sample;
 
-/// Makes a service of two-way [calls](call) of a trait, and a client that is called like a function.
+/// Generates a service of two-way [calls](call) from a trait, and a client with one function per
+/// operation.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -55,7 +56,7 @@ pub use payload::Sample;
 ///
 /// #[stripline::service]
 /// pub trait Tuner {
-///     /// Tunes; answers the frequency that was reached.
+///     /// Tunes, and returns the frequency that was reached.
 ///     fn tune(&self, frequency_hz: f64) -> Result<f64, OutOfRange>;
 ///     /// The frequency.
 ///     fn frequency_hz(&self) -> f64;
@@ -68,11 +69,11 @@ pub use payload::Sample;
 ///         if !(1e6..6e9).contains(&frequency_hz) {
 ///             return Err(OutOfRange);
 ///         }
-///         *self.0.lock().expect("nobody panics") = frequency_hz.round();
+///         *self.0.lock().expect("not poisoned") = frequency_hz.round();
 ///         Ok(frequency_hz.round())
 ///     }
 ///     fn frequency_hz(&self) -> f64 {
-///         *self.0.lock().expect("nobody panics")
+///         *self.0.lock().expect("not poisoned")
 ///     }
 /// }
 ///
@@ -86,37 +87,45 @@ pub use payload::Sample;
 ///     assert_eq!(tuner.tune(433.92e6).expect("it is in range"), 433.92e6);
 ///     assert!(matches!(tuner.tune(0.0), Err(CallError::User(OutOfRange))));
 ///     let pending = tuner.start_tune(1090e6).expect("a server is there");
-///     // ... whatever there is to do meanwhile ...
+///     // ... other work ...
 ///     assert_eq!(pending.wait().expect("it is in range"), 1090e6);
 ///     node.stop();
 /// });
 /// # Ok::<(), stripline::Error>(())
 /// ```
 ///
-/// # What it makes
-/// The trait stays as it is. Of `Tuner` come, with the trait's visibility:
+/// # What it generates
+/// The trait stays as it is. For a trait `Tuner` the attribute adds, with the trait's visibility:
 ///
-/// - `TunerService`: `of` makes a [`Service`](call::Service) of whatever has the trait, `named` one of another name. `NAME` is `tuner`, the
-///   trait's name in kebab case, or what the attribute says: `#[stripline::service(name = "vhf-tuner")]`.
-/// - `TunerClient`: `connect` makes one; `client` is the [`ServiceClient`](call::ServiceClient) below, for counts and servers. Each
-///   operation has five functions, those of [`Client`](call::Client): of `tune` they are `tune`, `tune_within` (a deadline first),
+/// - `TunerService`: `of` makes a [`Service`](call::Service) of any type with the trait, `named`
+///   one of another name. `NAME` is `tuner`, the trait's name in kebab case, or the name in the
+///   attribute: `#[stripline::service(name = "vhf-tuner")]`.
+/// - `TunerClient`: `connect` makes one; `client` is the [`ServiceClient`](call::ServiceClient)
+///   below, for counts and servers. Each operation has five functions, those of
+///   [`Client`](call::Client). For `tune` they are `tune`, `tune_within` (a deadline first),
 ///   `tune_by_key` (a key first), `start_tune` and `start_tune_by_key`. All return the reply, or a
-///   [`CallError`](call::CallError) of the operation's error; the last two a [`Pending`](call::Pending).
-/// - The trait for `&T` and `Arc<T>` of whatever has it, so that who serves something may keep a hold of it.
+///   [`CallError`](call::CallError) of the operation's error; the last two a
+///   [`Pending`](call::Pending).
+/// - The trait for `&T` and `Arc<T>` of any `T` with the trait, so that a program can keep a
+///   reference to an object that it serves.
 ///
 /// # What a trait may be
-/// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once) and up to 16 arguments by value. One that
-/// returns `Result<Reply, Error>` has errors of its own; any other has none ([`NoError`](call::NoError)). The operation's name is the
-/// function's. An argument `&Context<'_>` is the call's [`Context`](call::Context), which the server provides. Functions may have bodies,
-/// and `#[cfg]`. Their documentation is that of the client's functions, and clients of any kind can ask servers for it
+/// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once)
+/// and up to 16 arguments by value. One that returns `Result<Reply, Error>` has errors of its own;
+/// any other has none ([`NoError`](call::NoError)). The operation's name is the function's. An
+/// argument `&Context<'_>` is the call's [`Context`](call::Context), which the server provides.
+/// Functions may have bodies, and `#[cfg]`. Their documentation becomes that of the client's
+/// functions, and clients of any kind can request it from servers
 /// ([`Operation::doc`](call::Operation::doc)).
 ///
 /// # What goes over the wire
-/// One argument is the request, several are a tuple, none are `()`. They, replies and errors derive serde's `Serialize` and `Deserialize` and travel
-/// as CBOR, a `Vec` of samples too. [`Samples`](call::Samples) or [`Plain`](call::Plain), as the only argument or the reply, are plain memory.
+/// One argument is the request, several are a tuple, none are `()`. Arguments, replies and errors
+/// derive serde's `Serialize` and `Deserialize` and travel as CBOR, a `Vec` of samples too.
+/// [`Samples`](call::Samples) or [`Plain`](call::Plain), as the only argument or the reply, are
+/// plain memory.
 ///
 /// # What cannot be a service
-/// The compiler points at it and says what to do. Something that changes:
+/// The compiler reports the place and the remedy. A function that changes its object:
 ///
 /// ```compile_fail
 /// #[stripline::service]
@@ -125,7 +134,7 @@ pub use payload::Sample;
 /// }
 /// ```
 ///
-/// something that other programs cannot know or name:
+/// a type that other programs cannot name:
 ///
 /// ```compile_fail
 /// #[stripline::service]
@@ -134,7 +143,7 @@ pub use payload::Sample;
 /// }
 /// ```
 ///
-/// something that waits elsewhere:
+/// an asynchronous function:
 ///
 /// ```compile_fail
 /// #[stripline::service]
@@ -143,7 +152,7 @@ pub use payload::Sample;
 /// }
 /// ```
 ///
-/// something that cannot leave its process:
+/// a type that cannot leave its process:
 ///
 /// ```compile_fail
 /// #[stripline::service]

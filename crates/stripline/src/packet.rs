@@ -1,4 +1,4 @@
-//! What travels with the samples: the header, the stream they belong to, and what was lost before them.
+//! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
 use std::collections::BTreeMap;
 
@@ -22,21 +22,22 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// | 32 | 8 | `intended_ns` |
 /// | 40 | 8 | `sent_ns` |
 ///
-/// A packet that is larger than a frame may be travels in pieces: [`Header::MORE`] says that another piece follows,
-/// [`Header::CONTINUED`] that it is not the first. All pieces have the packet's `sequence`; the first has all that is
-/// said of the packet, and in the others `sample_index` is the piece's offset in the packet, in bytes. `length` is
-/// always that of the frame.
+/// A packet larger than a frame travels in fragments. [`Header::MORE`] marks a fragment that
+/// another one follows, [`Header::CONTINUED`] one that is not the first. All fragments have the
+/// packet's `sequence`. The first carries the fields of the packet; in the others `sample_index` is
+/// the fragment's offset in the packet, in bytes. `length` is always that of the frame.
 ///
-/// A packet that was forwarded by one of several threads says whose turn it had: with [`Header::ORDERED`], its
-/// [`Order`] stands in the place of `intended_ns`.
+/// A packet that one of several threads forwarded carries its order: with [`Header::ORDERED`], the
+/// field `intended_ns` contains its [`Order`].
 ///
-/// A packet of scope `server` or `target` says so ([`Header::SERVER`], [`Header::TARGET`]): its sender waits for an
-/// answer.
+/// A packet of scope `server` or `target` is marked ([`Header::SERVER`], [`Header::TARGET`]): its
+/// sender waits for an acknowledgement.
 ///
-/// In a ring none of whose readers may miss a frame, a packet of at most [`Header::SHORT_PAYLOAD_MAX`] bytes of which
-/// nothing is to be said but that it follows the one before has the first [`Header::SHORT_BYTES`] only, which
-/// [`Header::SHORT`] says: so the frame is one cache line. Its `sample_index` is the one due, its times are 0. Other
-/// flags, and flags on what is no packet, are refused.
+/// In a ring where no reader may miss a frame, a plain packet has only the first
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. So its frame is one cache
+/// line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and continues the one
+/// before: its `sample_index` is the next one due, and its times are 0. Other flags, and flags on a
+/// frame that is not a packet, are refused.
 ///
 /// ```
 /// assert_eq!(stripline::packet::HEADER_BYTES, 48);
@@ -44,31 +45,32 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
-    /// Number of this packet among those of its sending port, from 0. On other frames: that of the next packet.
+    /// Number of this packet among those of its sending port, from 0. Other frames have that of the
+    /// next packet.
     pub sequence: u64,
     /// Bytes of this frame's payload.
     pub length: u32,
-    /// Which of the sender's streams the packet belongs to.
+    /// The number of its stream among those of the sender.
     pub stream: u16,
     /// A [`Kind`].
     pub kind: u8,
-    /// [`Header::SHORT`], or any of the others.
+    /// [`Header::SHORT`] alone, or any of the other flags.
     pub flags: u8,
     /// Number of the packet's first sample within its stream, from 0.
     pub sample_index: u64,
     /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was. With
-    /// [`Header::ORDERED`], its [`Order`].
+    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was
+    /// sent. With [`Header::ORDERED`], its [`Order`].
     pub intended_ns: u64,
     /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
     pub sent_ns: u64,
 }
 
 impl Header {
-    /// Flag: another piece of the same packet follows.
+    /// Flag: another fragment of the same packet follows.
     pub const MORE: u8 = 1;
-    /// Flag: not the first piece of its packet.
+    /// Flag: not the first fragment of its packet.
     pub const CONTINUED: u8 = 2;
     /// Flag: the payload follows after [`Header::SHORT_BYTES`].
     pub const SHORT: u8 = 4;
@@ -80,10 +82,11 @@ impl Header {
     pub const TARGET: u8 = 32;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
-    /// The largest payload after a short header: with the ring's own header, it fills a cache line. (Of a call: two.)
+    /// The largest payload after a short header: with the ring's own header it fills a cache line
+    /// (a call fills two).
     pub const SHORT_PAYLOAD_MAX: usize = 32;
 
-    /// The header at the start of a frame; `None` when the frame is too short.
+    /// Reads the header at the start of a frame; `None` when the frame is too short.
     ///
     /// ```
     /// use stripline::packet::{HEADER_BYTES, Header, Kind};
@@ -99,7 +102,7 @@ impl Header {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
     }
 
-    /// The first words of the header that was written to the start of a frame.
+    /// Returns the first words of the header written at the start of a frame.
     #[inline]
     pub(crate) fn outline(frame: &[u8]) -> Outline {
         // Whole words, as they were written: see `Header::write_words`.
@@ -108,34 +111,35 @@ impl Header {
         Outline { sequence: word(0), kind: (second >> 48) as u8, flags: (second >> 56) as u8 }
     }
 
-    /// Bytes of the payload of the frame that begins here; `None` when its header is not all there.
+    /// Returns the payload length of the frame that starts here; `None` when its header is
+    /// incomplete.
     #[inline]
     pub(crate) fn length_of(frame: &[u8]) -> Option<u32> {
         let header: &[u8; HEADER_BYTES] = frame.first_chunk()?;
         Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
     }
 
-    /// The turn that the packet had before it was forwarded, if it says so.
+    /// Returns the packet's order, if it carries one.
     pub(crate) fn order(&self) -> Option<Order> {
         (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
     }
 
-    /// When the packet should have been sent, if it says so.
+    /// Returns when the packet should have been sent, if it carries that.
     pub(crate) fn intended(&self) -> Option<u64> {
         Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
     }
 
-    /// Whether the frame goes on with a packet that an earlier one began.
+    /// Whether the frame continues a packet that an earlier one began.
     pub(crate) fn is_continued(&self) -> bool {
         self.flags & Self::CONTINUED != 0
     }
 
-    /// As [`Outline::next_sequence`].
+    /// Returns the same as [`Outline::next_sequence`].
     pub(crate) fn next_sequence(&self) -> u64 {
         Outline { sequence: self.sequence, kind: self.kind, flags: self.flags }.next_sequence()
     }
 
-    /// Writes it to the start of a frame, which is that long.
+    /// Writes it to the start of a frame.
     #[inline]
     pub(crate) fn write(&self, frame: &mut [u8]) {
         let second = Self::second_word(self.length, self.stream, self.kind, self.flags);
@@ -146,8 +150,8 @@ impl Header {
 
     /// Writes the words of a header, in their order, to the start of a frame.
     ///
-    /// Built on the stack and then copied, a header would be read in other pieces than it was written in, for which
-    /// processors wait. So too where it is read.
+    /// A header built on the stack and then copied would be read in other chunks than it was
+    /// written in, which stalls the processor. The same holds where it is read.
     #[inline]
     pub(crate) fn write_words(frame: &mut [u8], words: [u64; 6]) {
         for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
@@ -164,14 +168,14 @@ impl Header {
         }
     }
 
-    /// `length`, `stream`, `kind` and flags as they lie in memory.
+    /// Returns `length`, `stream`, `kind` and flags as they lie in memory.
     #[inline]
     pub(crate) fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 
-    /// Takes a frame apart: fills in the header, and returns the payload. `follows` is the sample due. `None`: there is
-    /// something wrong with the frame.
+    /// Parses a frame: fills in the header, and returns the payload. `follows` is the sample index
+    /// due. `None`: the frame is malformed.
     #[inline]
     pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
         let (first, rest) = frame.split_first_chunk()?;
@@ -194,7 +198,7 @@ impl Header {
     }
 }
 
-/// What an outlet has to know of a frame that it sends.
+/// The fields that an outlet needs of a frame that it sends.
 #[derive(Clone, Copy)]
 pub(crate) struct Outline {
     pub sequence: u64,
@@ -203,8 +207,8 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    /// The number of the packet that is due once this frame has been taken: a packet of which pieces are missing
-    /// is still due.
+    /// Returns the number of the packet that is due after this frame. A packet with missing
+    /// fragments is still due.
     #[inline]
     pub(crate) fn next_sequence(self) -> u64 {
         let completes = self.kind == Kind::Data as u8 && self.flags & Header::MORE == 0;
@@ -212,7 +216,7 @@ impl Outline {
     }
 }
 
-/// What a frame is.
+/// The kind of a frame.
 ///
 /// ```
 /// use stripline::packet::Kind;
@@ -232,7 +236,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of that number.
+    /// Returns the kind of that number.
     #[inline]
     pub fn parse(number: u8) -> Option<Self> {
         match number {
@@ -244,12 +248,14 @@ impl Kind {
     }
 }
 
-/// Whose turn a packet has: the number that it had where it was handed to several threads, and whose number that is.
+/// A packet's place in the order: its number where it was passed to several threads, and the origin
+/// of that number.
 ///
-/// Whoever forwards a packet numbers it anew, in the order of forwarding. Where several threads forward packets as
-/// they finish, that is not the order in which they came; the stamp is, and travels with the packet
-/// ([`Loan::send_like`](crate::Loan::send_like)) until a
-/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) puts the packets back in sequence.
+/// A port that forwards a packet gives it a new sequence number, in the order of forwarding. Where
+/// several threads forward packets as they finish, that is not the original order. The order stamp
+/// keeps the original one and travels with the packet
+/// ([`Loan::send_like`](crate::Loan::send_like)). A
+/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) restores the sequence by it.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -275,13 +281,13 @@ impl Order {
         Self(u64::from(origin) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// Tells those apart whose numbers have nothing to do with each other: several senders, or one that was started
-    /// again.
+    /// Returns the origin, which separates independent sequences of numbers: those of several
+    /// senders, or of one before and after its restart.
     pub fn origin(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
     }
 
-    /// The packet's number among those of its origin.
+    /// Returns the packet's number among those of its origin.
     pub fn number(self) -> u64 {
         self.0 & ((1 << Self::NUMBER_BITS) - 1)
     }
@@ -290,14 +296,16 @@ impl Order {
         self.0
     }
 
-    /// The same turn as seen behind the port's `connection`th connection: what came over different ones, or over one
-    /// before and after its sender's restart, stays apart. The numbers of the connections on a packet's way are digits.
+    /// Returns the same order behind the port's `connection`th connection. What came over different
+    /// connections, or over one before and after its sender's restart, stays separate. The numbers
+    /// of the connections on a packet's path are digits.
     pub(crate) fn over(self, connection: u16) -> Self {
         Self::new(self.origin().wrapping_mul(251).wrapping_add(connection), self.number())
     }
 }
 
-/// What is known of a stream of samples, as BulkIO's SRI: sent before its first packet and when it changes.
+/// The description of a stream of samples, like BulkIO's SRI: sent before its first packet and when
+/// it changes.
 ///
 /// ```
 /// use stripline::StreamInfo;
@@ -312,38 +320,38 @@ pub struct StreamInfo {
     /// Samples per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_rate_hz: Option<f64>,
-    /// The frequency that 0 Hz of the samples stands for.
+    /// The frequency that 0 Hz of the samples corresponds to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub center_frequency_hz: Option<f64>,
-    /// Anything else.
+    /// Any other properties.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keywords: BTreeMap<String, serde_json::Value>,
 }
 
 impl StreamInfo {
-    /// Bytes that the JSON of a stream's metadata may have.
+    /// The largest JSON of a stream's description, in bytes.
     pub const ENCODED_MAX: usize = 64 * 1024;
 
-    /// A stream of which only the name is known.
+    /// Returns a stream with only a name.
     pub fn new(id: &str) -> Self {
         Self { id: id.into(), ..Self::default() }
     }
 
-    /// With a sample rate.
+    /// Sets the sample rate.
     #[must_use]
     pub fn sample_rate_hz(mut self, rate: f64) -> Self {
         self.sample_rate_hz = Some(rate);
         self
     }
 
-    /// With a centre frequency.
+    /// Sets the centre frequency.
     #[must_use]
     pub fn center_frequency_hz(mut self, frequency: f64) -> Self {
         self.center_frequency_hz = Some(frequency);
         self
     }
 
-    /// With a keyword.
+    /// Sets a keyword.
     ///
     /// ```
     /// let stream = stripline::StreamInfo::new("antenna-1").keyword("gain_db", 38.6);
@@ -356,7 +364,7 @@ impl StreamInfo {
     }
 }
 
-/// Packets that a receiver did not get, reported in their place: with the next packet.
+/// Packets that a receiver did not get, reported in their place, with the next packet.
 ///
 /// ```
 /// use stripline::{Gap, GapReason};
@@ -375,16 +383,16 @@ impl StreamInfo {
 pub struct Gap {
     /// The sequence number of the first packet missed.
     pub first: u64,
-    /// How many packets are known to be missing; 0 after a sender's restart, which nobody counted.
+    /// How many packets are missing; 0 after a sender's restart, where the number is unknown.
     pub packets: u64,
-    /// How many samples are known to be missing.
+    /// How many samples are missing, as far as they can be counted.
     pub samples: u64,
-    /// Why.
+    /// The cause.
     pub reason: GapReason,
 }
 
 impl Gap {
-    /// This and what is missing behind it, without a packet in between.
+    /// Returns the sum of two gaps without a packet in between.
     pub(crate) fn and(self, later: Self) -> Self {
         Self {
             first: self.first,
@@ -395,7 +403,7 @@ impl Gap {
     }
 }
 
-/// Why packets are missing.
+/// The cause of a gap.
 ///
 /// ```
 /// let is_own_fault = |reason| reason == stripline::GapReason::Overflow;
@@ -405,11 +413,11 @@ impl Gap {
 pub enum GapReason {
     /// The receiver was slow and its policy drops packets.
     Overflow,
-    /// The sender or the receiver was started again.
+    /// The sender or the receiver was restarted.
     PeerRestart,
     /// The transport lost them.
     Transport,
-    /// They did not come in the time, or among the packets, that a
+    /// They did not arrive in the time, or among the packets, that a
     /// [resequencing](crate::node::Subscriber::resequenced) port waits for them.
     Late,
 }
@@ -418,8 +426,8 @@ pub enum GapReason {
 mod tests {
     use super::*;
 
-    /// The example of `docs/wire.md`: its first lines of 16 hexadecimal numbers. Those behind are tested in
-    /// `transport/stream/answers.rs`.
+    /// Checks the example of `docs/wire.md`: its first lines of 16 hexadecimal numbers.
+    /// `transport/stream/answers.rs` tests those after them.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../docs/wire.md");

@@ -1,7 +1,7 @@
-//! What a packet may carry: samples as plain memory, or one message in CBOR.
+//! The payload of a packet: samples as plain memory, or one message in CBOR.
 //!
-//! A port has one payload type, named by a short text ([`TypeName`]) that both ends compare when they
-//! connect. Samples are never serialised on one host; their bytes are the machine's own.
+//! A port has one payload type, named by a short text ([`TypeName`]) that both ends compare when
+//! they connect. Samples are never serialised on one host; their bytes are the machine's own.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use num_complex::Complex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types that are aligned
-/// to more than 16 bytes.
+/// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types
+/// with an alignment over 16 bytes.
 ///
-/// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add its own plain structure,
-/// which then travels as an array without being serialised:
+/// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add its own plain
+/// structure, which then travels as an array without being serialised:
 ///
 /// ```
 /// use stripline::Sample;
@@ -50,7 +50,8 @@ samples! {
     f64 => "f64", "cf64";
 }
 
-/// Size in bytes and complexness of a built-in sample type, or `None` for any other type name.
+/// Returns the size in bytes and complexness of a built-in sample type, or `None` for any other
+/// type name.
 ///
 /// ```
 /// assert_eq!(stripline::payload::builtin("cf32"), Some((8, true)));
@@ -99,10 +100,11 @@ impl TypeName {
         if fits { Ok(Self(name)) } else { Err(BadTypeName(name.chars().take(80).collect())) }
     }
 
-    /// The name of a sample type.
+    /// Returns the name of a sample type.
     ///
     /// # Panics
-    /// When the type's [`Sample::TYPE`] breaks the rules above: a mistake in the program, not in its input.
+    /// Panics if the type's [`Sample::TYPE`] breaks the rules above: a mistake in the program, not
+    /// in its input.
     pub fn of<T: Sample>() -> Self {
         match Self::new(T::TYPE) {
             Ok(name) => name,
@@ -110,7 +112,7 @@ impl TypeName {
         }
     }
 
-    /// The name of a message type: `message/` and the given name.
+    /// Returns the name of a message type: `message/` and the given name.
     ///
     /// # Errors
     /// As [`TypeName::new`].
@@ -124,7 +126,7 @@ impl TypeName {
         Self::new(format!("message/{name}"))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -149,7 +151,7 @@ impl From<TypeName> for String {
     }
 }
 
-/// A text that is no [`TypeName`]; its first 80 characters.
+/// A text that is not a valid [`TypeName`]; its first 80 characters.
 ///
 /// ```
 /// use stripline::payload::{BadTypeName, TypeName};
@@ -167,13 +169,13 @@ impl fmt::Display for BadTypeName {
 
 impl std::error::Error for BadTypeName {}
 
-/// Nesting that a message may have: more is refused before the stack runs out.
+/// The nesting limit of a message: more is refused before the stack runs out.
 const NESTING_MAX: usize = 128;
 
-/// The first value of some CBOR, which is taken off the bytes.
+/// Takes the first value of some CBOR off the bytes.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of what is wrong with it.
 pub(crate) fn from_cbor<M: DeserializeOwned>(bytes: &mut &[u8]) -> Result<M, String> {
     use ciborium::de::Error;
     ciborium::de::from_reader_with_recursion_limit(bytes, NESTING_MAX).map_err(|error| match error {

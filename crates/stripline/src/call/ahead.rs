@@ -1,5 +1,5 @@
-//! Requests that a server has taken off its links before their turn: so it knows, before it begins a call, whether that was
-//! taken back meanwhile, and how many wait.
+//! The queue of requests that a server has read before it starts them. They show the server, before
+//! it starts a call, whether the call was cancelled, and how many wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,45 +16,48 @@ use super::replies::{Answer, Replies};
 use super::server::Source;
 use super::wire::{Request, Status};
 
-/// Whoever takes a call back so soon is too late: about what it takes to say so.
+/// The age below which a request cannot have been cancelled yet: about the time that a cancellation
+/// takes.
 const FRESH_NS: u64 = 20_000;
 
-/// What is looked through at most, in bytes of requests. What comes behind lies in the links, as ever.
+/// The bytes of requests read ahead at most. Requests behind them stay in the links.
 const BYTES_MAX: usize = 4 << 20;
-/// Buffers kept for later requests, and the largest of them.
+/// The number of buffers kept for later requests, and the size of the largest.
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Ahead {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    /// Calls that may wait behind the one that comes next; any others are refused.
+    /// Calls that may wait behind the next one; others are refused.
     waiting_max: usize,
     spares: Vec<Vec<u8>>,
-    /// When the system was last asked whether it has more, where that takes a call of it.
+    /// When the system was last polled for more, where that takes a system call.
     asked_ns: u64,
 }
 
-/// Where to look whether a call was taken back, before it is begun.
+/// Where to search for a cancellation before a call is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It came just now, to a server that was looking for it, or woke one and came alone.
+    /// Nowhere: the request came just now, to a server that was polling, or woke one and came
+    /// alone.
     Nowhere,
-    /// The server has just taken all that the system had: to ask again costs as much as the rest of a call.
+    /// In what is already buffered: the system has just been drained, and to poll it again costs as
+    /// much as the rest of a call.
     AtHand,
-    /// It was there before the server was free.
+    /// In everything: the request was there before the server was free.
     Everywhere,
 }
 
-/// A call that waits for its turn.
+/// A queued request.
 pub(super) struct Waiting {
-    /// Whose it is: a place among the connections of the server, and which one it was there.
+    /// Its client: an index among the server's connections, and the connection's number there.
     pub from: (usize, u16),
     pub number: u64,
-    /// When it was sent, if it is measured, and otherwise 0.
+    /// When it was sent, if it is measured; otherwise 0.
     pub sent_ns: u64,
     pub request: Vec<u8>,
-    /// Of a client that is not in its place any more.
+    /// Set if the client has lost its place to another.
     pub replies: Option<Arc<Replies>>,
     pub is_taken_back: bool,
 }
@@ -69,9 +72,9 @@ impl Ahead {
         self.waiting.is_empty()
     }
 
-    /// Whether another request may be taken off the links.
+    /// Whether another request may be read.
     pub(super) fn has_room(&self) -> bool {
-        // One more than may wait: those are refused.
+        // One more than may wait, because the excess ones are refused.
         self.waiting.len() <= ServerOptions::WAITING_MAX as usize && self.bytes < BYTES_MAX
     }
 
@@ -95,17 +98,17 @@ impl Ahead {
         Some(next)
     }
 
-    /// Keeps the buffer of a request for another.
+    /// Keeps the buffer of a request for a later one.
     pub(super) fn keep(&mut self, request: Vec<u8>) {
         if self.spares.len() < SPARES_MAX && request.capacity() <= SPARE_BYTES_MAX {
             self.spares.push(request);
         }
     }
 
-    /// Notes that a call was taken back; false: it does not wait here.
+    /// Marks a call as cancelled; false: it does not wait here.
     pub(super) fn take_back(&mut self, from: (usize, u16), number: u64) -> bool {
         let is_it = |call: &&mut Waiting| call.number == number && call.from == from;
-        // From the end: whoever takes a call back has often just made it.
+        // From the end: a cancelled call has often just been made.
         match self.waiting.iter_mut().rev().find(is_it) {
             Some(call) => {
                 call.is_taken_back = true;
@@ -115,37 +118,38 @@ impl Ahead {
         }
     }
 
-    /// Another client comes to that place: the calls of the one before it are answered to that.
+    /// Records that a new client takes that index. Queued calls of the one before keep its replies.
     pub(super) fn succeed(&mut self, place: usize, replies: &Arc<Replies>) {
         let its = self.waiting.iter_mut().filter(|call| call.from.0 == place && call.replies.is_none());
         its.for_each(|call| call.replies = Some(Arc::clone(replies)));
     }
 }
 
-/// What one thread of a pool works on. Written and looked for by who receives.
+/// The call that one thread of a pool works on. Written and searched by the thread that receives.
 #[derive(Default)]
 pub(super) struct Work {
     client: AtomicU64,
-    /// 0: none, or one that nobody can take back.
+    /// 0: none, or one that cannot be cancelled.
     number: AtomicU64,
     pub taken_back: AtomicBool,
 }
 
 impl Work {
-    /// Begins a call of that client.
+    /// Records the start of a call of that client.
     pub(super) fn begin(&self, next: &Waiting) {
-        // Relaxed throughout: only who holds the lock writes or looks; the flag is a hint.
+        // Relaxed throughout: only the thread that holds the lock accesses them; the flag is a
+        // hint.
         self.client.store(Self::name_of(next.from), Ordering::Relaxed);
         self.taken_back.store(false, Ordering::Relaxed);
         self.number.store(next.number, Ordering::Relaxed);
     }
 
-    /// It is done: whoever takes it back from now on is late.
+    /// Records the end of the call: a later cancellation has no effect.
     pub(super) fn end(&self) {
         self.number.store(0, Ordering::Relaxed);
     }
 
-    /// Says that a call was taken back, if it is this one.
+    /// Sets the flag if the cancelled call is this one.
     pub(super) fn take_back(&self, from: (usize, u16), number: u64) {
         let is_it = self.number.load(Ordering::Relaxed) == number
             && self.client.load(Ordering::Relaxed) == Self::name_of(from);
@@ -160,7 +164,7 @@ impl Work {
 }
 
 impl Source {
-    /// Where a word that the request at hand was taken back may lie.
+    /// Returns where a cancellation of the current request may be.
     #[inline]
     pub(super) fn look_due(&mut self) -> Look {
         let is_young = self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS);
@@ -168,12 +172,12 @@ impl Source {
             Came::WhileLooking if is_young => Look::Nowhere,
             Came::WhileAsleep if is_young && !self.incoming.may_hold_more() => Look::Nowhere,
             Came::WhileAsleep if is_young => Look::AtHand,
-            // It was there before the server went to sleep, which then it did not.
+            // The request was there before the server slept, which then did not sleep.
             Came::WhileAsleep | Came::WhileLooking | Came::Before => self.look_again(),
         }
     }
 
-    /// Where it may lie of one that waits.
+    /// Returns where a cancellation of a queued request may be.
     pub(super) fn look_again(&mut self) -> Look {
         if self.incoming.looks_cheaply() {
             return Look::Everywhere;
@@ -186,14 +190,14 @@ impl Source {
         Look::Everywhere
     }
 
-    /// Puts the request at hand behind those that wait.
+    /// Queues the current request behind those that wait.
     pub(super) fn put_ahead(&mut self, works: &[Work]) {
         let from = self.incoming.came_over();
         let deed = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
             (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.ahead.is_overloaded() => {
-                // Relaxed: it is exact by itself, as all that is counted.
+                // Relaxed: exact by itself, like all counters.
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                let words = format!("{} calls wait, which is as many as may", self.ahead.waiting_max);
+                let words = format!("{} calls wait, which is the limit", self.ahead.waiting_max);
                 let (status, payload) = (Status::Overloaded, words.as_bytes());
                 seat.replies.send(&Answer { number, status, payload, deadline_us });
                 None
@@ -210,7 +214,7 @@ impl Source {
                 }
                 None
             }
-            // Nobody knows that client.
+            // The client is gone.
             (Ok(_), None) => None,
             (Err(deed), _) => Some(deed),
         };
@@ -220,7 +224,7 @@ impl Source {
         }
     }
 
-    /// Takes what is there off the links, as far as there is room for it.
+    /// Reads the available requests from the links, as far as there is room for them.
     pub(super) fn look_ahead(&mut self, look: Look, works: &[Work]) -> Result<()> {
         while self.ahead.has_room() {
             let found = match look {
@@ -236,7 +240,7 @@ impl Source {
         Ok(())
     }
 
-    /// Where a call that has waited is answered.
+    /// Returns where a queued call is answered.
     pub(super) fn replies_to(&self, waiting: &Waiting) -> Option<Arc<Replies>> {
         let (place, connection) = waiting.from;
         let seat = self.seats.get(place).and_then(Option::as_ref);
@@ -257,7 +261,7 @@ mod tests {
         }
         assert!(ahead.is_overloaded() && ahead.has_room());
         assert!(ahead.take_back((1, 2), 7));
-        // Another client at the same place, and a call that is not there.
+        // Another client at the same index, and a call that is not there.
         assert!(!ahead.take_back((1, 3), 7) && !ahead.take_back((0, 1), 9));
         let popped: Vec<_> = std::iter::from_fn(|| ahead.pop()).map(|call| call.is_taken_back).collect();
         assert_eq!(popped, [false, true, false]);
@@ -271,7 +275,7 @@ mod tests {
             ahead.push((0, 0), 1, 0, &[0; 1 << 20]);
         }
         assert_eq!(ahead.waiting.len(), 4);
-        // What is so large is not kept.
+        // So large a buffer is not kept.
         let large = ahead.pop().unwrap().request;
         ahead.keep(large);
         assert!(ahead.spares.is_empty() && ahead.has_room());

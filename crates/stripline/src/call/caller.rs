@@ -1,4 +1,5 @@
-//! What the handles of a client share: its lines to the servers, and which of them is called next.
+//! The core that the handles of a client share: its connections to the servers, and the selection
+//! of one.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,28 +18,28 @@ use super::service::Operation;
 use super::term::Term;
 use super::wire::SHORT_MAX;
 
-/// Between two looks whether a client that waits for a server is asked to stop.
+/// The interval at which a client that waits for a server checks for a stop.
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
-/// What all handles of a client of one service share.
+/// The state shared by all handles of a client of one service.
 pub(crate) struct Caller {
     pub(super) service: String,
     pub(super) options: ClientOptions,
     pub(super) stop: Stop,
     pub(super) lines: Box<[Line]>,
-    /// How many of them have ever been used.
+    /// How many of the connections have ever been used.
     pub(super) used: AtomicUsize,
-    /// Whose turn it is.
+    /// The index of the next server in turn.
     pub(super) turn: AtomicUsize,
     pub(super) operations: Mutex<Vec<Operation>>,
-    /// How many servers have come.
+    /// How many servers have been found.
     pub(super) arrivals: Mutex<u64>,
     pub(super) arrived: Condvar,
     pub(super) calls: AtomicU64,
     pub(super) failures: AtomicU64,
 }
 
-/// Why a call was not made.
+/// The reason why a call was not made.
 pub(super) enum NotMade {
     NoServer,
     TooMany,
@@ -70,10 +71,10 @@ impl Caller {
         &self.options
     }
 
-    /// Takes a server in.
+    /// Adds a server.
     ///
     /// # Errors
-    /// When it does not say what it is, or there are too many.
+    /// A server without valid self-description, or one more than allowed.
     pub(crate) fn welcome(
         &self,
         outgoing: Outgoing,
@@ -140,7 +141,8 @@ impl Caller {
             };
             match self.lines[line].start(operation, payload, term) {
                 Ok(number) => {
-                    // Not exact if several threads call at the same time: `calls` is for people.
+                    // Inexact if several threads call at the same time: `calls` is for display
+                    // only.
                     self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     return Ok((line, number));
                 }
@@ -155,7 +157,7 @@ impl Caller {
         }
     }
 
-    /// The server for the next call, if there is one.
+    /// Returns the server for the next call, if there is one.
     #[inline]
     fn pick(&self, key: Option<u64>) -> Option<usize> {
         let used = self.used.load(Ordering::Acquire);
@@ -168,7 +170,7 @@ impl Caller {
         if let [only] = lines {
             return only.is_alive().then_some(0);
         }
-        // Not exact if several threads call at the same time, which does no harm.
+        // Inexact if several threads call at the same time, which only affects the turn.
         let turn = self.turn.load(Ordering::Relaxed);
         let index = (0..used).map(|step| (turn + step) % used).find(|&index| lines[index].is_alive())?;
         self.turn.store(index + 1, Ordering::Relaxed);
@@ -216,7 +218,7 @@ impl Caller {
     }
 }
 
-/// The number of an operation among those of a server.
+/// Returns the number of an operation among those of a server.
 fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, String)> {
     let Some(number) = offered.iter().position(|operation| operation.name == wanted.name) else {
         let there: Vec<&str> = offered.iter().map(|operation| operation.name.as_str()).collect();
@@ -243,6 +245,6 @@ fn mixed(mut x: u64) -> u64 {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whole whatever happened to the last holder.
+    // Valid even if the last holder panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

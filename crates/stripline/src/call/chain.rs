@@ -1,4 +1,5 @@
-//! The chain of nested calls that the code of this thread runs in: which servers wait for it, and until when.
+//! The chain of nested calls that the code of this thread runs in: the waiting servers, and their
+//! deadline.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -12,25 +13,25 @@ use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 struct Handled {
     own: ChainLink,
     until_ns: Option<u64>,
-    /// Where the chain that it came with begins among `BEFORE`.
+    /// Where the chain that it arrived with starts in `BEFORE`.
     start: usize,
 }
 
 thread_local! {
-    // Apart, because most calls come with no chain and make none: looking at this costs next to nothing.
+    // Separate, because most calls have no chain and make none: this check costs almost nothing.
     static HANDLED: Cell<Option<Handled>> = const { Cell::new(None) };
-    /// The chains that the calls handled have come with, as they are sent.
+    /// The chains of the calls being handled, as they are sent.
     static BEFORE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it is there, calls made by this thread are nested in one that is being handled.
+/// A guard: while it exists, calls made by this thread are nested in one that is being handled.
 pub(super) struct Entered {
     outer: Option<Handled>,
-    /// Bytes of `BEFORE` that are to stay; `None`: nothing was added.
+    /// Bytes of `BEFORE` to keep; `None`: none were added.
     before: Option<usize>,
 }
 
-/// Begins to handle a call.
+/// Marks the start of handling a call.
 #[inline]
 pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>) -> Entered {
     let outer = HANDLED.get();
@@ -56,7 +57,7 @@ impl Drop for Entered {
     }
 }
 
-/// What a call made now is nested in.
+/// Passes the chain that a call made now is nested in.
 #[inline]
 pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
     let Some(handled) = HANDLED.get() else { return look(ChainBytes(&[])) };
@@ -65,20 +66,20 @@ pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
     look(ChainBytes(&links))
 }
 
-/// Until when what a call made now is nested in is waited for, if that is known.
+/// Returns the deadline of the call that a call made now is nested in, if there is one.
 #[inline]
 pub(super) fn until() -> Option<Instant> {
     let until_ns = HANDLED.get()?.until_ns?;
-    // Only who waits for others looks at two clocks.
+    // Only a thread that waits reads two clocks.
     Instant::now().checked_add(Duration::from_nanos(until_ns.saturating_sub(now_ns())))
 }
 
-/// How many links a chain has.
+/// Returns the number of links in a chain.
 pub(super) fn length(chain: ChainBytes<'_>) -> usize {
     chain.0.len() / LINK_BYTES
 }
 
-/// Whether a server would never answer a call from this chain: all that it can work on at once waits in it.
+/// Whether a server could never answer a call from this chain: all its threads wait in it.
 #[inline]
 pub(super) fn is_exhausted(chain: ChainBytes<'_>, server: u64) -> bool {
     let mut waiting = chain.links().filter(|link| link.server == server);

@@ -1,4 +1,4 @@
-//! The side that asks: handles of a client, and calls under way.
+//! The client side of calls: handles of a client, and pending calls.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -23,25 +23,25 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
 }
 
-/// Where a client's calls go.
+/// A server that a client calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerReport {
     /// The server's name.
     pub server: String,
-    /// Whether it is connected, as far as is known.
+    /// Whether it is connected, as far as has been detected.
     pub connected: bool,
     /// Calls outstanding, or answered and not yet taken.
     pub outstanding: u64,
-    /// Replies that came after their calls had been given up.
+    /// Replies that arrived after their calls had been abandoned.
     pub late: u64,
-    /// Round trips of calls, in nanoseconds: of every call, or of an unbiased sample, as the topic of the service's name
-    /// has it.
+    /// Round trips of calls, in nanoseconds. The topic of the service's name sets whether every
+    /// call or an unbiased sample is measured.
     pub round_trips: LatencyReport,
-    /// What the server offers; empty when it is not connected.
+    /// The server's operations; empty when it is not connected.
     pub operations: Vec<Operation>,
 }
 
-/// A client of a service: what its operations are called through.
+/// A client of a service, which makes handles for its operations.
 ///
 /// ```
 /// use stripline::call::{CallError, ClientOptions, Refusal, ServerOptions, Service};
@@ -67,10 +67,10 @@ pub struct ServiceClient {
     pub(super) caller: Arc<Caller>,
 }
 
-/// Calls one operation, from any number of threads.
+/// A handle that calls one operation, from any number of threads.
 ///
-/// With several servers of the service, calls go to each in turn, or by a key. Of threads that wait at the same time, one
-/// receives for all.
+/// With several servers of the service, calls go to each in turn, or by a key. Among threads that
+/// wait at the same time, one receives for all.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, ServerOptions};
@@ -102,7 +102,7 @@ impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
     }
 }
 
-/// A call that has been made. Dropped, it is taken back.
+/// A call that has been made. Dropping it cancels the call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -119,7 +119,7 @@ impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
 /// assert_eq!(four.wait().expect("it was served"), 4.0);
 /// # Ok::<(), stripline::Error>(())
 /// ```
-#[must_use = "a call that is dropped is taken back"]
+#[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
     client: &'c Client<Req, Rep, E>,
     line: usize,
@@ -129,10 +129,11 @@ pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
 }
 
 impl ServiceClient {
-    /// One of the service's operations. That it is there, with these types, is found out by calling it.
+    /// Returns a handle for one of the service's operations. The first call checks that it exists
+    /// with these types.
     ///
     /// # Errors
-    /// A name that is none.
+    /// An invalid name.
     pub fn operation<Req: Payload, Rep: Payload, E: Payload>(
         &self,
         name: &str,
@@ -142,14 +143,14 @@ impl ServiceClient {
         Ok(Client { caller: Arc::clone(&self.caller), operation, name, of: PhantomData })
     }
 
-    /// Calls made, and those of them that came to nothing: neither a reply nor the operation's own error. With several
-    /// threads that call at the same time, the first is not exact.
+    /// Returns the calls made, and those that failed: neither a reply nor the operation's own error
+    /// arrived. The first number is inexact if several threads call at the same time.
     pub fn counts(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (read(&self.caller.calls), read(&self.caller.failures))
     }
 
-    /// Blocks until so many servers are connected; false: the timeout passed first.
+    /// Blocks until that many servers are connected; false: the timeout passed first.
     ///
     /// # Errors
     /// [`Error::Stopped`](crate::Error::Stopped) when the node is asked to stop.
@@ -157,24 +158,25 @@ impl ServiceClient {
         self.caller.wait_for_servers(count, Instant::now() + timeout)
     }
 
-    /// The servers that there are, and those that were.
+    /// Returns the servers that are or were connected.
     pub fn servers(&self) -> Vec<ServerReport> {
         self.caller.servers()
     }
 }
 
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
-    /// Calls, and blocks until the reply is here or the deadline has passed.
+    /// Calls, and blocks until the reply arrives or the deadline passes.
     ///
     /// # Errors
-    /// [`CallError::User`]: the operation's own. All others say what became of the call, and who is to blame.
+    /// [`CallError::User`]: the operation's own. All others describe the outcome of the call, and
+    /// which side failed.
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
         self.call_at(request, None, self.caller.options.deadline)
     }
 
-    /// As [`Client::call`], at the server that this key belongs to: of the same servers always the same, and when one
-    /// comes or goes, only its keys move.
+    /// Calls like [`Client::call`], at the server that the key selects. The same servers always
+    /// give the same choice. When a server is added or removed, only its keys move.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -182,7 +184,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.call_at(request, Some(key), self.caller.options.deadline)
     }
 
-    /// As [`Client::call`], with this deadline in place of the client's.
+    /// Calls like [`Client::call`], with this deadline instead of the client's.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -190,15 +192,16 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.call_at(request, None, deadline.min(ClientOptions::DEADLINE_MAX))
     }
 
-    /// Calls without waiting for the reply. Blocks while there is no server or no room, until the deadline.
+    /// Sends a call without waiting for the reply. Blocks while there is no server or no room,
+    /// until the deadline.
     ///
     /// # Errors
-    /// Why the call could not be made.
+    /// The reason why the call could not be made.
     pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
         self.start_at(request, None)
     }
 
-    /// As [`Client::start`], at the server that this key belongs to.
+    /// Sends a call like [`Client::start`], at the server that the key selects.
     ///
     /// # Errors
     /// As [`Client::start`].
@@ -216,8 +219,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
         let mut term = Term::soon(deadline);
         let (line, number) = self.begin(request, key, &mut term)?;
-        // The usual reply has a place of its own: moved as a part of something larger, it would be read in other pieces
-        // than it was written in.
+        // The usual reply has a variable of its own. Moved as a part of something larger, it would
+        // be read in other chunks than it was written in, which stalls.
         let (mut usual, mut odd) = (None, None);
         let waited = self.caller.lines[line].wait(number, &mut term, |reply| match decode(&reply) {
             Some(value) => usual = Some(value),
@@ -279,7 +282,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
 #[cfg(test)]
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
-    /// Sends bytes that are no request.
+    /// Sends bytes that are not a request.
     pub(super) fn misbehave(&self, bytes: &[u8]) {
         let send = |sender: &mut super::line::Sender| {
             let wait = crate::transport::Wait::Never;
@@ -290,7 +293,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 }
 
 impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
-    /// Blocks until the reply is here or the deadline has passed.
+    /// Blocks until the reply arrives or the deadline passes.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -303,7 +306,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.conclude(waited, outcome)
     }
 
-    /// What a wait to the end came to.
+    /// Returns the outcome of a wait without a limit of its own.
     fn conclude(mut self, waited: Waited<()>, outcome: Option<Outcome<Rep, E>>) -> Result<Rep, CallError<E>> {
         match self.settle(waited, outcome) {
             Some(outcome) => outcome,
@@ -315,7 +318,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         }
     }
 
-    /// The reply, if it is here. Once it has been taken, there is none.
+    /// Returns the reply if it has arrived. It is returned once only.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
         if self.is_over {
             return None;
@@ -325,7 +328,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.settle(waited, outcome)
     }
 
-    /// Blocks until the reply is here, but not longer than the timeout; the call goes on then.
+    /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         if self.is_over {
             return None;
@@ -335,8 +338,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.settle(waited, outcome)
     }
 
-    /// Takes the call back. A server that has not begun it does not; whether it had is not known here, and a reply is dropped
-    /// and counted.
+    /// Cancels the call. A server that has not started it will not start it. Whether it had started
+    /// is unknown here; a reply is dropped and counted.
     pub fn cancel(mut self) {
         self.give_up();
     }
@@ -345,7 +348,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         &self.client.caller.lines[self.line]
     }
 
-    /// What a wait came to; `None`: the call is outstanding still.
+    /// Returns the outcome of a wait; `None`: the call is still outstanding.
     fn settle(
         &mut self,
         waited: Waited<()>,
@@ -392,22 +395,23 @@ impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
     }
 }
 
-/// A reply that is neither a reply nor the operation's own error.
+/// A reply that is neither a result nor the operation's own error.
 enum Odd {
     Undecodable(String),
     Refused(Refusal, String),
 }
 
-/// What a reply says.
+/// The content of a reply.
 type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, Odd>;
 
-/// What a reply brings that is one.
+/// Decodes the value of a successful reply.
 #[inline(always)]
 fn decode<Rep: Payload>(reply: &Reply<'_>) -> Option<Rep> {
     if reply.status == Status::Done { Rep::decode(reply.payload).ok() } else { None }
 }
 
-/// Written where it is returned from: on the way of a call, a value is not copied in other pieces than it was written in.
+/// Inlined, so that the value is written at its final place. On the path of a call, no value is
+/// copied in other chunks than it was written in.
 #[inline(always)]
 fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
     if reply.status == Status::Done {
@@ -434,7 +438,7 @@ fn read_odd<Rep, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
         Status::Cycle => Refusal::Cycle,
         Status::Failed => Refusal::Failed,
     };
-    // As long as a peer likes; nobody reads more.
+    // A peer may send a text of any length; only the start is read.
     let words = &reply.payload[..reply.payload.len().min(1024)];
     Err(Odd::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
 }

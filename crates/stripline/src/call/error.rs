@@ -1,4 +1,4 @@
-//! What can become of a call besides its reply.
+//! The outcomes of a call other than its reply.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// What became of a call that has no reply.
+/// The outcome of a call that has no reply.
 ///
 /// ```
 /// use stripline::call::{CallError, ClientOptions};
@@ -30,51 +30,51 @@ pub enum CallError<E> {
     NoServer {
         /// The service.
         service: String,
-        /// How long one was waited for.
+        /// How long the client waited for one.
         waited: Duration,
     },
-    /// The deadline passed before the reply came. A reply that comes later is dropped and counted.
+    /// The deadline passed before the reply arrived. A later reply is dropped and counted.
     Unanswered {
         /// The service and operation, and the server.
         call: String,
         /// The deadline.
         deadline: Duration,
     },
-    /// The server died or left with the call outstanding. Nobody knows whether it was carried out.
+    /// The server died or left with the call outstanding. It may or may not have carried it out.
     ServerGone {
         /// The service and operation, and the server.
         call: String,
     },
-    /// The call was taken back by this side.
+    /// This side cancelled the call.
     Cancelled,
-    /// The server did not carry the call out, or not to its end.
+    /// The server did not carry the call out, or not completely.
     Refused {
         /// The service and operation, and the server.
         call: String,
-        /// Why.
+        /// The kind of refusal.
         refusal: Refusal,
-        /// Its words.
+        /// The server's explanation.
         reason: String,
     },
-    /// So many calls are outstanding at this server already. The call was not made.
+    /// The limit of outstanding calls at this server is reached. The call was not made.
     TooMany {
         /// The service.
         service: String,
-        /// How many may be.
+        /// The limit.
         outstanding_max: u32,
     },
-    /// The reply, or the operation's error, is of another type.
+    /// The reply, or the operation's error, has another type.
     Decode {
         /// The service and operation, and the server.
         call: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The call could not be made, or not be waited for: [`Error::Stopped`] among others.
+    /// The call could not be made, or the wait failed: [`Error::Stopped`] among others.
     Link(Error),
 }
 
-/// The error of an operation that has none of its own.
+/// The error type of an operation that has no errors of its own.
 ///
 /// ```
 /// use stripline::call::{Client, ClientOptions, NoError};
@@ -94,7 +94,7 @@ impl fmt::Display for NoError {
 
 impl std::error::Error for NoError {}
 
-/// Why a server did not carry out a call.
+/// The kinds of refusal of a call by a server.
 ///
 /// ```
 /// assert_eq!(stripline::call::Refusal::Cycle.to_string(), "a cycle of calls");
@@ -106,16 +106,16 @@ pub enum Refusal {
     UnknownOperation,
     /// The operation's request, reply or error has another type.
     WrongType,
-    /// Its handler panicked; the server goes on.
+    /// Its handler panicked; the server continues.
     Panicked,
     /// The deadline had passed before the handler began.
     DeadlinePassed,
-    /// The client took the call back before the handler began. Nobody waits for it then: it is for those who look at the
-    /// wire.
+    /// The client cancelled the call before the handler began. The client no longer waits for this
+    /// reply; it exists for tools that read the wire.
     Cancelled,
-    /// As many calls wait at the server as [may](super::ServerOptions::waiting).
+    /// The [limit](super::ServerOptions::waiting) of waiting calls at the server is reached.
     Overloaded,
-    /// The server is itself waiting in this chain of nested calls: it could never answer.
+    /// The server itself waits in this chain of nested calls: it could never answer.
     Cycle,
     /// Its reply could not be sent.
     Failed,
@@ -128,7 +128,7 @@ impl fmt::Display for Refusal {
             Self::WrongType => "another type",
             Self::Panicked => "its handler panicked",
             Self::DeadlinePassed => "the deadline had passed",
-            Self::Cancelled => "it was taken back",
+            Self::Cancelled => "it was cancelled",
             Self::Overloaded => "it has too much to do",
             Self::Cycle => "a cycle of calls",
             Self::Failed => "its reply could not be sent",
@@ -151,13 +151,13 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             ),
             Self::ServerGone { call } => write!(
                 f,
-                "{call}: the server is gone and has not answered; whether it has carried the call out is not known"
+                "{call}: the server is gone and has not answered; it may or may not have carried the call out"
             ),
-            Self::Cancelled => f.write_str("the call was taken back"),
+            Self::Cancelled => f.write_str("the call was cancelled"),
             Self::Refused { call, refusal, reason } => write!(f, "{call}: {refusal}: {reason}"),
             Self::TooMany { service, outstanding_max } => write!(
                 f,
-                "`{service}`: {outstanding_max} calls are outstanding, which is as many as may be; wait for some of \
+                "`{service}`: {outstanding_max} calls are outstanding, which is the limit; wait for some of \
                  them, or raise the client's `outstanding`"
             ),
             Self::Decode { call, reason } => write!(f, "{call}: the reply is of another type: {reason}"),

@@ -1,4 +1,4 @@
-//! What peers must not do, and what becomes of those that do it: tests over every transport.
+//! Tests, over every transport, of protocol violations by peers and their consequences.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn echo(node: &Node, transport: &str) -> Server<'static> {
     node.server("echo", Ok::<u32, String>, options).unwrap()
 }
 
-/// Comes to the server's door as a client that will do as it likes.
+/// Connects to the server as a client that can send any bytes.
 fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
     let (request, bind) = asked(node.stop_of_all());
     let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
@@ -46,7 +46,7 @@ fn asked(stop: &Stop) -> (Connect, Bind) {
     (request, bind("evil", &link, stop.clone()).unwrap())
 }
 
-/// Sends a packet of these bytes; `false`: nobody is there any more.
+/// Sends a packet of these bytes; `false`: the connection is closed.
 fn send(outgoing: &mut Outgoing, bytes: &[u8]) -> bool {
     let put = |place: &mut [u8]| place.copy_from_slice(bytes);
     let sent = outgoing.send_bytes(bytes.len(), Wait::Until(Some(Instant::now() + LONG)), put);
@@ -61,7 +61,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
         ("an unknown kind", [&1u64.to_le_bytes()[..], &[0, 0, 9, 0, 0, 0, 0, 0]].concat()),
         ("too long a chain", [&call_head(1, 0, 33, 1000)[..], &[0; 33 * 16]].concat()),
         ("a chain that is not there", call_head(1, 0, 2, 1000).to_vec()),
-        ("too many words", [&cancel(1)[..], &[0]].concat()),
+        ("extra bytes", [&cancel(1)[..], &[0]].concat()),
     ];
     for transport in transports() {
         let node = Node::isolated().unwrap();
@@ -96,7 +96,7 @@ fn a_client_that_was_thrown_out_may_come_back() {
                 assert!(Instant::now() < end, "{transport}: it was not noticed");
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
-            // The first call may still find the old connection, and learns that it is over.
+            // The first call may still find the old connection, and then returns that it is closed.
             loop {
                 let Ok(pending) = client.start(&7) else { continue };
                 let served = (0..100).any(|_| server.serve_one(Duration::from_millis(10)).unwrap());
@@ -122,7 +122,7 @@ fn calls_of_operations_that_are_not_there_are_answered() {
     }
 }
 
-/// A door behind which nobody serves.
+/// A listener without a server.
 struct Trap(Sender<Pair>);
 
 impl Host for Trap {
@@ -152,10 +152,10 @@ fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Pair>) {
 
 #[test]
 fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
-    // The first call of a client has this number.
+    // The number of a client's first call.
     let first = 0x1_0000;
     let deeds: [(&str, Vec<u8>); 5] = [
-        ("a reply that nobody asked for", reply_head(0x9_0000, Status::Done).to_vec()),
+        ("an unsolicited reply", reply_head(0x9_0000, Status::Done).to_vec()),
         ("a reply to a call that was never made", reply_head(0, Status::Done).to_vec()),
         ("a reply to a slot that is not there", reply_head(first | 0xffff, Status::Done).to_vec()),
         ("a reply that is too short", reply_head(first, Status::Done)[..9].to_vec()),
@@ -167,7 +167,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             let (trap, pairs) = set_trap(&node, transport);
             let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
             let pair = pairs.recv_timeout(LONG).unwrap();
-            // Held: it is the deed that ends the connection.
+            // Kept open, so that only the violation can end the connection.
             let _inlet = pair.inlet;
             let mut outgoing =
                 Outgoing::new("evil".into(), vec![pair.outlet], Sampling::Off, Stop::new().unwrap());
@@ -225,7 +225,7 @@ fn who_is_no_client_is_turned_down() {
         let (request, bind) = asked(node.stop_of_all());
         let inside = its.visit(server.endpoint(), &request, bind).unwrap();
         let error = visit(&|_, _| {});
-        assert!(error.contains("as many as may be"), "{transport}: {error}");
+        assert!(error.contains("which is the limit"), "{transport}: {error}");
         drop(inside);
     }
 }

@@ -1,4 +1,5 @@
-//! A client's connection to one server. Any number of threads calls over it; one of those that wait receives for all.
+//! A client's connection to one server. Any number of threads call over it. One of the waiting
+//! threads, the leader, receives for all (the Leader/Followers pattern; Schmidt et al., 2000).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,19 +21,19 @@ use super::table::{Fate, Found, Table};
 use super::term::Term;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, put_message};
 
-/// How long a thread sleeps that waits for its turn to receive, before it looks whether it has been forgotten: the turn
-/// is handed on without a fence.
+/// How often a follower checks that its wake-up was not missed. It can be missed because the
+/// receiver role is handed over without a fence.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// The number of no call.
+/// A number that belongs to no call.
 const NOBODY: u64 = u64::MAX;
-/// Between looks whether replies that nobody waits for have come, while another thread receives.
+/// How often a thread checks for replies to abandoned calls, while another thread receives.
 const LATE_LOOK: Duration = Duration::from_micros(100);
-/// Calls between looks for replies that nobody waits for.
+/// Calls between two checks for replies to abandoned calls.
 const CALLS_PER_SWEEP: u64 = 64;
 
 pub(super) struct Line {
     is_alive: AtomicBool,
-    /// Of the server's name.
+    /// The hash of the server's name.
     hash: AtomicU64,
     sender: Biased<Option<Sender>>,
     receiver: Biased<Option<Incoming>>,
@@ -58,26 +59,26 @@ impl Default for Line {
     }
 }
 
-/// What the server is called, for people.
+/// The server's name for display.
 struct Label(Arc<str>);
 
 impl Default for Label {
     fn default() -> Self {
-        Self("nobody".into())
+        Self("no server".into())
     }
 }
 
-/// What the thread that sends has.
+/// The state of the thread that sends.
 pub(super) struct Sender {
     pub outgoing: Outgoing,
-    /// Which number an operation of the client has here, or why it has none.
+    /// The number of each operation of the client at this server, or why it has none.
     pub operations: Vec<Result<u16, (Refusal, String)>>,
-    /// All operations that the server has.
+    /// All operations of the server.
     pub offered: Vec<Operation>,
     /// The server's own number, for chains.
     pub server: u64,
     pub hint: usize,
-    /// Looks for the server again when it is dropped.
+    /// Reconnects to the server when it is dropped.
     pub _return: Return,
 }
 
@@ -87,7 +88,7 @@ pub(super) struct Ends {
     pub incoming: Incoming,
 }
 
-/// Connects a client to a server again, when dropped, if that is still on offer.
+/// A guard that reconnects a client when dropped, if the server is still offered.
 pub(super) struct Return {
     pub again: Again,
     pub customer: Weak<dyn Customer>,
@@ -102,7 +103,7 @@ impl Drop for Return {
     }
 }
 
-/// Why a call could not be started.
+/// The reason why a call could not be started.
 pub(super) enum NotStarted {
     /// The server is gone: try another.
     Closed,
@@ -112,7 +113,7 @@ pub(super) enum NotStarted {
     Link(Error),
 }
 
-/// What a wait came to.
+/// The outcome of a wait.
 pub(super) enum Waited<R> {
     Reply(R),
     TimedOut,
@@ -121,9 +122,9 @@ pub(super) enum Waited<R> {
 }
 
 impl Line {
-    /// Whether there is a server, as far as is known.
+    /// Whether there is a server, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
-        // Relaxed: whoever is too late finds the sender gone.
+        // Relaxed: a thread that reads it late finds the sender gone, under the lock.
         self.is_alive.load(Ordering::Relaxed)
     }
 
@@ -131,7 +132,7 @@ impl Line {
         self.hash.load(Ordering::Relaxed)
     }
 
-    /// Who is at the other end, for people.
+    /// Returns the server's name for display.
     pub(super) fn label(&self) -> Arc<str> {
         Arc::clone(&lock(&self.label).0)
     }
@@ -140,7 +141,7 @@ impl Line {
         self.table.get()
     }
 
-    /// Takes a connection, if there is none; otherwise gives it back.
+    /// Takes a connection unless there is one already, and returns it otherwise.
     pub(super) fn connect(
         &self,
         ends: Box<Ends>,
@@ -152,10 +153,10 @@ impl Line {
             return Err(ends);
         }
         let table = self.table.get_or_init(|| Table::new(outstanding));
-        // The receiver first: whoever receives takes the sender behind it.
+        // The receiver first: a receiving thread locks the sender after it.
         let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
-            // What a server has left behind that is gone.
+            // Remains of a server that is gone.
             let mut read: Option<fn(Reply<'_>)> = None;
             let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
         }
@@ -168,17 +169,17 @@ impl Line {
         *lock(&self.label) = Label(label);
         *place = Some(sender);
         self.hash.store(hash, Ordering::Relaxed);
-        // Release: whoever sees it finds the rest behind the lock.
+        // Release: a thread that sees it finds the rest behind the lock.
         self.is_alive.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Does something with what sends, if it is there.
+    /// Calls a function with the sender, if there is one.
     pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
         self.sender.lock().as_mut().map(act)
     }
 
-    /// Sends a call, and returns its number. Blocks while there is no room.
+    /// Sends a call and returns its number. Blocks while there is no room.
     pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
         let Some(table) = self.table.get() else { return Err(NotStarted::Closed) };
         if table.owes_too_much() {
@@ -189,7 +190,12 @@ impl Line {
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
             Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
-            None => return Err(NotStarted::Refused(Refusal::UnknownOperation, "it is not known".into())),
+            None => {
+                return Err(NotStarted::Refused(
+                    Refusal::UnknownOperation,
+                    "the operation is unknown".into(),
+                ));
+            }
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
         fail_point!("call-numbered");
@@ -204,7 +210,7 @@ impl Line {
                 return Err(NotStarted::Refused(Refusal::Cycle, reason));
             }
             if links > 0 && chain::is_exhausted(chain, its.server) {
-                let reason = "the server waits in this very chain of nested calls".to_string();
+                let reason = "the server waits in this same chain of nested calls".to_string();
                 return Err(NotStarted::Refused(Refusal::Cycle, reason));
             }
             let words = call_words(number, its_number, links as u8, term.deadline_us());
@@ -228,7 +234,8 @@ impl Line {
             }
             Ok(()) => {
                 table.free(number);
-                // No more calls go there. What it has answered is still there to be received, and then the end.
+                // No more calls go there. Its replies so far can still be received, and then the
+                // end.
                 self.is_alive.store(false, Ordering::Relaxed);
                 let its = sender.take();
                 drop(sender);
@@ -243,7 +250,7 @@ impl Line {
         }
     }
 
-    /// Waits for a call's reply, and gives it to `read`.
+    /// Waits for a call's reply, and passes it to `read`.
     pub(super) fn wait<R>(
         &self,
         number: u64,
@@ -262,7 +269,8 @@ impl Line {
                 }
                 None => {
                     let until = term.until();
-                    // Before the next try: whoever stops receiving after it finds this one in the queue.
+                    // Before the next attempt: a leader that stops receiving after it finds this
+                    // thread in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
                     lock(&self.queue).push_back(number);
                     let found = match self.receiver.try_lock_as_own() {
@@ -286,7 +294,7 @@ impl Line {
         }
     }
 
-    /// A call's reply, if it is there.
+    /// Passes a call's reply to `read`, if it has arrived.
     pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
         let Some(table) = self.table.get() else { return Waited::Gone };
         let mut read = Some(read);
@@ -305,7 +313,7 @@ impl Line {
         }
     }
 
-    /// Gives a call up, and tells the server if there is room for it.
+    /// Abandons a call, and sends a cancellation if there is room for it.
     pub(super) fn give_up(&self, number: u64) {
         let is_open = self.table.get().is_some_and(|table| table.give_up(number));
         if !is_open {
@@ -314,13 +322,14 @@ impl Line {
         fail_point!("call-given-up");
         self.with_sender(|sender| {
             let put = |place: &mut [u8]| place.copy_from_slice(&cancel(number));
-            // What cannot be said is not worth more: the server answers, and its reply is late.
+            // Without room the cancellation is skipped: the server replies, and its reply counts as
+            // late.
             let _ = sender.outgoing.send_bytes(HEAD_BYTES, Wait::Never, put);
         });
         fail_point!("call-taken-back");
     }
 
-    /// Receives for all until the reply to one call is here.
+    /// Receives for all until the reply to one call arrives.
     fn lead<R>(
         &self,
         receiver: &mut Option<Incoming>,
@@ -329,7 +338,7 @@ impl Line {
         mut term: Option<&mut Term>,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
     ) -> Waited<R> {
-        // Whoever received before may have had it.
+        // The leader before may have received it.
         if mine != NOBODY && table.is_filled(mine) {
             match table.look(mine, read) {
                 Found::Reply(reply) => return Waited::Reply(reply),
@@ -361,7 +370,7 @@ impl Line {
                     Fate::Late if mine == NOBODY && table.owed() == 0 => return Waited::TimedOut,
                     Fate::Delivered | Fate::Late => None,
                     Fate::Unasked => {
-                        Some(format!("sent a reply to call {:#x}, which nobody waits for", reply.number))
+                        Some(format!("sent a reply to call {:#x}, which is not outstanding", reply.number))
                     }
                 },
                 Err(deed) => Some(deed),
@@ -382,7 +391,7 @@ impl Line {
         }
     }
 
-    /// Waits until replies to calls that were given up have come: as many are answered for as may be outstanding.
+    /// Waits for late replies while too many abandoned calls are unanswered.
     #[cold]
     fn await_late(&self, table: &Table, term: &mut Term) -> Result<(), NotStarted> {
         while table.owes_too_much() {
@@ -401,14 +410,14 @@ impl Line {
                         Waited::Reply(()) | Waited::TimedOut => {}
                     }
                 }
-                // Whoever receives takes those replies, too.
+                // The leader takes those replies as well.
                 None => std::thread::sleep(LATE_LOOK),
             }
         }
         Ok(())
     }
 
-    /// Takes what is there off the link, without waiting, and notices if the server is gone.
+    /// Handles what has already arrived, without waiting, and detects whether the server is gone.
     pub(super) fn sweep(&self) {
         let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
         let mut read: Option<fn(Reply<'_>)> = None;
@@ -417,19 +426,20 @@ impl Line {
         self.hand_on(table);
     }
 
-    /// The server is gone: all that is outstanding fails. For the thread that receives.
+    /// Fails all outstanding calls, because the server is gone. Only the thread that receives calls
+    /// this.
     #[cold]
     fn close(&self, table: &Table) {
         let mut place = self.sender.lock();
         self.is_alive.store(false, Ordering::Relaxed);
-        // Under the lock: a call of the next connection is none of these.
+        // Under the lock, so that calls of the next connection are not affected.
         table.fail_all();
         let sender = place.take();
         drop(place);
         drop(sender);
     }
 
-    /// Lets another thread that waits receive.
+    /// Promotes a follower to receive.
     #[inline]
     fn hand_on(&self, table: &Table) {
         if self.has_followers() {
@@ -439,7 +449,7 @@ impl Line {
 
     #[inline]
     fn has_followers(&self) -> bool {
-        // SeqCst, with the follower's: one of the two sees the other; see `LOOK_AGAIN` for the rest.
+        // SeqCst, as the follower's: one of the two sees the other; `LOOK_AGAIN` covers the rest.
         self.followers.load(Ordering::SeqCst) > 0
     }
 
@@ -459,7 +469,7 @@ impl Line {
 }
 
 /// Sends a request.
-// Always: a `Wait` that is handed down is copied in other pieces than it was written in.
+// Always inlined: a `Wait` passed on would be copied in other chunks than it was written in.
 #[inline(always)]
 fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], wait: Wait) -> Result<()> {
     let before = HEAD_BYTES + chain.len();
@@ -474,7 +484,7 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
     })
 }
 
-/// The next packet within the term; without one, what is there.
+/// Returns the next packet within the deadline; without a deadline, only one that is there.
 #[inline]
 fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Outcome> {
     let Some(term) = term else { return incoming.receive(Wait::Never) };
@@ -493,7 +503,7 @@ impl NotStarted {
     }
 }
 
-/// A reply that is looked at in place, given back whatever happens.
+/// A guard for a reply that is read in place. It releases the frame on every path.
 struct Lending<'a>(&'a mut Incoming);
 
 impl Drop for Lending<'_> {
@@ -504,6 +514,6 @@ impl Drop for Lending<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is whole, or made so by whoever finds it.
+    // The contents are valid, or repaired by the next holder.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Where the clients of a server come in and go out.
+//! The table of a server's clients: how they are accepted and removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::replies::Replies;
 use super::server::Counts;
 use super::{ClientOptions, Operation};
 
-/// What a server says of itself to whoever comes.
+/// The information that a server sends to each client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Card {
@@ -26,13 +26,13 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// Reads what a server of that service is to have said.
+    /// Parses the information from a server of that service.
     ///
     /// # Errors
-    /// Another service's, or none at all.
+    /// Another service's information, or none at all.
     pub(super) fn read(card: serde_json::Value, service: &str, peer: &str) -> Result<Self> {
         let card: Self = serde_json::from_value(card)
-            .map_err(|e| Error::misbehaved(peer, format!("did not say what it serves: {e}")))?;
+            .map_err(|e| Error::misbehaved(peer, format!("sent no valid server information: {e}")))?;
         if card.service != service {
             return Err(Error::misbehaved(peer, format!("serves `{}`", card.service)));
         }
@@ -40,13 +40,13 @@ impl Card {
     }
 }
 
-/// The ways back to the clients that are there.
+/// The reply senders of the connected clients.
 pub(super) struct Lobby {
     clients: Mutex<HashMap<String, Arc<Replies>>>,
     mailbox: Arc<Mailbox>,
 }
 
-/// Who takes them in.
+/// The acceptor of clients.
 pub(super) struct Desk {
     pub lobby: Arc<Lobby>,
     pub counts: Arc<Counts>,
@@ -60,21 +60,22 @@ impl Lobby {
         Self { clients: Mutex::default(), mailbox }
     }
 
-    /// The way back to who comes over that connection.
+    /// Returns the reply sender of the client on that connection.
     pub(super) fn way_back(&self, connection: &str) -> Option<Arc<Replies>> {
         self.clients().get(connection).cloned()
     }
 
-    /// How many are there; asks the system.
+    /// Returns how many clients are connected; this takes system calls.
     pub(super) fn count(&self) -> usize {
         self.clients().values().filter(|replies| !replies.is_over()).count()
     }
 
-    /// Closes the ways back to those who are gone from the port, as it knows; false: somebody is about to come in, who must
-    /// not be taken for one of them.
+    /// Closes the reply senders of clients that are gone from the port. False: a client is about to
+    /// be accepted, which must not be mistaken for one of them.
     pub(super) fn see_off(&self, port: &Incoming) -> bool {
         let mut clients = self.clients();
-        // Under the lock: whoever is among the clients has been seen by the port, or is in its mail.
+        // Under the lock: the port has handled each client's connection, or has it among its
+        // events.
         if self.mailbox.is_full() {
             return false;
         }
@@ -94,7 +95,7 @@ impl Lobby {
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<Replies>>> {
-        // Entries are whole whatever happened to the last holder.
+        // Entries are valid even if the last holder panicked.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,23 +111,24 @@ impl Host for Desk {
             return Err(format!("{outstanding} calls outstanding are out of range"));
         }
         let mut clients = self.lobby.clients();
-        // The thread that serves sees them off with the next request. Not at every newcomer: who looks from here takes the way back
-        // from its thread for a moment, which costs that from then on.
+        // The thread that serves removes closed clients with the next request, so not every accept
+        // does. A check from this thread makes the serving thread lose the biased lock, which costs
+        // more from then on.
         if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
             clients.retain(|_, replies| !replies.is_over());
         }
         if clients.contains_key(&hello.connection) {
-            return Err("a client of that name is there already".into());
+            return Err("a client of that name is connected already".into());
         }
         if clients.len() >= self.clients_max {
-            return Err(format!("{} clients are there already, which is as many as may be", clients.len()));
+            return Err(format!("{} clients are connected already, which is the limit", clients.len()));
         }
         Ok(())
     }
 
     fn enter(&mut self, hello: &Hello, pair: Pair) {
         let name = hello.connection.clone();
-        // What a call takes is measured by its client, there and back.
+        // The client measures what a call takes, in both directions.
         let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], Sampling::Off, self.stop.clone());
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);

@@ -1,8 +1,9 @@
-//! Two-way calls: a client asks, a server answers.
+//! Two-way calls: a client sends a request, a server replies.
 //!
-//! A *service* is a set of named *operations*, each with a type of request, of reply and of error. A server runs their
-//! handlers; any number of clients calls them over one connection each, with any number of calls outstanding.
-//! [`Node::client`](crate::node::Node::client) and [`Node::server`](crate::node::Node::server) make both.
+//! A *service* is a set of named *operations*, each with a type of request, of reply and of error.
+//! A server runs their handlers. Any number of clients call them, over one connection each, with
+//! any number of calls outstanding. [`Node::client`](crate::node::Node::client) and
+//! [`Node::server`](crate::node::Node::server) make both.
 //!
 //! ```
 //! use stripline::call::{CallError, ClientOptions, ServerOptions};
@@ -21,9 +22,10 @@
 //! # Ok::<(), stripline::Error>(())
 //! ```
 //!
-//! A trait with the attribute [`stripline::service`](macro@crate::service) is a service with less ceremony.
+//! A trait with the attribute [`stripline::service`](macro@crate::service) defines a service with
+//! less code.
 //!
-//! What goes over the wire, byte by byte, is in `docs/calls.md`.
+//! `docs/calls.md` describes the wire format byte by byte.
 
 mod ahead;
 mod caller;
@@ -55,22 +57,22 @@ pub use service::{Context, Operation, Service};
 use crate::error::Result;
 use crate::payload::TypeName;
 
-/// The payload that marks a server of calls among what nodes offer each other.
+/// Returns the payload type that marks a server of calls among the offers of nodes.
 pub(crate) fn marker() -> Result<TypeName> {
     TypeName::new("stripline/calls").map_err(crate::error::Error::failed)
 }
 
-/// What parses what a peer sends, for the fuzz targets.
+/// The parsers of a peer's messages, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(crate) mod parsing {
     use super::table::{Fate, Found, Table};
     use super::wire::{Reply, Request};
 
-    /// What is wrong with a request; of one that is sound, its payload.
+    /// Returns the payload of a valid request; otherwise what is wrong with it.
     pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
         match Request::parse(bytes)? {
             Request::Call { payload, chain, .. } => {
-                // Every link of it can be looked at.
+                // Every link can be read.
                 let _ = chain.links().count();
                 Ok(payload)
             }
@@ -78,8 +80,8 @@ pub(crate) mod parsing {
         }
     }
 
-    /// Whether a client with so many calls outstanding takes this for a reply to one of them; what is wrong with it
-    /// otherwise.
+    /// Whether a client with so many calls outstanding takes this for a reply to one of them. The
+    /// error describes what is wrong with it.
     pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
         let table = Table::new(outstanding);
         let mut hint = 0;

@@ -1,4 +1,4 @@
-//! How a node makes clients and servers, and brings them together.
+//! The methods of a node that make clients and servers, and their discovery.
 
 use std::sync::{Arc, Weak};
 
@@ -24,11 +24,12 @@ use super::{
 };
 
 impl Node {
-    /// A client of a service that has one operation, [`Operation::ONLY`]: as [`Node::server`] makes it. As with
-    /// [`Node::service_client`], keep the node for as long as the client.
+    /// Creates a client of a service that has one operation, [`Operation::ONLY`], as
+    /// [`Node::server`] makes it. As with [`Node::service_client`], keep the node for as long as
+    /// the client.
     ///
     /// # Errors
-    /// A name that is none, or an option out of range.
+    /// An invalid name, or an option out of range.
     pub fn client<Req: Payload, Rep: Payload, E: Payload>(
         &self,
         service: &str,
@@ -37,8 +38,9 @@ impl Node {
         self.service_client(service, options)?.operation(Operation::ONLY)
     }
 
-    /// A client of a service: of every server of that name in the domain, now and later. Keep the node for as long as the
-    /// client: without it, no server is found any more, nor found again when a connection is lost.
+    /// Creates a client of a service: of every server of that name in the domain, now and later.
+    /// Keep the node for as long as the client. Without it, no server is discovered, and a lost
+    /// connection is not made again.
     ///
     /// ```
     /// use stripline::call::{ClientOptions, ServiceClient};
@@ -46,7 +48,7 @@ impl Node {
     ///
     /// struct Panel {
     ///     tuner: ServiceClient,
-    ///     // What finds the servers.
+    ///     // Discovers the servers.
     ///     _node: Node,
     /// }
     ///
@@ -76,8 +78,8 @@ impl Node {
         Ok(ServiceClient { caller })
     }
 
-    /// The servers of all services in the domain, as far as this node has heard of them: it hears of those that are there
-    /// soon after it has joined.
+    /// Returns the servers of all services in the domain that this node has discovered. A node
+    /// discovers those that are there soon after it has joined.
     ///
     /// # Errors
     /// None today.
@@ -89,11 +91,12 @@ impl Node {
         Ok(offers)
     }
 
-    /// What one of them says of itself. It is asked as any client asks that connects: one that is suspended is given up
-    /// after some seconds.
+    /// Requests a server's self-description, as a connecting client does. A suspended server fails
+    /// with a timeout after some seconds.
     ///
     /// # Errors
-    /// A server that is gone, does not answer, or cannot be reached from here: `inproc` ones of other processes.
+    /// A server that is gone, does not answer, or cannot be reached from here: `inproc` servers of
+    /// other processes.
     ///
     /// ```
     /// use stripline::call::ServerOptions;
@@ -112,7 +115,7 @@ impl Node {
         let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
         let (_, endpoint) = its.ok_or_else(gone)?;
         let topic = self.topics().of(service);
-        // As for a client: nothing is connected to that the kernel cannot say the owner of.
+        // As for a client: it connects only to servers with a user that the kernel can name.
         let open_to = LinkOptions { group: topic.link.group, ..LinkOptions::default() };
         transport::check(&endpoint.transport, &open_to)?;
         let asked = ClientOptions {
@@ -127,7 +130,7 @@ impl Node {
         Ok(ServerDescription { server, operations })
     }
 
-    /// A server of a service that has one operation, [`Operation::ONLY`].
+    /// Creates a server of a service that has one operation, [`Operation::ONLY`].
     ///
     /// # Errors
     /// As [`Node::service`].
@@ -140,10 +143,10 @@ impl Node {
         self.service(Service::new(service)?.operation(Operation::ONLY, handler)?, options)
     }
 
-    /// A server of a service, which clients of the domain find from now on.
+    /// Creates a server of a service, which clients of the domain can discover from now on.
     ///
     /// # Errors
-    /// A transport that is missing, an option out of range, or when the system lacks memory, descriptors or threads.
+    /// A missing transport, an option out of range, or a lack of memory, descriptors or threads.
     pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
@@ -176,7 +179,7 @@ impl Node {
     }
 }
 
-/// A server that a node knows of.
+/// A server that a node has discovered.
 ///
 /// ```
 /// use stripline::call::ServerOptions;
@@ -188,13 +191,13 @@ impl Node {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerOffer {
-    /// The service's name: what a client asks for.
+    /// The service's name, by which clients find it.
     pub service: String,
-    /// Where it is: `TRANSPORT:ADDRESS`.
+    /// Its address: `TRANSPORT:ADDRESS`.
     pub address: String,
 }
 
-/// What a server says of itself: see [`Node::describe`].
+/// A server's self-description: see [`Node::describe`].
 ///
 /// ```
 /// use stripline::call::{ServerDescription, ServerOptions};
@@ -210,16 +213,16 @@ pub struct ServerOffer {
 pub struct ServerDescription {
     /// The server's own name.
     pub server: String,
-    /// What it can be asked.
+    /// Its operations.
     pub operations: Vec<Operation>,
 }
 
-/// Processes of different containers may have the same number.
+/// Processes in different containers may have the same process id, so a random part is added.
 fn name_of_client(service: &str) -> Result<String> {
     Ok(format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32))
 }
 
-/// What is asked of the transport of one direction.
+/// Returns what is requested of the transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
     Ok(Bind {
         port: port.into(),
@@ -236,7 +239,7 @@ pub(super) fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
     })
 }
 
-/// A client that wants every server of its service.
+/// A client's subscription to every server of its service.
 struct Seeker {
     own: Weak<Self>,
     node: Again,
@@ -267,8 +270,8 @@ impl Customer for Seeker {
     }
 }
 
-/// Connects a client of that name to a server: both ways, and what the server says of itself. Blocks for a few seconds at
-/// most.
+/// Connects a client of that name to a server in both directions, and returns the server's
+/// self-description. Blocks for a few seconds at most.
 fn visit(
     endpoint: &Endpoint,
     name: &str,
@@ -281,7 +284,7 @@ fn visit(
         scope: Scope::Transport,
         wait: asked.wait,
         buffer: asked.buffer,
-        // As many replies as there may ever be to come.
+        // Room for as many replies as can ever be outstanding.
         depth: asked.outstanding + Table::owed_max(asked.outstanding),
         group: topic.link.group,
         ..LinkOptions::default()

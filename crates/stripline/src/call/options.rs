@@ -1,10 +1,10 @@
-//! What clients and servers may ask for.
+//! The options of clients and servers.
 
 use std::time::Duration;
 
 use crate::link::{LinkOptions, WaitStrategy};
 
-/// What a client asks for. Which transport its calls take is the server's to say.
+/// The options of a client. The server chooses the transport of its calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,14 +14,15 @@ use crate::link::{LinkOptions, WaitStrategy};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// How long a call may take, from when it is made to when its reply is here: at most an hour. It includes the time
-    /// in which a server is waited for.
+    /// How long a call may take, from the call to its reply: at most an hour. It includes the wait
+    /// for a server.
     pub deadline: Duration,
     /// How replies, and room for requests, are waited for.
     pub wait: WaitStrategy,
     /// Calls that may be outstanding at each server: 1 to [`ClientOptions::OUTSTANDING_MAX`].
     pub outstanding: u32,
-    /// Bytes of the buffer for requests: as [`LinkOptions::buffer`]. Larger requests travel in pieces.
+    /// Bytes of the buffer for requests: as [`LinkOptions::buffer`]. Larger requests are sent in
+    /// fragments.
     pub buffer: u32,
 }
 
@@ -33,7 +34,7 @@ impl ClientOptions {
     /// The most servers of one service that a client calls.
     pub const SERVERS_MAX: usize = 64;
 
-    /// Checks the numbers.
+    /// Checks the numbers against their ranges.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -70,7 +71,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// What a server asks for.
+/// The options of a server.
 ///
 /// ```
 /// use stripline::call::ServerOptions;
@@ -80,31 +81,32 @@ impl Default for ClientOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// The transport's name; `None`: what the domain's topics say of the service's name.
+    /// The transport's name; `None`: as the domain's topics specify for the service's name.
     pub transport: Option<String>,
-    /// The server's own name, by which calls with a key find the same server again after a restart: 1 to 64 bytes.
-    /// `None`: one that no other has.
+    /// The server's own name, 1 to 64 bytes. With it, calls with a key reach the same server again
+    /// after a restart. `None`: a unique name is generated.
     pub name: Option<String>,
     /// How requests are waited for.
     pub wait: WaitStrategy,
-    /// Bytes of the buffer for the replies to each client: as [`LinkOptions::buffer`]. Larger replies travel in pieces.
+    /// Bytes of the buffer for the replies to each client: as [`LinkOptions::buffer`]. Larger
+    /// replies are sent in fragments.
     pub buffer: u32,
     /// Clients at a time: 1 to 4096.
     pub clients: u32,
-    /// Calls that may wait behind the one that is begun next, at most [`ServerOptions::WAITING_MAX`]; all others are refused
-    /// with [`Refusal::Overloaded`](super::Refusal::Overloaded), as soon as a thread is free to say so. `None`: they wait,
-    /// as many as their clients may have outstanding.
+    /// Calls that may wait behind the next one, at most [`ServerOptions::WAITING_MAX`]. Others are
+    /// refused with [`Refusal::Overloaded`](super::Refusal::Overloaded) as soon as a thread is free
+    /// to reply. `None`: they wait, as many as their clients may have outstanding.
     pub waiting: Option<u32>,
 }
 
 impl ServerOptions {
     /// The most clients at a time.
     pub const CLIENTS_MAX: u32 = 4096;
-    /// The most calls that may wait where others are refused. So many are also looked through, up to 4 MiB of them, before
-    /// one is begun, lest it was taken back.
+    /// The most calls that may wait before others are refused. The server also reads up to that
+    /// many requests, or 4 MiB, to check for cancellations before it starts a call.
     pub const WAITING_MAX: u32 = 4096;
 
-    /// Checks the numbers.
+    /// Checks the numbers against their ranges.
     ///
     /// # Errors
     /// A sentence that names what is out of range.

@@ -1,4 +1,4 @@
-//! What a request, a reply or an error may be.
+//! The types of requests, replies and errors.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::payload::{Sample, TypeName, from_cbor};
 
-/// What a request, a reply or an error may be: every type that serialises, as CBOR (RFC 8949); and samples as plain
-/// memory, in [`Plain`] and [`Samples`].
+/// A type of request, reply or error. Every type that serialises is one, as CBOR (RFC 8949). So are
+/// samples as plain memory, in [`Plain`] and [`Samples`].
 ///
 /// ```
 /// use stripline::call::{Payload, Plain, Samples};
@@ -20,25 +20,25 @@ use crate::payload::{Sample, TypeName, from_cbor};
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub trait Payload: Sized {
-    /// The type's name, which client and server compare.
+    /// Returns the type's name, which client and server compare.
     ///
     /// # Errors
-    /// A name that is none, of a type that is the user's own.
+    /// An invalid name of a user's own type.
     fn type_name() -> Result<TypeName>;
 
-    /// Its own bytes, if they are what is sent.
+    /// Returns its own bytes, if exactly those are sent.
     #[inline]
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Its bytes: its own, or made in `scratch`, which is empty.
+    /// Returns its bytes: its own, or written to `scratch`, which is empty.
     ///
     /// # Errors
     /// When the type does not serialise.
     fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]>;
 
-    /// The value of some bytes, which a peer has chosen.
+    /// Decodes bytes that a peer has sent.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -63,7 +63,7 @@ impl<T: Serialize + DeserializeOwned> Payload for T {
     }
 }
 
-/// One sample as plain memory: nothing is allocated or serialised.
+/// One sample as plain memory, without allocation or serialisation.
 ///
 /// ```
 /// use stripline::call::Plain;
@@ -132,7 +132,7 @@ impl<T: Sample> Payload for Samples<T> {
         if size == 0 || !bytes.len().is_multiple_of(size) {
             return Err(format!("{} bytes are no whole number of {} of {size}", bytes.len(), T::TYPE));
         }
-        // Behind a chain of calls or in a socket's buffer, they may lie anywhere.
+        // After a chain of calls or in a socket's buffer, their alignment is arbitrary.
         let mut samples = vec![T::zeroed(); bytes.len() / size];
         bytemuck::cast_slice_mut(&mut samples).copy_from_slice(bytes);
         Ok(Self(samples))

@@ -1,5 +1,5 @@
-//! The way back to one client. Whoever serves never waits for it: replies for which there is no room are queued for a
-//! thread of their own, and given up when nobody waits for them any more.
+//! The reply sender of one client. The serving thread never waits for it. Replies without room go
+//! to a queue with a thread of its own, and are dropped when their deadlines pass.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_message, reply_head, reply_
 
 pub(super) struct Replies {
     pub connection: String,
-    /// How many calls the client said that it will have outstanding.
+    /// The number of outstanding calls that the client announced.
     outstanding_max: usize,
-    /// Whether replies wait for room: what can be seen without the lock.
+    /// Whether replies wait for room, readable without the lock.
     is_stuck: AtomicBool,
     state: Biased<State>,
     counts: Arc<Counts>,
 }
 
 enum State {
-    /// There is room, as far as is known.
+    /// There is room, as far as has been detected.
     Free(Box<Outgoing>),
-    /// Its thread has the link, and waits for room.
+    /// The queue's thread has the link, and waits for room.
     Stuck(VecDeque<Waiting>),
     Closed,
 }
 
-/// A reply for which there is no room yet.
+/// A queued reply, for which there is no room yet.
 struct Waiting {
     bytes: Vec<u8>,
-    /// When nobody waits for it any more.
+    /// The deadline of its call.
     until: Option<Instant>,
 }
 
-/// One answer.
+/// One reply.
 pub(super) struct Answer<'a> {
     pub number: u64,
     pub status: Status,
@@ -62,13 +62,13 @@ impl Replies {
         Self { connection, outstanding_max, is_stuck: AtomicBool::new(false), state, counts }
     }
 
-    /// Sends an answer, or sees to it that it is sent.
+    /// Sends a reply, or queues it.
     pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
         fail_point!("call-answer");
         let mut state = self.state.lock_as_own();
         match &mut *state {
             State::Free(outgoing) => match put(outgoing, answer) {
-                // Asked behind the sending, which somebody waits for.
+                // Checked after the send, off the path that the client waits for.
                 Ok(()) if outgoing.is_alone() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
@@ -82,17 +82,17 @@ impl Replies {
     /// Whether replies wait for room.
     #[inline]
     pub(super) fn is_stuck(&self) -> bool {
-        // Relaxed: a late look lets one more request in.
+        // Relaxed: a late read admits one more request.
         self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has more calls outstanding than it said, and takes no replies.
+    /// Whether the client has more calls outstanding than announced, and takes no replies.
     pub(super) fn is_flooded(&self) -> bool {
         self.is_stuck()
             && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Whether the client is gone; asks the system.
+    /// Whether the client is gone; this takes a system call.
     pub(super) fn is_over(&self) -> bool {
         match &mut *self.state() {
             State::Free(outgoing) => {
@@ -104,13 +104,13 @@ impl Replies {
         }
     }
 
-    /// Nothing more is to be sent.
+    /// Closes the connection: no more replies are sent.
     pub(super) fn close(&self) {
         let before = std::mem::replace(&mut *self.state(), State::Closed);
         drop(before);
     }
 
-    /// Leaves the link to a thread of its own until there is room for all that waits.
+    /// Passes the link to a thread of its own until there is room for all queued replies.
     #[cold]
     fn get_stuck(self: &Arc<Self>, mut state: Held<'_, State>, answer: &Answer<'_>) {
         let queue = VecDeque::from([Waiting::of(answer)]);
@@ -125,7 +125,7 @@ impl Replies {
         }
     }
 
-    /// The life of that thread.
+    /// Runs that thread.
     fn work_off(&self, mut outgoing: Box<Outgoing>) {
         loop {
             let next = match &mut *self.state() {
@@ -134,7 +134,7 @@ impl Replies {
             };
             let Some(Waiting { bytes, until }) = next else {
                 let mut state = self.state();
-                // Some may have come in between.
+                // More may have been queued meanwhile.
                 match &*state {
                     State::Stuck(queue) if queue.is_empty() => {
                         *state = State::Free(outgoing);

@@ -1,4 +1,4 @@
-//! The side that answers.
+//! The server side of calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +35,7 @@ pub(super) struct Counts {
     pub replies_dropped: AtomicU64,
 }
 
-/// What a server has counted.
+/// The counters of a server.
 ///
 /// ```
 /// use stripline::call::{ServerCounts, ServerOptions};
@@ -47,25 +47,25 @@ pub(super) struct Counts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCounts {
-    /// Calls that a handler was run for.
+    /// Calls for which a handler was run.
     pub calls: u64,
-    /// Calls that were answered without.
+    /// Calls that were answered without running a handler.
     pub refused: u64,
     /// Handlers that panicked.
     pub panicked: u64,
-    /// Calls that their clients took back, in time or not.
+    /// Calls that their clients cancelled, in time or not.
     pub taken_back: u64,
-    /// Clients that were thrown out because they broke the protocol.
+    /// Clients that were disconnected because of a protocol violation.
     pub misbehaved: u64,
-    /// Replies that nobody was there for any more, or that a client did not take in time.
+    /// Replies that a client did not take in time, or that had no client any more.
     pub replies_dropped: u64,
     /// Clients connected now.
     pub clients: u64,
 }
 
-/// Answers the calls of any number of clients.
+/// A server that answers the calls of any number of clients.
 ///
-/// Clients find it from when it is made; their calls wait until it serves.
+/// Clients can discover it as soon as it is made; their calls wait until it serves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,7 +83,7 @@ pub struct ServerCounts {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Server<'h> {
-    // Dropped in this order: nobody looks for the door any more, and then nobody comes in.
+    // Dropped in this order: first no client can find the listener, then none can connect.
     _offer: Box<dyn Send>,
     door: Door,
     core: Core<'h>,
@@ -91,7 +91,7 @@ pub struct Server<'h> {
     scratch: Vec<u8>,
 }
 
-/// What all threads of a server use.
+/// The state that all threads of a server share.
 struct Core<'h> {
     service: Service<'h>,
     id: u64,
@@ -99,16 +99,16 @@ struct Core<'h> {
     lobby: Arc<Lobby>,
 }
 
-/// What the thread that receives has.
+/// The state of the thread that receives.
 pub(super) struct Source {
     pub(super) incoming: Incoming,
-    /// By the places of the incoming link's connections.
+    /// By the index of the incoming link's connections.
     pub(super) seats: Vec<Option<Seat>>,
-    /// How many connections had gone when the lobby was last told.
+    /// How many connections had closed when the client table was last updated.
     departures: u16,
     lobby: Arc<Lobby>,
     pub(super) counts: Arc<Counts>,
-    /// What has been taken off the link before its turn.
+    /// The requests read ahead.
     pub(super) ahead: Ahead,
 }
 
@@ -117,20 +117,20 @@ pub(super) struct Seat {
     pub(super) replies: Arc<Replies>,
 }
 
-/// A call that was taken.
+/// A call that was received.
 struct Call<'a> {
     number: u64,
     operation: u16,
     /// How long the client waits for the reply, in microseconds.
     deadline_us: u32,
-    /// How long ago it was sent, in nanoseconds, and when that was, if it is measured.
+    /// Its age in nanoseconds, and when it was sent, if it is measured.
     age: Option<(u64, u64)>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_taken_back: bool,
 }
 
-/// What the node gives a server.
+/// The parts that the node gives a server.
 pub(crate) struct Premises {
     pub mailbox: Arc<Mailbox>,
     pub incoming: Incoming,
@@ -138,7 +138,7 @@ pub(crate) struct Premises {
 }
 
 impl<'h> Server<'h> {
-    /// Opens a server: `open` opens its door for a host, and offers what comes of it to others.
+    /// Creates a server: `open` opens its listener with an acceptor, and announces the result.
     pub(crate) fn new(
         service: Service<'h>,
         options: &ServerOptions,
@@ -175,15 +175,15 @@ impl<'h> Server<'h> {
         Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
     }
 
-    /// Answers calls until the node is asked to stop. A handler that panics is answered for with
-    /// [`Refusal::Panicked`](super::Refusal::Panicked), and serving goes on.
+    /// Answers calls until the node is stopped. A handler that panics results in
+    /// [`Refusal::Panicked`](super::Refusal::Panicked), and serving continues.
     ///
-    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] handlers run on this thread, which is also the one that receives:
-    /// call by call, with requests in place. With a pool they run on several threads at once, and replies go out as they
-    /// are finished.
+    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] handlers run on this thread, which also
+    /// receives: call by call, with requests in place. With a pool they run on several threads at
+    /// once, and replies are sent as they are finished.
     ///
     /// # Errors
-    /// When the system lacks threads, or a pool is out of range. To be stopped is none.
+    /// A lack of threads, or a pool out of range. A stop is no error.
     pub fn serve(&mut self, dispatch: Dispatch) -> Result<()> {
         dispatch.check().map_err(Error::failed)?;
         match dispatch {
@@ -198,10 +198,10 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Answers one call on this thread, if one comes within the timeout; false: none came.
+    /// Answers one call on this thread, if one arrives within the timeout; false: none did.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the node is asked to stop.
+    /// [`Error::Stopped`] when the node is stopped.
     pub fn serve_one(&mut self, timeout: Duration) -> Result<bool> {
         let until = Instant::now().checked_add(timeout);
         loop {
@@ -214,7 +214,7 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
         // Relaxed throughout: each counter is exact by itself.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -230,12 +230,12 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// The service's operations.
+    /// Returns the service's operations.
     pub fn operations(&self) -> &[Operation] {
         self.core.service.operations()
     }
 
-    /// Where clients come in, for people: `TRANSPORT:ADDRESS`.
+    /// Returns the address where clients connect, for display: `TRANSPORT:ADDRESS`.
     ///
     /// ```
     /// use stripline::call::ServerOptions;
@@ -260,7 +260,7 @@ impl<'h> Server<'h> {
         &self.door.endpoint
     }
 
-    /// Answers the next call; false: it was none, or none came.
+    /// Answers the next call; false: none arrived, or the packet was not a call.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { core, source, scratch, .. } = self;
         let look = if source.ahead.is_empty() {
@@ -304,7 +304,7 @@ impl<'h> Server<'h> {
     }
 }
 
-/// Several threads that answer calls. They take turns at receiving.
+/// A pool of threads that answer calls. They take turns at receiving.
 struct Pool<'a, 'h> {
     core: &'a Core<'h>,
     source: Mutex<&'a mut Source>,
@@ -313,7 +313,7 @@ struct Pool<'a, 'h> {
 }
 
 impl Pool<'_, '_> {
-    /// The life of one thread.
+    /// Runs one thread.
     fn play(&self, work: &Work) {
         let (mut spare, mut scratch) = (Vec::new(), Vec::new());
         loop {
@@ -332,9 +332,9 @@ impl Pool<'_, '_> {
         }
     }
 
-    /// The next call; `None`: what came was none.
+    /// Returns the next call; `None`: the packet was not a call.
     fn next(&self, work: &Work, spare: &mut Vec<u8>) -> Result<Option<(Waiting, Arc<Replies>)>> {
-        // No code that is not ours runs under it.
+        // No user code runs under this lock.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.ahead.keep(std::mem::take(spare));
         let look = if source.ahead.is_empty() {
@@ -359,7 +359,7 @@ impl Pool<'_, '_> {
 }
 
 impl Core<'_> {
-    /// Answers the request that was just taken, where it lies; false: it is no call.
+    /// Answers the request that was just received, in place; false: it is not a call.
     #[inline(always)]
     fn serve_in_place(&self, source: &mut Source, scratch: &mut Vec<u8>) -> bool {
         let Source { incoming, seats, .. } = &mut *source;
@@ -394,7 +394,7 @@ impl Core<'_> {
         }
     }
 
-    /// Answers a call that has waited; false: it was not to be begun any more.
+    /// Answers a call that was queued; false: it was cancelled or could not be started.
     fn answer_waiting(
         &self,
         waiting: &Waiting,
@@ -403,7 +403,7 @@ impl Core<'_> {
         taken_back: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) -> bool {
-        // Parsed before it was put there.
+        // Parsed before it was queued.
         let Ok(Request::Call { number, operation, deadline_us, chain, payload }) =
             Request::parse(&waiting.request)
         else {
@@ -421,7 +421,7 @@ impl Core<'_> {
 }
 
 impl Source {
-    /// Takes the next request, whose seat is there then; false: there is none.
+    /// Receives the next request and ensures its client slot; false: none arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(wait) {
             Ok(crate::link::Outcome::Packet) => {}
@@ -438,7 +438,7 @@ impl Source {
         Ok(self.is_seated())
     }
 
-    /// Gives back what those have left behind who are gone.
+    /// Releases the state of clients that are gone.
     #[cold]
     fn see_off(&mut self) {
         let departures = self.incoming.departures();
@@ -454,7 +454,7 @@ impl Source {
         }
     }
 
-    /// Sees to the seat of the client whose request was taken; false: the client was thrown out.
+    /// Ensures the slot of the client that sent the request; false: the client was disconnected.
     #[inline]
     pub(super) fn is_seated(&mut self) -> bool {
         let (place, connection) = self.incoming.came_over();
@@ -464,14 +464,14 @@ impl Source {
         }
     }
 
-    /// As [`Source::is_seated`], where there is something to be seen to.
+    /// Ensures the slot when it has to be made or checked; see [`Source::is_seated`].
     #[cold]
     fn seat(&mut self, place: usize, connection: u16) -> bool {
         if !matches!(self.seats.get(place), Some(Some(seat)) if seat.connection == connection) {
             self.set_seat(place, connection);
         }
         if self.seats[place].as_ref().is_some_and(|seat| seat.replies.is_flooded()) {
-            self.expel("has more calls outstanding than it said, and takes no replies");
+            self.expel("has more calls outstanding than announced, and takes no replies");
             return false;
         }
         true
@@ -488,7 +488,7 @@ impl Source {
         self.seats[place] = replies.map(|replies| Seat { connection, replies });
     }
 
-    /// Throws the client out whose request was taken.
+    /// Disconnects the client that sent the request.
     #[cold]
     pub(super) fn expel(&mut self, deed: &str) {
         let place = self.incoming.came_over().0;
@@ -532,7 +532,7 @@ impl Core<'_> {
             );
         };
         if call.is_taken_back {
-            return refuse(Status::Cancelled, "it was taken back before it was begun");
+            return refuse(Status::Cancelled, "it was cancelled before it was started");
         }
         if call.age.is_some_and(|(age_ns, _)| age_ns > deadline_ns) {
             return refuse(Status::DeadlinePassed, "it came too late");

@@ -1,4 +1,4 @@
-//! A service: its name, its operations and what carries them out.
+//! A service: its name, its operations and their handlers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::payload::TypeName;
 use super::Payload;
 use super::wire::Status;
 
-/// What is known of an operation from outside.
+/// The public description of an operation.
 ///
 /// ```
 /// use stripline::call::Operation;
@@ -31,7 +31,7 @@ pub struct Operation {
     pub reply: TypeName,
     /// The type of its own errors.
     pub error: TypeName,
-    /// What it does, for people: lines of text, empty if its server does not say.
+    /// Its documentation: lines of text, empty if its server gives none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doc: String,
 }
@@ -39,32 +39,32 @@ pub struct Operation {
 impl Operation {
     /// The longest name, in bytes.
     pub const NAME_MAX: usize = 64;
-    /// The most bytes of its documentation that clients are told.
+    /// The most bytes of its documentation that clients receive.
     pub const DOC_MAX: usize = 2048;
     /// The name of the operation of a service that has only one.
     pub const ONLY: &str = "call";
 
-    /// The operation with these types.
+    /// Returns the operation with these types.
     ///
     /// # Errors
-    /// A name that is none.
+    /// An invalid name.
     pub fn of<Req: Payload, Rep: Payload, E: Payload>(name: &str) -> Result<Self> {
         check_name("operation", name)?;
         let (request, reply, error) = (Req::type_name()?, Rep::type_name()?, E::type_name()?);
         Ok(Self { name: name.into(), request, reply, error, doc: String::new() })
     }
 
-    /// Whether both are called alike, with the same types.
+    /// Whether both have the same name and types.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let types = |its: &Self| (its.request.clone(), its.reply.clone(), its.error.clone());
         self.name == other.name && types(self) == types(other)
     }
 }
 
-/// Bytes of JSON in which operations are told, so that a welcome has room for all else.
+/// The most bytes of JSON for operations in a welcome, so that everything else fits as well.
 const TOLD_MAX: usize = 56 << 10;
 
-/// Cuts a text that is too long, and marks it.
+/// Cuts a text that is too long, and marks the cut.
 fn cut(text: &mut String, bytes_max: usize) {
     const MARK: &str = "…";
     if text.len() <= bytes_max {
@@ -89,7 +89,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::failed(format!("`{name}` is no {what}: use 1 to {max} letters, digits, `-`, `_`, `.`")))
 }
 
-/// What a handler may know of the call that it handles.
+/// The context of a call, for its handler.
 ///
 /// ```
 /// use stripline::call::{Context, Service};
@@ -107,33 +107,33 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The client's connection.
+    /// Returns the name of the client's connection.
     pub fn client(&self) -> &str {
         self.client
     }
 
-    /// How long the client waits for the reply, from when it made the call.
+    /// Returns how long the client waits for the reply, counted from the call.
     pub fn deadline(&self) -> Duration {
         Duration::from_micros(u64::from(self.deadline_us))
     }
 
-    /// Whether the client has taken the call back meanwhile. Known of calls that a pool handles; otherwise false, because
-    /// nobody reads what the client says while the handler runs.
+    /// Whether the client has cancelled the call meanwhile. Only a pool detects this. Otherwise it
+    /// is false, because no thread reads messages while the handler runs.
     pub fn is_taken_back(&self) -> bool {
-        // Relaxed: a hint, nothing else hangs on it.
+        // Relaxed: a hint that orders no other data.
         self.taken_back.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
-/// Where a handler leaves its answer.
+/// A function that takes a handler's reply.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(Status, &[u8]);
 
-/// What carries an operation out: from bytes to bytes.
+/// A function that carries an operation out: from bytes to bytes.
 pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
 
-/// A service: named operations and the handlers that carry them out.
+/// A service: named operations and their handlers.
 ///
-/// A handler is given the request and returns the reply, or the operation's own error. With a
+/// A handler takes the request and returns the reply, or the operation's own error. With a
 /// [pool](crate::node::Dispatch::Pool) it runs on several threads at once.
 ///
 /// ```
@@ -143,10 +143,10 @@ pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink
 /// let frequency_hz = Mutex::new(100e6);
 /// let service = Service::new("tuner")?
 ///     .operation("tune", |hz: f64| match hz {
-///         0.0..=6e9 => Ok(*frequency_hz.lock().expect("nobody panics") = hz),
+///         0.0..=6e9 => Ok(*frequency_hz.lock().expect("not poisoned") = hz),
 ///         _ => Err(format!("{hz} Hz is out of range")),
 ///     })?
-///     .operation("frequency", |()| Ok::<f64, String>(*frequency_hz.lock().expect("nobody panics")))?;
+///     .operation("frequency", |()| Ok::<f64, String>(*frequency_hz.lock().expect("not poisoned")))?;
 /// assert_eq!(service.operations().len(), 2);
 /// # Ok::<(), stripline::Error>(())
 /// ```
@@ -160,20 +160,20 @@ impl<'h> Service<'h> {
     /// The most operations.
     pub const OPERATIONS_MAX: usize = 128;
 
-    /// A service without operations. Its name, by which clients find it: 1 to [`Operation::NAME_MAX`] letters, digits,
-    /// `-`, `_`, `.`.
+    /// Creates a service without operations. Clients find it by its name: 1 to
+    /// [`Operation::NAME_MAX`] letters, digits, `-`, `_`, `.`.
     ///
     /// # Errors
-    /// A name that is none.
+    /// An invalid name.
     pub fn new(name: &str) -> Result<Self> {
         check_name("service", name)?;
         Ok(Self { name: name.into(), operations: Vec::new(), handlers: Vec::new() })
     }
 
-    /// With an operation.
+    /// Adds an operation.
     ///
     /// # Errors
-    /// A name that is none or there already, or one operation too many.
+    /// An invalid or duplicate name, or one operation too many.
     pub fn operation<Req: Payload, Rep: Payload, E: Payload>(
         self,
         name: &str,
@@ -182,7 +182,7 @@ impl<'h> Service<'h> {
         self.operation_with(name, move |request, _: &Context<'_>| handler(request))
     }
 
-    /// With an operation whose handler wants to know of the call.
+    /// Adds an operation with a handler that takes the context of the call.
     ///
     /// # Errors
     /// As [`Service::operation`].
@@ -218,11 +218,12 @@ impl<'h> Service<'h> {
         Ok(self)
     }
 
-    /// Says what the operation does that was added last, for whoever asks what a server has
+    /// Sets the documentation of the operation added last, which clients can display
     /// ([`ServerReport::operations`](super::ServerReport::operations)).
     /// [`stripline::service`](macro@crate::service) takes it from the trait's documentation.
     ///
-    /// Clients are told [`Operation::DOC_MAX`] bytes of it at most, and fewer if there are very many operations.
+    /// Clients receive at most [`Operation::DOC_MAX`] bytes of it, and fewer if there are very many
+    /// operations.
     ///
     /// ```
     /// use stripline::call::Service;
@@ -236,14 +237,14 @@ impl<'h> Service<'h> {
     #[must_use]
     pub fn doc(mut self, text: &str) -> Self {
         if let Some(operation) = self.operations.last_mut() {
-            // Behind `///` stands a space.
+            // In a doc comment, a space follows `///`.
             let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
             operation.doc = lines.join("\n").trim().to_string();
         }
         self
     }
 
-    /// Its operations as clients are told of them: with no more text than fits.
+    /// Returns its operations as sent to clients, with no more text than fits.
     pub(super) fn told(&self) -> Vec<Operation> {
         let mut operations = self.operations.clone();
         let mut bytes_max = Operation::DOC_MAX;
@@ -259,12 +260,12 @@ impl<'h> Service<'h> {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its operations, by their numbers.
+    /// Returns its operations, by their numbers.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
@@ -285,12 +286,13 @@ mod tests {
     fn lines_of_comments_are_text() {
         let doc = &with_docs(1, " Tunes.\n\n     indented\n ").operations[0].doc;
         assert_eq!(doc, "Tunes.\n\n    indented");
-        assert_eq!(with_docs(0, "nothing to be said of").operations.len(), 0);
+        assert_eq!(with_docs(0, "no operation").operations.len(), 0);
     }
 
     #[test]
     fn no_more_is_told_than_fits() {
-        // Two bytes each, so that a cut may fall into one; escaped in JSON, the other has six.
+        // Two bytes each, so that a cut may fall inside one; the other takes six bytes, escaped in
+        // JSON.
         for doc in ["\u{e9}".repeat(5000), "\u{1}".repeat(5000)] {
             for operations in [1, 100, Service::OPERATIONS_MAX] {
                 let service = with_docs(operations, &doc);

@@ -12,49 +12,49 @@ use super::wire::{Reply, Status};
 /// Low bits of a call's number: its slot.
 const SLOT_BITS: u32 = 16;
 
-/// Calls that may always be given up before one of them is answered.
+/// The calls that may always be abandoned before one of them is answered.
 const OWED_MIN: u32 = 64;
 
-/// One slot for each call that may be outstanding.
+/// A table with one slot for each call that may be outstanding.
 pub(super) struct Table {
     slots: Box<[Slot]>,
-    /// How many calls there have been; their numbers begin at 1.
+    /// How many calls there have been; their numbers start at 1.
     issued: AtomicU64,
-    /// Calls that were given up, of which a reply may still come.
+    /// Abandoned calls that may still get a reply.
     owed: AtomicU64,
     late: AtomicU64,
-    /// Of the calls that are measured: filled in by the thread that receives.
+    /// The round trips of measured calls, recorded by the thread that receives.
     pub round_trips: Histogram<5>,
 }
 
 struct Slot {
-    /// The number of the call that is outstanding here, or whose reply waits here; 0: none.
+    /// The number of the call that is outstanding here, or has its reply here; 0: none.
     number: AtomicU64,
     /// When it was sent, if it is measured.
     sent_ns: AtomicU64,
-    /// Whether there is something in it: what can be seen without the lock.
+    /// Whether there is something in it, readable without the lock.
     is_filled: AtomicBool,
     contents: Mutex<Contents>,
-    /// Rung when the reply is here, or it is this call's turn to receive.
+    /// Notified when the reply has arrived, or this thread is promoted to receive.
     bell: Condvar,
 }
 
 #[derive(Default)]
 struct Contents {
     filled: Option<Filled>,
-    /// Whether the thread that waits here is asked to receive for all.
+    /// Whether the thread that waits here is promoted to receive for all.
     is_promoted: bool,
-    /// Kept, to be used again.
+    /// A buffer kept for reuse.
     spare: Vec<u8>,
 }
 
-/// What came for a call while another thread received.
+/// The result for a call that arrived while another thread received.
 enum Filled {
     Reply(Status, Vec<u8>),
     Gone,
 }
 
-/// What a reply was.
+/// The classification of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Delivered,
@@ -62,12 +62,12 @@ pub(super) enum Fate {
     Unasked,
 }
 
-/// What a slot has for the call that waits there.
+/// The state of the slot of a waiting call.
 pub(super) enum Found<R> {
     Reply(R),
     Gone,
     Nothing,
-    /// It is this call's turn to receive.
+    /// The waiting thread is promoted to receive.
     Promoted,
 }
 
@@ -85,8 +85,8 @@ impl Table {
         Self { slots, issued, owed, late, round_trips: Histogram::new() }
     }
 
-    /// A number for a call that is about to be sent; one thread at a time. `hint` is where to look first, and is kept
-    /// for the next. `None`: as many as may be are outstanding.
+    /// Allocates a number for a call that is about to be sent; one thread at a time. The search
+    /// starts at `hint`, which is updated. `None`: the limit of outstanding calls is reached.
     #[inline]
     pub(super) fn claim(&self, hint: &mut usize) -> Option<u64> {
         let mut index = *hint;
@@ -95,14 +95,14 @@ impl Table {
                 index = 0;
             }
             let slot = &self.slots[index];
-            // Acquire: whoever freed it is done with it.
+            // Acquire: the thread that freed it has finished with it.
             if slot.number.load(Ordering::Acquire) == 0 {
                 *hint = index;
-                // Relaxed: only the thread that claims writes it.
+                // Relaxed: only the allocating thread writes it.
                 let count = self.issued.load(Ordering::Relaxed) + 1;
                 self.issued.store(count, Ordering::Relaxed);
                 let number = count << SLOT_BITS | index as u64;
-                // Release: whoever delivers finds the slot empty.
+                // Release: the thread that delivers finds the slot empty.
                 slot.number.store(number, Ordering::Release);
                 return Some(number);
             }
@@ -111,7 +111,7 @@ impl Table {
         None
     }
 
-    /// Says when a call was sent, before it is: for one that is measured.
+    /// Records when a measured call is sent, before it is sent.
     pub(super) fn set_sent(&self, number: u64, sent_ns: u64) {
         if let Some(slot) = self.slot(number) {
             // Relaxed: the reply, which comes after it, orders the rest.
@@ -119,7 +119,7 @@ impl Table {
         }
     }
 
-    /// When a call was sent, once, if it is measured.
+    /// Takes the time when a call was sent, if it is measured.
     #[inline]
     pub(super) fn take_sent(&self, number: u64) -> Option<u64> {
         let slot = self.slot(number)?;
@@ -131,7 +131,7 @@ impl Table {
         Some(sent_ns)
     }
 
-    /// Frees the slot of a call whose reply has been read in place.
+    /// Frees the slot of a call after its reply was read in place.
     #[inline]
     pub(super) fn free(&self, number: u64) {
         if let Some(slot) = self.slot(number) {
@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// Leaves a reply for the call that it is of. Replies are delivered by one thread at a time.
+    /// Stores a reply for its call. Replies are delivered by one thread at a time.
     pub(super) fn deliver(&self, reply: &Reply<'_>) -> Fate {
         let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
         let mut contents = lock(&slot.contents);
@@ -166,18 +166,19 @@ impl Table {
     /// Whether there is something for a call, as seen by the thread that receives.
     #[inline]
     pub(super) fn is_filled(&self, number: u64) -> bool {
-        // Acquire: pairs with whoever filled it. Whoever receives sees what those before it have delivered, by the lock
-        // that it holds; that a server is gone may be seen a little later, by the link.
+        // Acquire: pairs with the thread that filled it. The receiver lock shows the receiving
+        // thread what earlier ones have delivered. The loss of a server may be seen a little later,
+        // through the link.
         self.slot(number).is_none_or(|slot| slot.is_filled.load(Ordering::Acquire))
     }
 
-    /// What is there for a call. A reply is given to `read` and its slot freed.
+    /// Takes what is there for a call. A reply is passed to `read` and its slot freed.
     pub(super) fn look<R>(&self, number: u64, read: &mut Option<impl FnOnce(Reply<'_>) -> R>) -> Found<R> {
         let Some(slot) = self.slot(number) else { return Found::Gone };
         self.settle(slot, number, &mut lock(&slot.contents), read)
     }
 
-    /// As [`Table::look`]; sleeps until there is something, or the deadline.
+    /// Takes like [`Table::look`], but sleeps until there is something, or until the deadline.
     pub(super) fn sleep<R>(
         &self,
         number: u64,
@@ -222,13 +223,13 @@ impl Table {
         }
     }
 
-    /// Gives a call up, whose reply may still come; false: it is there already, and dropped.
+    /// Abandons a call that may still get a reply; false: the reply is there already, and dropped.
     pub(super) fn give_up(&self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
         let was_open = contents.filled.take().is_none();
         if was_open {
-            // Before the slot is free: a reply that comes meanwhile is late, and not unasked.
+            // Before the slot is freed: a reply that arrives meanwhile is late, not unsolicited.
             self.owed.fetch_add(1, Ordering::Relaxed);
         }
         contents.is_promoted = false;
@@ -238,7 +239,7 @@ impl Table {
         was_open
     }
 
-    /// Asks the thread that waits for a call to receive; false: it does not wait any more.
+    /// Promotes the thread that waits for a call to receive; false: it does not wait any more.
     pub(super) fn promote(&self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
@@ -250,9 +251,9 @@ impl Table {
         waits
     }
 
-    /// Ends all calls: the server is gone.
+    /// Fails all calls, because the server is gone.
     pub(super) fn fail_all(&self) {
-        // Nothing that is owed will come any more.
+        // No abandoned call will get a reply any more.
         self.owed.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             let mut contents = lock(&slot.contents);
@@ -264,29 +265,29 @@ impl Table {
         }
     }
 
-    /// Calls outstanding, or answered and not yet taken.
+    /// Returns the number of calls outstanding, or answered and not yet taken.
     pub(super) fn outstanding(&self) -> usize {
         self.slots.iter().filter(|slot| slot.number.load(Ordering::Relaxed) != 0).count()
     }
 
-    /// Calls that were given up, of which a reply may still come.
+    /// Returns the number of abandoned calls that may still get a reply.
     #[inline]
     pub(super) fn owed(&self) -> u64 {
         self.owed.load(Ordering::Relaxed)
     }
 
-    /// Whether so many calls have been given up, and not been answered, that no more may be sent.
+    /// Whether too many calls are abandoned and unanswered for another to be sent.
     #[inline]
     pub(super) fn owes_too_much(&self) -> bool {
         self.owed() >= u64::from(Self::owed_max(self.slots.len() as u32))
     }
 
-    /// Calls that may have been given up and not been answered, where so many may be outstanding.
+    /// Returns how many calls may be abandoned and unanswered, given the limit of outstanding ones.
     pub(super) fn owed_max(outstanding: u32) -> u32 {
         outstanding.max(OWED_MIN)
     }
 
-    /// Replies that came late.
+    /// Returns the number of late replies.
     pub(super) fn late_replies(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
@@ -309,7 +310,7 @@ impl Table {
 }
 
 fn lock(contents: &Mutex<Contents>) -> MutexGuard<'_, Contents> {
-    // Whole whatever happened to the last holder.
+    // Valid even if the last holder panicked.
     contents.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -326,7 +327,7 @@ mod tests {
         Claim,
         /// Answers the nth call ever made.
         Deliver(usize),
-        /// Takes the reply of the nth of those outstanding.
+        /// Takes the reply of the nth outstanding call.
         Take(usize),
         GiveUp(usize),
         FailAll,
@@ -343,7 +344,7 @@ mod tests {
         proptest::collection::vec(step, 0..200)
     }
 
-    /// What a call is in the model.
+    /// The state of a call in the model.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Is {
         Open,
@@ -383,7 +384,8 @@ mod tests {
                                 prop_assert_eq!(fate, Fate::Delivered);
                             }
                             Some(_) => prop_assert_eq!(fate, Fate::Unasked),
-                            // Which of those given up it is of is not known; how many there are is.
+                            // Which abandoned call it belongs to is unknown; only their number is
+                            // kept.
                             None if owed_count > 0 => {
                                 owed_count -= 1;
                                 owed.remove(&number);

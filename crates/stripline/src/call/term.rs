@@ -1,4 +1,4 @@
-//! How long a call may take: a clock is read only by who has to wait.
+//! The deadline of a call. Only a thread that has to wait reads the clock.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// From about now on: from when somebody first has to wait.
+    /// Returns a deadline that starts lazily, at the first wait.
     #[inline]
     pub(super) fn soon(deadline: Duration) -> Self {
         match chain::until() {
@@ -21,7 +21,7 @@ impl Term {
         }
     }
 
-    /// From now on. Nobody waits longer than who waits for it.
+    /// Returns a deadline that starts now. It never exceeds that of an enclosing call.
     pub(super) fn now(deadline: Duration) -> Self {
         let now = Instant::now();
         let own = now + deadline;
@@ -34,14 +34,14 @@ impl Term {
         *self.until.get_or_insert_with(|| Instant::now() + deadline)
     }
 
-    /// The same, or this from now on if that is sooner.
+    /// Returns the deadline, limited to `timeout` from now.
     pub(super) fn at_most(mut self, timeout: Duration) -> Self {
         let until = self.until();
         let sooner = Instant::now().checked_add(timeout).map_or(until, |sooner| sooner.min(until));
         Self { deadline: self.deadline, until: Some(sooner) }
     }
 
-    /// As it is sent: microseconds.
+    /// Returns it as it is sent, in microseconds.
     pub(super) fn deadline_us(&self) -> u32 {
         let us = self.deadline.as_secs() * 1_000_000 + u64::from(self.deadline.subsec_micros());
         // A client's limit is an hour, which fits.

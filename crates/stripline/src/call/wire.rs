@@ -1,4 +1,5 @@
-//! What stands before a request and a reply: 16 bytes each, little-endian. `docs/calls.md` says it byte by byte.
+//! The headers of requests and replies: 16 bytes each, little-endian. `docs/calls.md` describes
+//! them byte by byte.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -9,8 +10,8 @@ pub(super) const LINK_BYTES: usize = 16;
 /// The longest chain of nested calls.
 pub(super) const CHAIN_MAX: usize = 32;
 
-/// The largest request or reply, with these bytes, that goes behind a short packet header: with the ring's header, two
-/// cache lines.
+/// The largest request or reply, with these bytes, behind a short packet header. With the ring's
+/// header it fills two cache lines.
 pub(super) const SHORT_MAX: usize = 96;
 
 const CALL: u8 = 1;
@@ -32,11 +33,11 @@ pub(super) enum Request<'a> {
     },
 }
 
-/// The servers that a chain of nested calls has come through, as they are sent.
+/// The servers that a chain of nested calls has passed, as they are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChainBytes<'a>(pub &'a [u8]);
 
-/// One server in a chain of nested calls that waits for the next.
+/// One server in a chain of nested calls, which waits for the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChainLink {
     pub server: u64,
@@ -65,8 +66,8 @@ impl ChainBytes<'_> {
     }
 }
 
-/// Writes the first bytes of a message, which are two words, to where it will be sent from: built first and then copied,
-/// they would be read in other pieces than they were written in, for which processors wait.
+/// Writes the two first words of a message in place. Built elsewhere and copied, they would be read
+/// in other chunks than they were written in, which stalls.
 #[inline(always)]
 pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     for (place, word) in place[..HEAD_BYTES].chunks_exact_mut(8).zip(words) {
@@ -74,23 +75,23 @@ pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     }
 }
 
-/// Bytes of a message that lie on the first cache line of its frame in a ring, behind a short header.
+/// Bytes of a message on the first cache line of its frame in a ring, behind a short header.
 const ON_FIRST_LINE: usize = 32;
 
-/// Writes a message to where it will be sent from, the first cache line last: whoever waits for it looks at that line all the
-/// time, and takes it from who is called to another line in between.
+/// Writes a message in place, the first cache line last. The waiting reader polls that line, and
+/// would take it from the writer's core between two writes.
 #[inline(always)]
 pub(super) fn put_message(place: &mut [u8], words: [u64; 2], payload: &[u8]) {
     let on_first_line = payload.len().min(ON_FIRST_LINE - HEAD_BYTES);
     let (near, far) = payload.split_at(on_first_line);
     place[ON_FIRST_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
-    // The stores stay in this order: the processor keeps to that of the program.
+    // The compiler keeps the stores in this order, and the processor keeps that of the program.
     compiler_fence(Ordering::Release);
     place[HEAD_BYTES..][..on_first_line].copy_from_slice(near);
     put_head(place, words);
 }
 
-/// The first words of a call, before the chain and the payload.
+/// Returns the first words of a call, before the chain and the payload.
 #[inline(always)]
 pub(super) fn call_words(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u64; 2] {
     let second =
@@ -98,14 +99,14 @@ pub(super) fn call_words(number: u64, operation: u16, links: u8, deadline_us: u3
     [number, second]
 }
 
-/// As [`call_words`], as bytes.
+/// Returns the same as bytes; see [`call_words`].
 #[cfg(test)]
 pub(super) fn call_head(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u8; HEAD_BYTES] {
     let [first, second] = call_words(number, operation, links, deadline_us);
     words(first, second)
 }
 
-/// A whole message that takes a call back.
+/// Returns a whole message that cancels a call.
 pub(super) fn cancel(number: u64) -> [u8; HEAD_BYTES] {
     words(number, u64::from(CANCEL) << 16)
 }
@@ -126,11 +127,12 @@ fn split(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
 }
 
 impl<'a> Request<'a> {
-    /// Takes a message of a client apart.
+    /// Parses a message of a client.
     ///
     /// # Errors
-    /// What the client did wrong.
-    // Always: what a function returns in memory is read in other pieces than it was written in, for which processors wait.
+    /// A description of the client's violation.
+    // Always inlined: a value returned in memory is read in other chunks than it was written in,
+    // which stalls the processor.
     #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, rest)) = split(bytes) else {
@@ -147,13 +149,13 @@ impl<'a> Request<'a> {
             }
             CALL => Err(format!("sent a chain of {links} calls (at most {CHAIN_MAX} are allowed)")),
             CANCEL if second == u64::from(CANCEL) << 16 && rest.is_empty() => Ok(Self::Cancel { number }),
-            CANCEL => Err("took a call back in too many words".into()),
+            CANCEL => Err("sent a cancellation with extra bytes".into()),
             kind => Err(format!("sent a request of unknown kind {kind}")),
         }
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Status {
@@ -161,7 +163,7 @@ pub(super) enum Status {
     Done = 0,
     /// The payload is the operation's own error.
     UserError = 1,
-    // Of all others, it is a text for people.
+    // The payload of all others is a text for display.
     UnknownOperation = 2,
     WrongType = 3,
     Panicked = 4,
@@ -187,13 +189,13 @@ impl Status {
     ];
 }
 
-/// The first words of a reply, before the payload.
+/// Returns the first words of a reply, before the payload.
 #[inline(always)]
 pub(super) fn reply_words(number: u64, status: Status) -> [u64; 2] {
     [number, u64::from(status as u8)]
 }
 
-/// As [`reply_words`], as bytes.
+/// Returns the same as bytes; see [`reply_words`].
 pub(super) fn reply_head(number: u64, status: Status) -> [u8; HEAD_BYTES] {
     let [first, second] = reply_words(number, status);
     words(first, second)
@@ -208,11 +210,11 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Takes a message of a server apart.
+    /// Parses a message of a server.
     ///
     /// # Errors
-    /// What the server did wrong.
-    // Always: see `Request::parse`.
+    /// A description of the server's violation.
+    // Always inlined: see `Request::parse`.
     #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, payload)) = split(bytes) else {
@@ -232,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes of the `nth` example in `docs/calls.md`: a line of hexadecimal numbers.
+    /// Returns the bytes of the `nth` example in `docs/calls.md`: a line of hexadecimal numbers.
     fn example(nth: usize) -> Vec<u8> {
         let document = include_str!("../../../../docs/calls.md");
         let is_example = |line: &&str| {

@@ -1,21 +1,22 @@
-//! Samples lent out of a transport's memory.
+//! References to frames in a transport's memory.
 //!
-//! A packet is used in place and given back when it is dropped, which needs the memory (shared) and the
-//! transport (exclusive, to give it back) in one value. Rust has no safe way to say this without asking the
-//! transport anew at every access, so the address is kept here, in the one place that argues for it.
+//! A packet is used in place and released when it is dropped. That needs the memory (shared) and
+//! the transport (exclusive, for the release) in one value. Safe Rust can express this only by
+//! asking the transport for the bytes again at every access. So the address is kept here, and only
+//! this file argues for its use.
 
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
 
-/// Bytes of a frame that a transport lends for reading until it is told to release them.
+/// Bytes of a frame that a transport lends for reading until they are released.
 #[derive(Clone, Copy)]
 pub(crate) struct Lent {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: an address and a length; using them is `unsafe` below and argued there.
+// SAFETY: an address and a length. Each use of them is `unsafe` and argued below.
 unsafe impl Send for Lent {}
 
 impl Lent {
@@ -24,7 +25,7 @@ impl Lent {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len() }
     }
 
-    /// Whether it is a whole number of `T` at an address that suits them.
+    /// Whether it is a whole number of `T` at an address aligned for `T`.
     #[inline]
     pub(crate) fn fits<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
@@ -36,17 +37,17 @@ impl Lent {
     }
 
     /// # Safety
-    /// The transport must not have been asked for anything since it lent the bytes, and must not be for `'a`.
+    /// No method of the transport may be called between the loan of the bytes and the end of `'a`.
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
         debug_assert!(self.fits::<T>());
-        // SAFETY: the caller answers for the lifetime; `fits` was checked when the packet was made; any bit
-        // pattern is a `T`.
+        // SAFETY: the caller guarantees the lifetime; `fits` was checked when the packet was made;
+        // every bit pattern is a valid `T`.
         unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
     }
 }
 
-/// Bytes of a frame that a transport lends for writing until it is told to publish or cancel.
+/// Bytes of a frame that a transport lends for writing until they are published or cancelled.
 #[derive(Clone, Copy)]
 pub(crate) struct LentMut {
     start: NonNull<u8>,
@@ -62,11 +63,11 @@ impl LentMut {
         Self { bytes: bytes.len(), start: NonNull::from(bytes).cast() }
     }
 
-    /// The same place, for samples of this type.
+    /// Returns the same bytes, checked for samples of type `T`.
     ///
     /// # Panics
-    /// When the bytes are not a whole number of `T` at an address that suits them; transports place payloads
-    /// on 16-byte borders and ports refuse types that need more.
+    /// Panics if the bytes are not a whole number of `T` at an address aligned for `T`. Transports
+    /// place payloads on 16-byte boundaries, and ports refuse types that need more.
     #[inline]
     pub(crate) fn of<T: Pod>(self) -> Self {
         assert!(self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned());
@@ -77,15 +78,16 @@ impl LentMut {
     /// As for [`Lent::get`].
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
-        // SAFETY: the caller answers for the lifetime; size and alignment were checked by `of`.
+        // SAFETY: the caller guarantees the lifetime; `of` has checked size and alignment.
         unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
     }
 
     /// # Safety
-    /// As for [`Lent::get`], and nobody else may use the bytes for `'a`.
+    /// As for [`Lent::get`], and no other reference to the bytes may exist during `'a`.
     #[inline]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self) -> &'a mut [T] {
-        // SAFETY: the caller answers for lifetime and exclusiveness; size and alignment were checked by `of`.
+        // SAFETY: the caller guarantees lifetime and exclusive access; `of` has checked size and
+        // alignment.
         unsafe {
             std::slice::from_raw_parts_mut(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>())
         }

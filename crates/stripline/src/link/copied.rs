@@ -1,4 +1,4 @@
-//! A packet copied out of its transport, which can go on.
+//! A packet copied out of its transport, so that the frame can be released.
 
 use std::sync::Arc;
 
@@ -7,26 +7,27 @@ use crate::transport::AlignedBuffer;
 
 use super::{Incoming, Lent};
 
-/// The copy of a packet. The memory is kept for the next one.
+/// The copy of a packet. Its memory is reused for the next one.
 #[derive(Default)]
 pub(crate) struct Copied {
     buffer: AlignedBuffer,
     bytes: usize,
     about: Option<(Header, Order)>,
     pub gap: Option<Gap>,
-    /// Whether what is forwarded from it says whose turn it had.
+    /// Whether a packet forwarded from this one carries its order.
     pub is_ordered: bool,
     stream: Arc<StreamInfo>,
     connection: String,
-    /// Its connection's place among those of the port.
+    /// The index of its connection among those of the port.
     pub(super) origin: usize,
 }
 
 impl Copied {
-    /// Copies the packet that a port has lent.
+    /// Copies the packet that the port has lent.
     pub(crate) fn fill(&mut self, link: &Incoming) {
         let taken = link.taken();
-        // SAFETY: called while the packet is lent; nothing is asked of the transport meanwhile.
+        // SAFETY: the packet is lent, and no method of the transport is called before the copy is
+        // done.
         let bytes: &[u8] = unsafe { taken.payload.get() };
         self.buffer.grow(bytes.len());
         self.buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -40,27 +41,27 @@ impl Copied {
         self.origin = link.came_over().0;
     }
 
-    /// Its payload.
+    /// Returns its payload.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer.bytes()[..self.bytes]
     }
 
-    /// The payload, to be lent on for as long as this stays where it is and is not filled anew.
+    /// Returns a reference to the payload, valid until this value is moved or filled again.
     pub(super) fn lend(&self) -> Lent {
         Lent::new(self.bytes())
     }
 
-    /// What it says of itself, and whose turn it has; `None` before the first.
+    /// Returns its header and its order; `None` before the first packet.
     pub(crate) fn about(&self) -> Option<&(Header, Order)> {
         self.about.as_ref()
     }
 
-    /// The stream it belongs to.
+    /// Returns the stream that it belongs to.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         &self.stream
     }
 
-    /// The connection it came over.
+    /// Returns the name of the connection that it arrived on.
     pub(crate) fn connection(&self) -> &str {
         &self.connection
     }

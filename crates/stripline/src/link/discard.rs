@@ -1,4 +1,4 @@
-//! Where an unconnected port sends.
+//! The outlet of an unconnected port.
 
 use crate::error::Result;
 use crate::link::LinkOptions;

@@ -1,13 +1,14 @@
-//! Log-linear histograms of times that one thread fills in while others read: no lock, no allocation, a few
-//! instructions a value. (The bucketing is HdrHistogram's; its crate has no form that can be read meanwhile.)
+//! Log-linear histograms of times. One thread records while others read: no lock, no allocation, a
+//! few instructions a value. (The buckets are HdrHistogram's; its crate has no type that can be
+//! read concurrently.)
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Times from 0 ns to 17 s; longer ones count there, but for the longest, which is kept as it is.
+/// Times from 0 ns to 17 s. Longer ones count in the last bucket; the maximum is kept exactly.
 const BITS_MAX: u32 = 34;
 
-/// Counts of nanoseconds, with `2^SUB` buckets for each power of two: below `2^(SUB + 1)` ns exact, above within
-/// half of a bucket's width, that is to `2^-(SUB + 1)`.
+/// Counts of nanoseconds, with `2^SUB` buckets for each power of two. Values below `2^(SUB + 1)` ns
+/// are exact. Larger ones are exact to half a bucket's width, a relative error of `2^-(SUB + 1)`.
 pub(crate) struct Histogram<const SUB: u32> {
     counts: Box<[AtomicU32]>,
     max: AtomicU64,
@@ -19,19 +20,19 @@ impl<const SUB: u32> Histogram<SUB> {
         Self { counts: (0..buckets).map(|_| AtomicU32::new(0)).collect(), max: AtomicU64::new(0) }
     }
 
-    /// Counts a value. For one thread at a time.
+    /// Counts a value. Only one thread may call this at a time.
     #[inline]
     pub(crate) fn record(&self, ns: u64) {
         let count = &self.counts[Self::index(ns.min((1 << BITS_MAX) - 1))];
-        // Relaxed, and no locked instruction: only one thread writes. A counter that is full stays full.
+        // Relaxed, and no locked instruction: only one thread writes. A full counter stays full.
         count.store(count.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
         if ns > self.max.load(Ordering::Relaxed) {
             self.max.store(ns, Ordering::Relaxed);
         }
     }
 
-    /// The values so far with their counts, in order; the middle of its bucket stands for a value, and the largest
-    /// for itself.
+    /// Returns the values so far with their counts, in order. The middle of its bucket stands for a
+    /// value; the largest is exact.
     pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
         // Relaxed: each count is exact by itself; one may be a value ahead of another.
         let counts = self.counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).enumerate();
@@ -45,7 +46,8 @@ impl<const SUB: u32> Histogram<SUB> {
 
     #[inline]
     fn index(ns: u64) -> usize {
-        // The highest bit of a value below 2^(SUB+1) counts as SUB: there, buckets are 1 ns wide.
+        // A value below 2^(SUB+1) is treated as if its highest bit were SUB: there, buckets are 1
+        // ns wide.
         let shift = (ns | (1 << SUB)).ilog2() - SUB;
         ((shift << SUB) as usize) + (ns >> shift) as usize
     }

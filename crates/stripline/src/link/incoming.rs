@@ -1,5 +1,5 @@
-//! The receiving port: takes frames from its connections in turn, notices what is missing, and ends when all
-//! its senders have.
+//! The receiving port: takes frames from its connections in turn, detects missing packets, and ends
+//! when all its senders have ended.
 
 mod called;
 mod mail;
@@ -17,11 +17,11 @@ use super::resequencing::Resequencing;
 use super::sign::Sign;
 use super::{ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
 
-/// Of so many looks for a packet, one is at everything: whether a sender is new or gone, or all have ended.
+/// Every n-th poll also checks for new, closed and ended connections.
 const GLANCES: u32 = 8;
-/// Of so many looks in vain, one is at the clock.
+/// Every n-th empty poll reads the clock.
 const LOOKS_PER_CLOCK: u32 = 4;
-/// Looks of [`Incoming::receive_soon`].
+/// Polls of [`Incoming::receive_soon`].
 const LOOKS_SOON: u32 = 128;
 
 pub(crate) struct Incoming {
@@ -30,31 +30,33 @@ pub(crate) struct Incoming {
     mailbox: Arc<Mailbox>,
     terms_for: TermsFor,
     stop: Stop,
-    /// Whether senders that nobody announced may still come, so that no sender at all is not the end.
+    /// Whether unannounced senders may still connect, so that the port does not end without
+    /// senders.
     open: bool,
     ends: Ends,
-    /// Who is asked first next time.
+    /// The index of the connection polled first next time.
     turn: usize,
-    /// The packet lent out, or the last that was. Here and not handed up: it would be copied at every step.
+    /// The packet lent out, or the last one that was. It is kept here because a return value would
+    /// be copied at every step.
     taken: Taken,
     is_lent: bool,
     came: Came,
     spinner: Spinner,
-    /// What is known of a stream whose description was lost.
+    /// The stream info used where the description of a stream was lost.
     unknown: Arc<StreamInfo>,
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<u32>,
     traffic: Arc<Traffic>,
-    /// For those who look from outside.
+    /// The view of this port for inspection.
     sign: Arc<Sign>,
-    /// Whether nobody comes in its place when it is dropped.
+    /// Whether no receiver replaces this one after its drop.
     leaves_for_good: bool,
-    /// Of a port that puts packets back in sequence.
+    /// Set if the port puts packets back in sequence.
     pub(super) resequencing: Option<Box<Resequencing>>,
-    /// What to call when the component is asked something.
+    /// Called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
-    /// Whether who receives wants to know of that, and whether it has come to that.
+    /// Whether a request ends the current receive, and whether one has arrived.
     heeds_asked: bool,
     asked: bool,
 }
@@ -62,24 +64,24 @@ pub(crate) struct Incoming {
 /// When a receiving port has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// When all its senders have said so.
+    /// When all its senders have sent their end of stream.
     WithStreams,
-    /// When its only sender is gone, said or not.
+    /// When its only sender is gone, with or without an end of stream.
     WithSender,
-    /// Never: others may come.
+    /// Never: other senders may connect.
     Never,
 }
 
-/// When a packet came that `receive` found.
+/// When a packet arrived, relative to the `receive` that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// Before anybody looked for it.
+    /// Before the first poll.
     Before,
     WhileLooking,
     WhileAsleep,
 }
 
-/// What `receive` found.
+/// The result of `receive`.
 pub(crate) enum Outcome {
     /// See [`Incoming::taken`].
     Packet,
@@ -93,7 +95,7 @@ pub(crate) struct Taken {
     pub payload: Lent,
     pub gap: Option<Gap>,
     origin: usize,
-    /// When it was taken, if that matters: of a packet that is measured, and one with a receipt.
+    /// When it was taken. Zero unless the packet is measured or has a receipt.
     pub(super) taken_ns: u64,
     receipt: Option<Receipt>,
 }
@@ -106,7 +108,7 @@ impl Taken {
 
     pub(super) fn set_receipt(&mut self, receipt: Receipt) {
         self.receipt = Some(receipt);
-        // So that giving it back looks for the receipt.
+        // Nonzero, so that `release` checks for the receipt.
         self.taken_ns = self.taken_ns.max(1);
     }
 }
@@ -124,7 +126,7 @@ impl Incoming {
         Self {
             sign,
             port,
-            // Most ports have one connection; a vector that grows by itself begins with room for four.
+            // Most ports have one connection; a vector's default growth starts with room for four.
             origins: Vec::with_capacity(1),
             traffic: Arc::default(),
             mailbox,
@@ -152,44 +154,44 @@ impl Incoming {
         &self.port
     }
 
-    /// Says how many bytes a sample has, which the samples of a gap are counted by.
+    /// Sets the bytes per sample, by which the samples of a gap are counted.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_bytes = bytes.and_then(samples_of);
     }
 
-    /// When it is dropped, its senders are told that nobody comes in its place: so it is where anybody may receive. A
-    /// component that fails is started again.
+    /// Makes the drop send a goodbye: no receiver comes in its place. This fits ports that any
+    /// process may receive on. A component that fails is restarted instead.
     pub(crate) fn leave_for_good(&mut self) {
         self.leaves_for_good = true;
     }
 
-    /// Says when it has ended.
+    /// Sets when the port has ended.
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
         if ends == Ends::Never {
-            // Only what serves calls outlives all who call.
+            // Only a server of calls outlives all its senders.
             self.sign.set_serving();
         }
     }
 
-    /// The bytes of the packet that is lent out.
+    /// Returns the bytes of the packet that is lent out.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
         if !self.is_lent {
             return &[];
         }
-        // SAFETY: lent and not yet given back; whatever is asked of the transport takes `&mut self`, for which this
-        // borrow must have ended.
+        // SAFETY: lent and not yet released. Every method that calls the transport takes
+        // `&mut self`, and so ends this borrow first.
         unsafe { self.taken.payload.get() }
     }
 
-    /// Senders connected now.
+    /// Returns the number of senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
         self.open_mail();
         self.origins.iter().filter(|origin| origin.inlet.is_some()).count()
     }
 
-    /// The next packet of any connection, the end, or nothing within the wait.
+    /// Receives the next packet of any connection, or the end; `Nothing` when the wait is over.
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
         debug_assert!(!self.is_lent, "one packet at a time");
         self.came = Came::Before;
@@ -197,14 +199,14 @@ impl Incoming {
         if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
     }
 
-    /// Whether there is nothing to be looked at but packets.
+    /// Whether only packets have to be checked.
     #[inline(always)]
     fn is_easy(&self) -> bool {
         !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none()
     }
 
-    /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does
-    /// not spin.
+    /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
+    /// clock. It does not poll at all if the port does not spin.
     pub(crate) fn receive_soon(&mut self) -> Result<Outcome> {
         if !self.spinner.spins() {
             return Ok(Outcome::Nothing);
@@ -216,7 +218,7 @@ impl Incoming {
         }
     }
 
-    /// Takes the next packet if it is there and nothing else is to be said.
+    /// Takes the next packet if it is already there and needs nothing else. This is the fast path.
     #[inline(always)]
     fn take_at_hand(&mut self) -> bool {
         let (index, count) = (self.turn, self.origins.len());
@@ -231,7 +233,7 @@ impl Incoming {
         true
     }
 
-    /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
+    /// Receives when other work is due first, or when waiting is needed.
     #[inline(never)]
     fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
         match self.resequencing {
@@ -240,12 +242,14 @@ impl Incoming {
         }
     }
 
-    /// As [`Incoming::receive_slowly`], in the order of arrival, with no more looks in vain than that.
+    /// Receives like [`Incoming::receive_slowly`], in the order of arrival, with at most
+    /// `looks_max` empty polls.
     pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
         let mut looks = 0u32;
         loop {
-            // Before looking: a receiver whose senders keep up always finds something. One look comes before every sleep,
-            // also where it is a call of the system: a processor that goes to sleep just before an answer takes long to wake.
+            // Checked before each poll: a receiver with busy senders always finds a packet. One
+            // poll precedes every sleep, even where it is a system call: a core that goes idle just
+            // before a reply takes long to wake.
             if wait.heeds_stop() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
@@ -263,7 +267,7 @@ impl Incoming {
             if let Some(more) = self.spinner.looks_more() {
                 looks = looks.wrapping_add(1);
                 self.linger(more);
-                // To read a clock takes as long as several looks.
+                // Reading the clock takes as long as several polls.
                 if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.has_passed() || looks > looks_max) {
                     return Ok(Outcome::Nothing);
                 }
@@ -281,7 +285,7 @@ impl Incoming {
         }
     }
 
-    /// A look for packets only, between looks at everything.
+    /// Polls for packets only, between two full polls.
     #[inline]
     fn glance(&mut self) -> Outcome {
         for _ in 0..self.origins.len() {
@@ -293,7 +297,7 @@ impl Incoming {
         Outcome::Nothing
     }
 
-    /// Looks so many times whether there may be something to take, or once does nothing where there is more than one place.
+    /// Spins on the only connection for so many polls; with several connections this does nothing.
     fn linger(&mut self, looks: u32) {
         match &mut *self.origins {
             [Origin { inlet: Some(inlet), .. }] => inlet.linger(looks),
@@ -301,13 +305,13 @@ impl Incoming {
         }
     }
 
-    /// The packet that `receive` found, until it is released.
+    /// Returns the packet that `receive` found, until it is released.
     #[inline]
     pub(crate) fn taken(&self) -> &Taken {
         &self.taken
     }
 
-    /// The stream that a packet belongs to; a nameless one if its description was lost.
+    /// Returns the stream of the packet; a nameless one if its description was lost.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         if let Some(held) = self.held() {
             return held.stream();
@@ -316,7 +320,7 @@ impl Incoming {
         origin.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
     }
 
-    /// Packets missing at the end of a connection that has ended.
+    /// Takes the gap at the end of a connection that has ended.
     pub(crate) fn gap_at_end(&mut self) -> Option<Gap> {
         let gap = self.origins.iter_mut().filter(|origin| origin.ended).find_map(|origin| origin.gap.take());
         match &mut self.resequencing {
@@ -325,7 +329,7 @@ impl Incoming {
         }
     }
 
-    /// The connection that a packet came over.
+    /// Returns the name of the connection that the packet arrived on.
     pub(crate) fn connection(&self) -> &str {
         if let Some(held) = self.held() {
             return held.connection();
@@ -333,7 +337,7 @@ impl Incoming {
         &self.origins[self.taken.origin].name
     }
 
-    /// Whose turn a packet has.
+    /// Returns the order of the packet.
     pub(crate) fn order(&self) -> Order {
         if let Some((_, order)) = self.held().and_then(Copied::about) {
             return *order;
@@ -341,44 +345,44 @@ impl Incoming {
         self.origins[self.taken.origin].order(&self.taken.header)
     }
 
-    /// The connection that a packet came over: its place among those of the port, and which one this is there.
+    /// Returns the packet's connection: its index among those of the port, and its number there.
     pub(crate) fn came_over(&self) -> (usize, u16) {
         (self.taken.origin, self.origins[self.taken.origin].connection())
     }
 
-    /// What a packet's connection counts.
+    /// Returns the statistics of the packet's connection.
     pub(crate) fn stats(&self) -> &Arc<ConnectionStats> {
         &self.terms().stats
     }
 
-    /// What a packet's connection is to keep to.
+    /// Returns the options of the packet's connection.
     pub(super) fn terms(&self) -> &Terms {
         &self.origins[self.taken.origin].terms
     }
 
-    /// The packet lent, if it is one that was held for its turn.
+    /// Returns the packet lent if it was held to be put in sequence.
     fn held(&self) -> Option<&Copied> {
         self.resequencing.as_ref()?.lent()
     }
 
-    /// Lends a packet that was held for its turn.
+    /// Lends a packet that was held to be put in sequence.
     pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, origin: usize) {
-        // So that giving it back looks whose it is.
+        // Nonzero, so that `release` checks whether it was held.
         self.taken = Taken { header, payload, gap, origin, taken_ns: 1, receipt: None };
         self.is_lent = true;
     }
 
-    /// The packet that was lent lies elsewhere now.
+    /// Marks the packet as no longer lent: it has been moved elsewhere.
     pub(super) fn forget_lent(&mut self) {
         self.is_lent = false;
     }
 
-    /// Says what is missing before the packet lent.
+    /// Sets the gap before the packet lent.
     pub(super) fn set_gap(&mut self, gap: Option<Gap>) {
         self.taken.gap = gap;
     }
 
-    /// The sample index of the packet lent, and its samples.
+    /// Returns the sample index of the packet lent, and its number of samples.
     pub(super) fn samples_lent(&self) -> (u64, u64) {
         (self.taken.header.sample_index, self.samples_in(self.taken.payload.bytes()))
     }
@@ -387,14 +391,15 @@ impl Incoming {
         self.sample_bytes.map_or(1, |sample| bytes as u64 / u64::from(sample))
     }
 
-    /// Gives a packet back and closes its connection, which broke the protocol with it.
+    /// Releases a packet and closes its connection, because the packet broke the protocol.
     pub(crate) fn reject(&mut self) {
         self.refuse(|| "its samples are of another size".into());
         self.release();
         self.origins[self.taken.origin].lose();
     }
 
-    /// Gives a packet back that was copied and is not finished with: when it was taken, if that is measured.
+    /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
+    /// measured.
     pub(crate) fn hand_over(&mut self) -> Option<u64> {
         if self.let_go() {
             return None;
@@ -410,17 +415,17 @@ impl Incoming {
         is_measured.then_some(taken_ns)
     }
 
-    /// Of the packet lent, if its sender waits for it.
+    /// Returns the receipt of the packet lent, if its sender waits for it.
     pub(crate) fn receipt(&self) -> Option<&Receipt> {
         self.taken.receipt.as_ref()
     }
 
-    /// Of a packet that is handed over and not finished with then.
+    /// Takes the receipt of a packet that is handed over before it is finished.
     pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
         self.taken.receipt.take()
     }
 
-    /// Tells the sender of the packet lent why it was of no use, if it waits for it.
+    /// Reports to a waiting sender why the packet lent was refused.
     #[cold]
     pub(crate) fn refuse(&mut self, reason: impl FnOnce() -> String) {
         if let Some(receipt) = &self.taken.receipt {
@@ -428,7 +433,7 @@ impl Incoming {
         }
     }
 
-    /// Gives a packet back that was held for its turn; false: it was not.
+    /// Releases a packet that was held to be put in sequence; false: it was not held.
     fn let_go(&mut self) -> bool {
         let was_held = self.resequencing.as_mut().is_some_and(|resequencing| resequencing.let_go());
         if was_held {
@@ -437,7 +442,7 @@ impl Incoming {
         was_held
     }
 
-    /// Gives a packet back.
+    /// Releases the packet lent.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.is_lent = false;
@@ -449,7 +454,7 @@ impl Incoming {
         }
     }
 
-    /// Gives back a packet of which somebody wants to know.
+    /// Releases a packet that is measured, held or has a receipt.
     #[cold]
     fn finish(&mut self) {
         if self.let_go() {
@@ -463,15 +468,15 @@ impl Incoming {
         if let Some(inlet) = &mut origin.inlet {
             inlet.release();
         }
-        // Behind the release: whoever hears of it finds the room.
+        // After the release, so that a sender that gets the acknowledgement finds the room free.
         self.taken.receipt = None;
     }
 
-    /// Copies a payload whose address does not suit its type to one that does.
+    /// Copies a payload that is not aligned for its type to an address that is.
     pub(crate) fn realign(&mut self) -> Lent {
         let payload = self.taken.payload;
         self.scratch.grow(payload.bytes());
-        // SAFETY: just received, and nothing has been asked of the transport since.
+        // SAFETY: just received, and the transport has not been called since.
         let bytes: &[u8] = unsafe { payload.get() };
         let copy = &mut self.scratch.bytes_mut()[..bytes.len()];
         copy.copy_from_slice(bytes);
@@ -483,7 +488,7 @@ impl Incoming {
         &self.stop
     }
 
-    /// Whether every sender has ended, as far as known.
+    /// Whether every sender seen so far has ended.
     pub(crate) fn has_ended(&self) -> bool {
         match self.ends {
             Ends::WithStreams => {
@@ -498,7 +503,7 @@ impl Incoming {
         }
     }
 
-    /// Whether `receive` would answer at once; takes nothing that is not kept.
+    /// Whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         if self.resequencing.is_some() {
             return Ok(self.is_next_there());
@@ -511,7 +516,7 @@ impl Incoming {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
                 Err(error) => {
-                    // Whoever receives next is told; to wait is not to receive.
+                    // The next `receive` reports the error; a wait does not.
                     origin.disconnect();
                     origin.failed = Some(error);
                     return Ok(true);
@@ -521,7 +526,7 @@ impl Incoming {
         Ok(self.has_ended())
     }
 
-    /// One look at everything, without waiting.
+    /// Polls everything once, without waiting.
     fn look(&mut self) -> Result<Outcome> {
         if self.mailbox.is_full() {
             self.open_mail();
@@ -542,14 +547,15 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // A program that panics may be started again.
+        // A program that panics may be restarted.
         if self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
         }
     }
 }
 
-/// A sample's size as what the hot path divides by: a type so large that it does not fit counts as no sample at all.
+/// Returns a sample's size as the type that the hot path divides by. A size that does not fit
+/// counts as no sample.
 fn samples_of(bytes: usize) -> Option<u32> {
     u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }

@@ -1,22 +1,23 @@
-//! Puts packets together that came in pieces, and believes nothing of what the sender says.
+//! Reassembles packets that arrive in fragments. Every field from the sender is validated.
 
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::transport::AlignedBuffer;
 
 use super::LinkOptions;
 
-/// Where a packet's payload starts in the buffer: on a cache line, with its header right before it.
+/// The offset of a payload in the buffer: on a cache line, with its header right before it.
 const PAYLOAD: usize = 64;
-/// Flags that say something of the packet, whatever pieces it is in.
+/// Flags of the whole packet, independent of its fragments.
 const OF_PACKET: u8 = Header::ORDERED | Header::SERVER | Header::TARGET;
 
-/// One connection's packet in pieces. Memory grows with what has arrived, and is kept for the next packet.
+/// The packet of one connection under reassembly. Memory grows with the bytes that arrive, and is
+/// reused.
 pub(crate) struct Joiner {
-    /// Whether frames may be missing, because the receiver is one that is overtaken.
+    /// Whether frames may be missing, because the writer may overtake the receiver.
     lossy: bool,
     /// 1 while a packet is open.
     open: u8,
-    /// That of the first piece; `length`, of what has come.
+    /// The header of the first fragment; `length` counts the bytes so far.
     header: Header,
     buffer: AlignedBuffer,
     bytes_max: usize,
@@ -25,34 +26,35 @@ pub(crate) struct Joiner {
 /// What a frame was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
-    /// Whole by itself.
+    /// A whole packet.
     Alone,
-    /// A piece; the packet is not whole yet, or was lost.
+    /// A fragment: the packet is not complete yet, or was lost.
     Piece,
-    /// The last piece of a packet of which others were lost.
+    /// The last fragment of a packet, where others were lost.
     Lost,
-    /// The last piece: the packet is in the joiner until the next frame.
+    /// The last fragment: the packet is in the joiner until the next frame.
     Whole,
 }
 
 impl Joiner {
-    /// For a connection that loses nothing, or one that may lose frames.
+    /// Returns a joiner for a connection that loses nothing, or one that may lose frames.
     pub(crate) fn new(lossy: bool) -> Self {
         let (header, buffer) = (bytemuck::Zeroable::zeroed(), AlignedBuffer::default());
         Self { lossy, open: 0, header, buffer, bytes_max: LinkOptions::PACKET_MAX }
     }
 
-    /// Whether [`Joiner::add`] has to see a frame: on the hot path, where packets are small, this is all there is.
+    /// Whether [`Joiner::add`] has to process a frame. On the hot path, where packets are small,
+    /// this is the only test.
     #[inline]
     pub(crate) fn concerns(&self, header: &Header) -> bool {
         header.flags | self.open != 0
     }
 
-    /// Takes a frame. What has come of a packet whose sender gave it up, as the numbers show, is dropped; it is
-    /// missing in the numbers.
+    /// Adds a frame. The fragments of a packet that its sender gave up are dropped. The sequence
+    /// numbers show that, and the packet is then missing.
     ///
     /// # Errors
-    /// What the sender did wrong.
+    /// A description of the sender's violation.
     #[cold]
     pub(crate) fn add(&mut self, header: &Header, piece: &[u8]) -> Result<Joined, String> {
         let Header { sequence, flags, .. } = *header;
@@ -88,7 +90,7 @@ impl Joiner {
         let (offset, have) = (header.sample_index, u64::from(self.header.length));
         if offset != have {
             self.open = 0;
-            let deed = || format!("continued packet {sequence} at byte {offset}, of which {have} had come");
+            let deed = || format!("continued packet {sequence} at byte {offset} after {have} bytes");
             return if offset < have { Err(deed()) } else { self.missing(flags, deed) };
         }
         if header.stream != self.header.stream {
@@ -102,10 +104,11 @@ impl Joiner {
         Ok(Joined::Whole)
     }
 
-    /// As [`Joiner::add`], with a frame as it came. One that is not sound is left to who looks at frames.
+    /// Adds a frame with its header, like [`Joiner::add`]. A malformed frame is left to the code
+    /// that parses frames.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Joiner::add`].
     pub(crate) fn add_frame(&mut self, frame: &[u8]) -> Result<Joined, String> {
         match Header::read(frame) {
             Some(header)
@@ -117,17 +120,17 @@ impl Joiner {
         }
     }
 
-    /// The packet put together last: its header, as if it had come in one frame.
+    /// Returns the header of the packet reassembled last, as if it had come in one frame.
     pub(crate) fn header(&self) -> Header {
         self.header
     }
 
-    /// Its payload.
+    /// Returns its payload.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.buffer.bytes()[PAYLOAD..][..self.header.length as usize]
     }
 
-    /// Both, as one frame.
+    /// Returns header and payload as one frame.
     pub(crate) fn frame(&mut self) -> &[u8] {
         let bytes = HEADER_BYTES + self.header.length as usize;
         let frame = &mut self.buffer.bytes_mut()[PAYLOAD - HEADER_BYTES..][..bytes];
@@ -135,7 +138,7 @@ impl Joiner {
         frame
     }
 
-    /// Drops what has come of a packet.
+    /// Drops the fragments collected so far.
     pub(crate) fn forget(&mut self) {
         self.open = 0;
     }
@@ -148,7 +151,7 @@ impl Joiner {
         }
         self.buffer.grow(PAYLOAD + have + piece.len());
         self.buffer.bytes_mut()[PAYLOAD + have..][..piece.len()].copy_from_slice(piece);
-        // At most `bytes_max`, which is far below what fits.
+        // At most `bytes_max`, far below `u32::MAX`.
         self.header.length += piece.len() as u32;
         Ok(())
     }
@@ -223,8 +226,8 @@ mod tests {
             (4, 0, MORE, &[5], "numbered 4 inside packet 4"),
             (4, 0, 0, &[5], "numbered 4 inside packet 4"),
             (5, 4, LAST, &[5], "continued packet 5 without its beginning"),
-            (4, 3, LAST, &[5], "continued packet 4 at byte 3, of which 4 had come"),
-            (4, 5, LAST, &[5], "continued packet 4 at byte 5, of which 4 had come"),
+            (4, 3, LAST, &[5], "continued packet 4 at byte 3 after 4 bytes"),
+            (4, 5, LAST, &[5], "continued packet 4 at byte 5 after 4 bytes"),
             (4, 4, LAST, &[5; 4093], "sent more than 4096 bytes as packet 4"),
         ];
         for (sequence, offset, flags, piece, deed) in lies {
@@ -260,7 +263,8 @@ mod tests {
     }
 
     proptest! {
-        /// Packets cut anywhere, of which a lossy receiver misses any frames: what comes out is whole and right.
+        /// Checks that packets cut anywhere arrive whole and right or not at all, where a lossy
+        /// receiver misses any frames.
         #[test]
         fn what_is_not_whole_does_not_come(
             packets in proptest::collection::vec((1usize..60, 1usize..20), 1..12),
@@ -282,7 +286,7 @@ mod tests {
                         has_end = !more;
                     }
                 }
-                // Whoever gets the end of a packet knows what has become of it.
+                // The end of a packet, once received, decides its outcome.
                 prop_assert_eq!(has_end, outcome != Joined::Piece);
                 match outcome {
                     Joined::Whole => {
@@ -295,7 +299,8 @@ mod tests {
             }
         }
 
-        /// Whatever comes, it is an answer and not a panic, and no more is kept than has come.
+        /// Checks that any input gives a result and no panic, and that no more is kept than has
+        /// arrived.
         #[test]
         fn anything_may_come(
             frames in proptest::collection::vec((0u64..3, 0u64..20, 0u8..6, 0usize..9, 0u8..5), 0..60),

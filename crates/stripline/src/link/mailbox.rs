@@ -1,5 +1,5 @@
-//! What other threads have for a receiving port: new connections, and that its component is asked something. The port looks when its bell rings or a flag
-//! says so; its hot path sees a plain load.
+//! Events from other threads for a receiving port: new connections, and requests to its component.
+//! The port checks when its doorbell rings or a flag is set; its hot path does one plain load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,9 +9,9 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::futex::Alarms;
 use crate::transport::Inlet;
 
-/// One delivery.
+/// One event.
 pub(crate) enum Delivery {
-    /// A connection will be made under this name; the port has not ended before it has.
+    /// A connection will be made under this name; the port does not end before it has.
     Expect(String),
     /// No connection will be made under this name any more.
     Abandoned(String),
@@ -43,14 +43,14 @@ impl Mailbox {
         self.ring();
     }
 
-    /// Wakes whoever waits at the port: there is something to be looked at elsewhere.
+    /// Wakes the thread that waits at the port, because of a request for its component.
     pub(crate) fn ask(&self) {
-        // Before the flag that is looked at first, whose order is enough for both.
+        // Stored before the flag that is checked first; its ordering is enough for both.
         self.asked.store(true, Ordering::Relaxed);
         self.ring();
     }
 
-    /// Whether somebody has asked since this was last called.
+    /// Whether a request has arrived since the last call of this.
     pub(crate) fn was_asked(&self) -> bool {
         self.asked.swap(false, Ordering::Relaxed)
     }
@@ -62,12 +62,13 @@ impl Mailbox {
         self.alarms.raise();
     }
 
-    /// Whether there is something. Relaxed: the bell makes sure that it is seen at last.
+    /// Whether events are pending. Relaxed: the doorbell makes sure that they are noticed
+    /// eventually.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// What to raise besides the bell.
+    /// Returns the wakers to wake besides the doorbell.
     pub(crate) fn alarms(&self) -> &Alarms {
         &self.alarms
     }

@@ -1,5 +1,5 @@
-//! The link: what every connection promises, whatever transport carries it. Sequence numbers, streams, gap
-//! reports, end of stream, and statistics live here and nowhere else.
+//! The link: what every connection guarantees, on every transport. Sequence numbers, streams, gap
+//! reports, end of stream, and statistics are implemented only here.
 
 mod borrowed;
 mod copied;

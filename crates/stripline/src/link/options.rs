@@ -1,4 +1,4 @@
-//! The rules a connection is asked to keep.
+//! The options of a connection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Flow, Group, WaitStrategy, Watermarks};
 
-/// The rules of one connection, as the receiving port asks for them.
+/// The options of one connection, as the receiving port requests them.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Overflow, Scope};
@@ -18,43 +18,49 @@ use super::{Flow, Group, WaitStrategy, Watermarks};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkOptions {
-    /// What happens when the receiver is slow.
+    /// The effect of a slow receiver.
     pub overflow: Overflow,
     /// Packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
     pub depth: u32,
-    /// Under [`Overflow::Block`]: how many packets wait when the sender is held up, 1 to `depth`; `None`: `depth`.
+    /// Under [`Overflow::Block`]: the number of waiting packets at which the sender blocks, 1 to
+    /// `depth`; `None`: `depth`.
     pub high_watermark: Option<u32>,
-    /// Under [`Overflow::Block`]: how many are left when a sender that was held up, or told that there is no room, goes on:
-    /// 0 to one less than the high watermark; `None`: three quarters of it, rounded down.
+    /// Under [`Overflow::Block`]: the number of packets left when a blocked sender resumes, 0 to
+    /// one less than the high watermark; `None`: three quarters of it, rounded down. It also
+    /// applies after a `try_send` that found no room.
     pub low_watermark: Option<u32>,
-    /// Under [`Overflow::Block`]: who sees to that.
+    /// Under [`Overflow::Block`]: the mechanism that blocks the sender.
     pub flow: Flow,
-    /// How long a send waits for room, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`], before it fails with
-    /// [`Error::Stalled`](crate::Error::Stalled); `None`: for as long as it takes. Of a port with several connections, the
-    /// shortest that one of them asks for.
+    /// How long a send waits for room before it fails with
+    /// [`Error::Stalled`](crate::Error::Stalled), in milliseconds, 1 to
+    /// [`LinkOptions::DEADLINE_MS_MAX`]; `None`: without limit. A port with several connections
+    /// uses the shortest of theirs.
     pub send_timeout_ms: Option<u32>,
-    /// When a send returns. A port with several connections keeps the strongest of theirs, for all of them.
+    /// When a send returns. A port with several connections uses the strongest of their scopes for
+    /// all of them.
     pub scope: Scope,
-    /// How long a send of scope `server` or `target` waits for its receivers once the packet is sent, in milliseconds: 1
-    /// to [`LinkOptions::DEADLINE_MS_MAX`]. Of a port with several connections, the longest of theirs.
+    /// How long a send of scope `server` or `target` waits for its receivers after the packet is
+    /// sent, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`]. A port with several
+    /// connections uses the longest of theirs.
     pub deadline_ms: u32,
-    /// How the receiving port puts packets back in sequence that several threads forwarded as they finished them;
-    /// `None`: it takes them as they come.
+    /// How the receiving port restores the sequence of packets that several threads forwarded as
+    /// they finished them; `None`: it takes them as they arrive.
     pub resequence: Option<Resequence>,
-    /// Bytes of the sending port's shared ring, a power of two in
-    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]; a packet that fits with its headers in half of it
-    /// is written in place and sent in one piece, a larger one in several.
+    /// Bytes of the sending port's shared ring, a power of two in [`LinkOptions::BUFFER_MIN`] to
+    /// [`LinkOptions::BUFFER_MAX`]. A packet that fits with its headers in half of the ring is
+    /// written in place and sent in one frame. A larger one is sent in fragments.
     pub buffer: u32,
-    /// How the receiving port waits for packets, and the sending port for room. A port with several connections
-    /// does as the busiest of them says.
+    /// How the receiving port waits for packets, and the sending port for room. A port with several
+    /// connections uses the busiest of their strategies.
     pub wait: WaitStrategy,
-    /// Whether the sending port's ring is made of huge pages, which must be reserved; its buffer is a multiple of
-    /// their size then. A port has one ring on a transport: it is so if any of its connections asks for it.
+    /// Whether the sending port's ring consists of huge pages, which must be reserved beforehand.
+    /// Its buffer must then be a multiple of their size. A port has one ring on a transport: any of
+    /// its connections can ask for this.
     pub huge_pages: bool,
-    /// Whether the ring is locked into memory, on both sides, so that neither ever waits for a page. Of a sending
-    /// port as `huge_pages`.
+    /// Whether the ring is locked into memory on both sides, so that neither side ever waits for a
+    /// page. Like `huge_pages`, any connection of a sending port can ask for this.
     pub locked: bool,
-    /// Whom the link is open to besides its own user. Each side checks the other.
+    /// A group that may use the link besides its own user. Each side checks the other.
     pub group: Option<Group>,
 }
 
@@ -67,14 +73,14 @@ impl LinkOptions {
     pub const BUFFER_MIN: u32 = 4096;
     /// The largest ring, in bytes.
     pub const BUFFER_MAX: u32 = 1 << 30;
-    /// The largest packet, in bytes, whatever the ring.
+    /// The largest packet in bytes, independent of the ring.
     ///
     /// ```
     /// assert_eq!(stripline::link::LinkOptions::PACKET_MAX, 1 << 30);
     /// ```
     pub const PACKET_MAX: usize = 1 << 30;
 
-    /// Checks the numbers.
+    /// Checks the numbers against their ranges.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -108,12 +114,13 @@ impl LinkOptions {
         Ok(())
     }
 
-    /// How long a send waits for room.
+    /// Returns how long a send waits for room.
     pub(crate) fn send_timeout(&self) -> Option<Duration> {
         self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
 
-    /// Where a sender is held up and goes on; of numbers that do not pass [`LinkOptions::check`], those of the depth.
+    /// Returns the watermarks; those of the depth if the numbers do not pass
+    /// [`LinkOptions::check`].
     pub(crate) fn watermarks(&self) -> Watermarks {
         let marks = Watermarks::new(self.depth, self.high_watermark, self.low_watermark);
         marks.unwrap_or_else(|_| Watermarks::of_depth(self.depth))
@@ -141,8 +148,9 @@ impl Default for LinkOptions {
     }
 }
 
-/// How a receiving port puts packets back in sequence: for how many, and for how long, a missing one is waited for. What
-/// comes of it is said at [`Subscriber::resequenced`](crate::node::Subscriber::resequenced).
+/// How a receiving port restores the sequence of packets: how many it holds, and how long it waits
+/// for a missing one. [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) describes
+/// the result.
 ///
 /// ```
 /// use std::time::Duration;
@@ -160,17 +168,17 @@ pub struct Resequence {
 }
 
 impl Resequence {
-    /// The most packets that may be held.
+    /// The largest number of packets that may be held.
     pub const WINDOW_MAX: u32 = 65_536;
-    /// The longest that a missing packet can be waited for, in milliseconds: an hour.
+    /// The longest wait for a missing packet, in milliseconds: an hour.
     ///
     /// ```
     /// assert_eq!(stripline::link::Resequence::SKIP_AFTER_MS_MAX, 3_600_000);
     /// ```
     pub const SKIP_AFTER_MS_MAX: u32 = 3_600_000;
 
-    /// Holds `window` packets at most, 1 to [`Resequence::WINDOW_MAX`], and each for `skip_after` at most,
-    /// [`Resequence::SKIP_AFTER_MS_MAX`] at most.
+    /// Holds at most `window` packets, 1 to [`Resequence::WINDOW_MAX`], and each for at most
+    /// `skip_after`, up to [`Resequence::SKIP_AFTER_MS_MAX`].
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -188,12 +196,12 @@ impl Resequence {
         Ok(Self { window, skip_after_ns: skip_after.as_nanos() as u64 })
     }
 
-    /// Packets that may wait for a missing one.
+    /// Returns how many packets may wait for a missing one.
     pub fn window(self) -> usize {
         self.window as usize
     }
 
-    /// How long they do.
+    /// Returns how long they wait.
     pub fn skip_after(self) -> Duration {
         Duration::from_nanos(self.skip_after_ns)
     }
@@ -202,13 +210,13 @@ impl Resequence {
         self.skip_after_ns
     }
 
-    /// What was not made here but read may be out of range.
+    /// Checks the range of values that were deserialized and not made by `new`.
     fn check(self) -> Result<(), String> {
         Self::new(self.window(), self.skip_after()).map(drop)
     }
 }
 
-/// What happens when a receiver is slow; set per receiving port.
+/// The effect of a slow receiver; set per receiving port.
 ///
 /// ```
 /// use stripline::link::Overflow;
@@ -219,21 +227,21 @@ impl Resequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overflow {
-    /// The sender waits, or `try_send` says full.
+    /// The sender waits, or `try_send` reports that there is no room.
     Block,
     /// The receiver loses its oldest waiting packets, counted and reported in band.
     DropOldest,
-    /// The receiver loses the packets that find its queue full, counted and reported in band.
+    /// The receiver loses the packets that arrive at a full queue, counted and reported in band.
     DropNewest,
-    /// The receiver is disconnected and told why.
+    /// The receiver is disconnected and gets the reason.
     Eject,
 }
 
 impl Overflow {
-    /// Every policy, in the order documented.
+    /// All policies, in the order documented.
     pub const ALL: [Self; 4] = [Self::Block, Self::DropOldest, Self::DropNewest, Self::Eject];
 
-    /// The word in a waveform file.
+    /// Returns the word used in a waveform file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -244,13 +252,16 @@ impl Overflow {
     }
 }
 
-/// When a send returns (the CORBA sync scopes). With several receivers it holds for all of them, with none at once.
+/// The event at which a send returns (the CORBA sync scopes). With several receivers it must hold
+/// for all of them; with none the send returns at once.
 ///
-/// A send of scope `server` or `target` first waits for room as any other. From when the packet is sent, it waits for its
-/// receivers until the connection's deadline ([`Error::Unanswered`](crate::Error::Unanswered)); one that leaves or dies
-/// meanwhile is waited for no longer ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), nor is one that
-/// refuses the packet or drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). The others are, and
-/// the first error is returned. In all cases the packet stays sent.
+/// A send of scope `server` or `target` first waits for room like any other. After the packet is
+/// sent, it waits for its receivers until the connection's deadline
+/// ([`Error::Unanswered`](crate::Error::Unanswered)). It stops waiting for a receiver that leaves
+/// or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)). The same holds for one that
+/// refuses the packet or drops it by its policy
+/// ([`Error::PacketRefused`](crate::Error::PacketRefused)). It still waits for the other receivers,
+/// and returns the first error. In all cases the packet stays sent.
 ///
 /// ```
 /// use stripline::link::Scope;
@@ -264,23 +275,25 @@ impl Overflow {
 pub enum Scope {
     /// The packet is queued in the sender's own process.
     None,
-    /// The transport has accepted it: the kernel's socket buffer, the ring.
+    /// The transport has accepted the packet: the kernel's socket buffer, or the ring.
     Transport,
-    /// The receiving side's runtime has accepted it into the input port's queue. Over memory that blocks, the ring is
-    /// that queue; over sockets, a thread of the receiving side takes packets to it.
+    /// The receiving side's runtime has accepted the packet into the input port's queue. Over a
+    /// memory ring under `block`, the ring is that queue. Over sockets, a thread of the receiving
+    /// side moves packets to it.
     Server,
-    /// The receiving component has finished with it: it has dropped the [`Packet`](crate::Packet), or its handler has
-    /// returned; or has said that it [refuses](crate::Packet::refuse) it. What was taken into a window
-    /// ([`Windowed`](crate::node::Windowed)), held to be put in sequence ([`Resequence`]), or
-    /// decoded and returned as a [`Message`](crate::node::Message) is the component's own, and counts as finished.
+    /// The receiving component has finished with the packet: it has dropped the
+    /// [`Packet`](crate::Packet), [refused](crate::Packet::refuse) it, or returned from its
+    /// handler. Some packets count as finished earlier, because the component then owns them. They
+    /// are those taken into a window ([`Windowed`](crate::node::Windowed)), held to restore the
+    /// sequence ([`Resequence`]), or decoded and returned as a [`Message`](crate::node::Message).
     Target,
 }
 
 impl Scope {
-    /// Every scope, weakest first.
+    /// All scopes, weakest first.
     pub const ALL: [Self; 4] = [Self::None, Self::Transport, Self::Server, Self::Target];
 
-    /// The word in a waveform file.
+    /// Returns the word used in a waveform file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

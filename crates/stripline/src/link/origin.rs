@@ -1,4 +1,4 @@
-//! One connection of a receiving port: what is expected next, what is missing, and who comes after it.
+//! One connection of a receiving port: the expected sequence, the gaps, and the successors.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use super::{
     ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Receipt, Resequence, Taken, WaitStrategy,
 };
 
-/// Stream descriptions remembered per connection.
+/// The largest number of stream descriptions kept per connection.
 const STREAMS_MAX: usize = 64;
 
-/// What a connection is to keep to, and where its statistics go.
+/// The options of a connection, and its statistics.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub stats: Arc<ConnectionStats>,
     pub overflow: Overflow,
     pub wait: WaitStrategy,
     pub depth: u32,
-    /// How its packets are put back in sequence, if the port does that.
+    /// How the port restores the sequence of its packets, if it does.
     pub resequence: Option<Resequence>,
 }
 
 impl Terms {
-    /// Those of a connection that has not carried anything yet.
+    /// Returns the options of a new connection, with empty statistics.
     pub(crate) fn new(options: &LinkOptions) -> Self {
         let LinkOptions { overflow, wait, depth, resequence, .. } = *options;
         Self { stats: Arc::default(), overflow, wait, depth, resequence }
     }
 }
 
-/// The terms of a connection, by its name.
+/// A function from a connection's name to its options.
 pub(crate) type TermsFor = Arc<dyn Fn(&str) -> Terms + Send + Sync>;
 
-/// How many connections a port has had, and how many of them are gone.
+/// The number of connections that a port has had, and of those that are gone.
 #[derive(Default)]
 pub(super) struct Traffic {
     came: AtomicU16,
@@ -49,38 +49,38 @@ pub(super) struct Traffic {
 
 impl Traffic {
     pub(super) fn gone(&self) -> u16 {
-        // Relaxed: counted by the thread that asks.
+        // Relaxed: counted by the thread that reads it.
         self.gone.load(Ordering::Relaxed)
     }
 }
 
-/// One connection.
+/// One incoming connection.
 pub(super) struct Origin {
     pub name: String,
     pub inlet: Option<Box<dyn Inlet>>,
-    /// What was found wrong while only looking; to be told by the next `receive`.
+    /// An error found by a wait, for the next `receive` to report.
     pub failed: Option<Error>,
-    /// Made while the one before was still being read, with their names.
+    /// Connections made while an earlier one was still being read, with their names.
     pub successors: VecDeque<(String, Box<dyn Inlet>)>,
     pub terms: Terms,
     pub terms_for: TermsFor,
     traffic: Arc<Traffic>,
-    /// Which of the port's connections this is.
+    /// The number of this connection among those of the port.
     connection: u16,
-    /// The furthest turn that was taken.
+    /// The latest order among the packets taken.
     furthest: Option<Order>,
     pub streams: BTreeMap<u16, Arc<StreamInfo>>,
-    /// The sequence number and sample that come next, once known.
+    /// The sequence number and sample index expected next, once set.
     pub expected: Option<u64>,
     pub expected_sample: Option<u64>,
-    /// The sample that a packet starts with which does not say.
+    /// The sample index of a packet with a header that carries none.
     follows: u64,
-    /// What a gap found now is due to, other than the policy.
+    /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
     pub joiner: Joiner,
     pub ended: bool,
-    /// For those who look from outside: whether there is a sender.
+    /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
 }
 
@@ -108,7 +108,8 @@ impl Origin {
         }
     }
 
-    /// How this connection is waited for: where looking takes a system call, to try whether it pays does not.
+    /// Returns how this connection is waited for. Where a poll is a system call, an adaptive trial
+    /// does not pay.
     pub(super) fn wait(&self) -> WaitStrategy {
         match (self.terms.wait, &self.inlet) {
             (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
@@ -116,7 +117,7 @@ impl Origin {
         }
     }
 
-    /// What those who look from outside are told.
+    /// Returns the view of this connection for inspection.
     pub(super) fn line(&self) -> Line {
         self.show();
         let depot = self.inlet.as_ref().and_then(|inlet| inlet.depot());
@@ -124,11 +125,11 @@ impl Origin {
     }
 
     pub(super) fn show(&self) {
-        // Relaxed: a hint for people, renewed before every sleep.
+        // Relaxed: information for inspection only, updated before every sleep.
         self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
 
-    /// Whether its sender is gone, and nobody has come in its place.
+    /// Whether its sender is gone and no successor is queued.
     pub(super) fn is_orphaned(&mut self) -> bool {
         self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_orphaned())
     }
@@ -140,7 +141,7 @@ impl Origin {
         }
         // Relaxed: the numbers need only differ.
         self.connection = self.traffic.came.fetch_add(1, Ordering::Relaxed);
-        // A sender that comes anew counts anew.
+        // A new sender numbers its packets anew.
         self.expected = None;
         self.expected_sample = None;
         self.furthest = None;
@@ -153,30 +154,30 @@ impl Origin {
         self.connection
     }
 
-    /// Whose turn a packet of this connection has.
+    /// Returns the order of a packet of this connection.
     pub(super) fn order(&self, header: &Header) -> Order {
         header.order().unwrap_or(Order::new(0, header.sequence)).over(self.connection)
     }
 
-    /// Nothing comes over this connection any more.
+    /// Closes the connection: nothing arrives over it any more.
     pub(super) fn disconnect(&mut self) {
         if self.inlet.take().is_some() {
             self.traffic.gone.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether there is a connection of that name, or will be.
+    /// Whether this is a connection of that name, or one is queued behind it.
     pub(super) fn is_of(&self, name: &str) -> bool {
         self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.0 == name)
     }
 
-    /// The sender is gone without an end of stream.
+    /// Records that the sender died without an end of stream.
     pub(super) fn die(&mut self) {
         self.terms.stats.peer_died();
         self.lose();
     }
 
-    /// The connection is over without an end of stream; the next one, if there is one, starts anew.
+    /// Closes the connection without an end of stream. A successor starts anew.
     pub(super) fn lose(&mut self) {
         self.disconnect();
         self.gap = Some(Gap {
@@ -195,14 +196,15 @@ impl Origin {
         }
     }
 
-    /// What was found wrong by looking, once.
+    /// Takes the error that a wait has found, if any.
     pub(super) fn failure(&mut self) -> Option<Error> {
         let error = self.failed.take()?;
         self.fail(&error);
         Some(error)
     }
 
-    /// The transport has given the connection up. One that was ejected is not waited for.
+    /// Closes the connection after an error of the transport. The port does not wait for an ejected
+    /// one to come back.
     pub(super) fn fail(&mut self, error: &Error) {
         if matches!(error, Error::Ejected { .. }) {
             self.disconnect();
@@ -213,7 +215,7 @@ impl Origin {
         }
     }
 
-    /// Whether `receive` would find a packet or an error here; deals with what is neither.
+    /// Whether `receive` would find a packet or an error here. Other frames are handled meanwhile.
     pub(super) fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
@@ -230,7 +232,7 @@ impl Origin {
                 },
             };
             let is_packet = header.kind == Kind::Data as u8;
-            // The last piece stays where it is, for who takes the packet.
+            // The last fragment stays in place for the `receive` that takes the packet.
             let is_before = header.flags & Header::MORE != 0 || !is_packet;
             if is_before && self.joiner.concerns(&header) && self.join(&header, payload)?.is_none() {
                 continue;
@@ -238,21 +240,21 @@ impl Origin {
             if is_packet {
                 return Ok(true);
             }
-            // SAFETY: just lent, and nothing has been asked of the transport since.
+            // SAFETY: just lent, and the transport has not been called since.
             let text = unsafe { payload.get::<u8>() }.to_vec();
             self.obey(&header, &text)?;
         }
     }
 
-    /// Deals with a frame that is a piece of a packet, or comes after some: the packet that is whole with it, which
-    /// is then still to be released.
+    /// Adds a fragment, or a frame behind fragments. Returns the packet if it is complete with this
+    /// frame, which must then still be released.
     #[cold]
     pub(super) fn join(&mut self, header: &Header, piece: Lent) -> Result<Option<(Header, Lent)>> {
         if !header.is_continued() {
-            // A packet that does not become whole is missed, too.
+            // A packet that stays incomplete counts as missing, too.
             self.begin(header);
         }
-        // SAFETY: just lent, and nothing has been asked of the transport since.
+        // SAFETY: just lent, and the transport has not been called since.
         let bytes = unsafe { piece.get::<u8>() };
         match self.joiner.add(header, bytes) {
             Ok(Joined::Alone) => Ok(Some((*header, piece))),
@@ -267,7 +269,7 @@ impl Origin {
         }
     }
 
-    /// Deals with a frame that is no packet, and releases it.
+    /// Handles a control frame and releases it.
     pub(super) fn obey(&mut self, header: &Header, text: &[u8]) -> Result<()> {
         if header.kind == Kind::Stream as u8 {
             self.begin(header);
@@ -287,7 +289,7 @@ impl Origin {
         Ok(())
     }
 
-    /// At the first frame of a connection: where its numbers start.
+    /// Sets where the sequence numbers start, at the first frame of a connection.
     pub(super) fn begin(&mut self, header: &Header) {
         if self.expected.is_some() {
             return;
@@ -296,7 +298,8 @@ impl Origin {
         let resumed = inlet.and_then(|inlet| inlet.resume_from());
         let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
         match resumed.filter(|next| *next < header.sequence) {
-            // This side was started again: what its predecessor had not taken is missing.
+            // This receiver was restarted: the packets that its predecessor had not taken are
+            // missing.
             Some(next) => {
                 fail_point!("reattach");
                 (self.expected, self.resuming) = (Some(next), true);
@@ -308,12 +311,12 @@ impl Origin {
         }
     }
 
-    /// The next packet, if it is at hand and the one that is due.
+    /// Takes the next packet if it is already there and has the expected number.
     #[inline(always)]
     pub(super) fn take_at_hand(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.at_hand() else { return false };
-        // Where it is to lie in the end: see `Header::write_words`.
+        // Written directly to its final place: see `Header::write_words`.
         let Some(payload) = taken.header.split(frame, self.follows) else { return false };
         let header = &taken.header;
         let is_due = header.kind == Kind::Data as u8
@@ -329,7 +332,7 @@ impl Origin {
         is_due
     }
 
-    /// The next packet, if there is one; deals with what is none.
+    /// Takes the next packet, if there is one. Other frames are handled meanwhile.
     pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
@@ -345,7 +348,7 @@ impl Origin {
                     return Err(error);
                 }
             };
-            // Where it is to lie in the end: see `Header::write_words`.
+            // Written directly to its final place: see `Header::write_words`.
             match taken.header.split(frame, self.follows) {
                 Some(payload) => taken.payload = Lent::new(payload),
                 None => {
@@ -368,7 +371,7 @@ impl Origin {
         }
     }
 
-    /// Deals with a frame that is not a packet by itself; true: with it, one is whole.
+    /// Handles a frame that is not a whole packet; true: it completes one.
     #[cold]
     fn take_special(&mut self, taken: &mut Taken) -> Result<bool> {
         if self.joiner.concerns(&taken.header) {
@@ -385,13 +388,13 @@ impl Origin {
             self.heed_order(&taken.header);
             return Ok(true);
         }
-        // SAFETY: just lent, and nothing has been asked of the transport since.
+        // SAFETY: just lent, and the transport has not been called since.
         let text = unsafe { taken.payload.get::<u8>() }.to_vec();
         self.obey(&taken.header, &text).inspect_err(|_| self.lose())?;
         Ok(false)
     }
 
-    /// Counts a packet that was forwarded after one whose turn came later.
+    /// Counts a packet that was forwarded after one with a later order.
     fn heed_order(&mut self, header: &Header) {
         let Some(order) = header.order() else { return };
         match self.furthest.filter(|furthest| furthest.origin() == order.origin()) {
@@ -400,7 +403,7 @@ impl Origin {
         }
     }
 
-    /// Completes what is to be said of a packet.
+    /// Completes the values returned with a packet.
     #[inline(always)]
     fn fill_in(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) {
         fail_point!("receive");
@@ -410,7 +413,7 @@ impl Origin {
             None => 1,
             // A division takes longer than all the rest.
             Some(1) => bytes as u64,
-            // No more than a packet's limit, which fits.
+            // At most a packet's limit, which fits.
             Some(sample) => u64::from(bytes as u32 / sample),
         };
         self.expected = Some(header.sequence.wrapping_add(1));
@@ -420,13 +423,14 @@ impl Origin {
         taken.taken_ns = if header.sent_ns != 0 { now_ns() } else { 0 };
     }
 
-    /// Notes when a packet came that is measured, before it is given back: not when it is taken, which somebody waits for.
+    /// Records the arrival of a measured packet before its release, off the path that the component
+    /// waits for.
     pub(super) fn arrived(&self, header: &Header, taken_ns: u64) {
         let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
         self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
     }
 
-    /// Notes that the sender of a packet waits until it is finished with.
+    /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
     fn promise(&self, taken: &mut Taken) {
         if let Some(answers) = self.inlet.as_ref().and_then(|inlet| inlet.answers()) {
@@ -434,7 +438,7 @@ impl Origin {
         }
     }
 
-    /// Compares a sequence number with the one expected and notes what is missing.
+    /// Compares a sequence number with the expected one and records what is missing.
     pub(super) fn notice(&mut self, header: &Header) {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
@@ -468,7 +472,7 @@ impl Origin {
             return Ok(());
         }
         if self.streams.len() >= STREAMS_MAX {
-            // Numbers only grow: the oldest is the one that no packet on its way belongs to.
+            // Stream numbers only grow: no packet in transit belongs to the oldest.
             self.streams.pop_first();
         }
         self.streams.insert(stream, Arc::new(info));
@@ -476,7 +480,7 @@ impl Origin {
     }
 }
 
-/// What is wrong with a frame that cannot be taken apart.
+/// Returns what is wrong with a frame that cannot be parsed.
 #[cold]
 fn wrong(frame: &[u8]) -> String {
     let core: Option<&[u8; Header::SHORT_BYTES]> = frame.first_chunk();

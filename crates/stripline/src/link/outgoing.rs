@@ -1,4 +1,4 @@
-//! The sending port: numbers packets, describes streams, and hands frames to its transports.
+//! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,31 +14,32 @@ use super::sampler::{Sampler, Sampling};
 use super::splitter::{Piece, Splitter, pieces};
 use super::{Flow, LinkOptions, Scope};
 
-/// Packets between repeated stream descriptions, for receivers that may have lost one. It is also repeated after
-/// every quarter of a ring: whatever a receiver that was overtaken still finds there, a description is near.
+/// Packets between repeated stream descriptions, for receivers that may have lost one. The
+/// description is also repeated after every quarter of a ring, so that a receiver that was
+/// overtaken still finds one nearby.
 const DESCRIBE_EVERY: u64 = 1024;
 
-/// What a packet says of itself besides its samples.
+/// The header fields of a packet that its sender can set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub sample_index: u64,
     pub time_ns: i64,
     pub intended_ns: u64,
-    /// [`Header::ORDERED`] where `intended_ns` is an order.
+    /// Contains [`Header::ORDERED`] if `intended_ns` is an order.
     pub flags: u8,
 }
 
 impl Stamp {
-    /// Says whose turn the packet had, of which there is room for one thing only.
+    /// Sets the packet's order. It shares its field with the intended time.
     pub(crate) fn set_order(&mut self, order: Order) {
         (self.intended_ns, self.flags) = (order.to_bits(), Header::ORDERED);
     }
 }
 
-/// What was said of the packet being written, otherwise than of the others.
+/// The options of the packet being written that differ from the port's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
-    /// What it waits for once it is sent, and how long.
+    /// The scope and the deadline of its send.
     scope: Option<Scope>,
     deadline: Option<Duration>,
     stamp: Option<Stamp>,
@@ -47,18 +48,19 @@ pub(crate) struct Said {
 pub(crate) struct Outgoing {
     port: String,
     outlets: Vec<Box<dyn Outlet>>,
-    /// The largest payload that goes in one frame at every outlet.
+    /// The largest payload that fits one frame at every outlet.
     frame_payload_max: usize,
     /// Whether headers may be short.
     compact: bool,
-    /// The largest payload behind a short one.
+    /// The largest payload behind a short header.
     short_payload_max: usize,
-    /// Bytes before the payload of the packet being written.
+    /// The bytes before the payload of the packet being written.
     before: usize,
-    /// Whether the packet being written may wait for room, and what was said of it. Here and not in the loan, which is
-    /// copied at every step (see ARCHITECTURE.md, "Little is decided on the way of a packet").
+    /// Whether the packet being written may wait for room, and its own options. They are kept here
+    /// because the loan is copied at every step (see ARCHITECTURE.md, "Little is decided on the way
+    /// of a packet").
     waits: bool,
-    /// How long, if not for ever; for [`Outgoing::send_bytes`].
+    /// Until when it may wait, if not without limit; for [`Outgoing::send_bytes`].
     until: Option<Instant>,
     said: Said,
     sequence: u64,
@@ -70,16 +72,17 @@ pub(crate) struct Outgoing {
     undescribed: usize,
     sampler: Sampler,
     splitter: Splitter,
-    /// What the port's sends wait for, and how long at most.
+    /// The scope of the port's sends, and how long they wait at most.
     scope: Scope,
     deadline: Duration,
     /// How long a send waits for room.
     timeout: Option<Duration>,
-    /// Whether the packet being written is in pieces, or waited for: all that the shortest way has to ask.
+    /// Whether the packet being written goes in fragments or waits for acknowledgements. The fast
+    /// path checks only this.
     is_special: bool,
     stop: Stop,
     finished: bool,
-    /// Taken back when the port is gone.
+    /// Withdrawn when the port is dropped.
     offer: Option<Box<dyn Send>>,
 }
 
@@ -123,23 +126,23 @@ impl Outgoing {
         }
     }
 
-    /// Has headers short in front of payloads of up to so many bytes.
+    /// Allows short headers in front of payloads of up to this many bytes.
     pub(crate) fn set_short_payload_max(&mut self, bytes: usize) {
         self.short_payload_max = bytes;
     }
 
-    /// Says what its sends wait for, and how long.
+    /// Sets the scope of the port's sends, and their deadline.
     pub(crate) fn set_scope(&mut self, scope: Scope, deadline_ms: u32) {
         (self.scope, self.deadline) = (scope, Duration::from_millis(u64::from(deadline_ms)));
         self.forget_packet();
     }
 
-    /// Says how long its sends wait for room; `None`: for as long as it takes.
+    /// Sets how long sends wait for room; `None`: without limit.
     pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// Waits for room no longer than the port says, and says who had none.
+    /// Limits a wait for room to the port's timeout. The error names the receiver without room.
     fn patiently<T>(&mut self, wait: Wait, work: impl FnOnce(&mut Self, Wait) -> Result<T>) -> Result<T> {
         let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) else { return work(self, wait) };
         match work(self, Wait::within(timeout)) {
@@ -152,44 +155,45 @@ impl Outgoing {
         }
     }
 
-    /// Says what the packet being written waits for.
+    /// Sets the scope of the packet being written.
     pub(crate) fn set_own_scope(&mut self, scope: Scope) {
         self.said.scope = Some(scope);
         self.is_special = true;
     }
 
-    /// Says how long the packet being written is waited for.
+    /// Sets the deadline of the packet being written.
     pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
         let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
         self.said.deadline = Some(deadline.min(max));
         self.is_special = true;
     }
 
-    /// What was said of the packet being written.
+    /// Returns the options of the packet being written.
     pub(crate) fn said(&self) -> Said {
         self.said
     }
 
-    /// Says it of another.
+    /// Sets the options of the packet being written.
     pub(crate) fn say(&mut self, said: Said) {
         self.said = said;
         self.is_special |= said.scope.is_some() || said.deadline.is_some();
     }
 
-    /// What the packet being written says of itself: at first, that it follows the one before.
+    /// Returns the stamp of the packet being written. Its initial value continues the packet
+    /// before.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
         self.said.stamp.get_or_insert(follows)
     }
 
-    /// Nothing special is known of the next packet.
+    /// Resets everything that applies to one packet.
     fn forget_packet(&mut self) {
         self.splitter.set_holds(false);
         self.said = Said::default();
         self.is_special = self.scope > Scope::Transport;
     }
 
-    /// Holds something until the port is gone.
+    /// Keeps a value until the port is dropped.
     pub(crate) fn hold(&mut self, offer: impl Send + 'static) {
         self.offer = Some(Box::new(offer));
     }
@@ -206,7 +210,7 @@ impl Outgoing {
         self.outlets.iter().map(|outlet| outlet.receivers()).sum()
     }
 
-    /// Takes in who is waiting at the door; for those who must be counted before a first packet is sent.
+    /// Accepts waiting receivers, for callers that must count them before the first packet is sent.
     pub(crate) fn admit(&mut self) {
         for outlet in &mut self.outlets {
             if outlet.admit() {
@@ -216,18 +220,19 @@ impl Outgoing {
         self.compact = matches!(&*self.outlets, [only] if only.loses_nothing());
     }
 
-    /// The largest payload that goes in one frame, in bytes.
+    /// Returns the largest payload that fits one frame, in bytes.
     pub(crate) fn frame_payload_max(&self) -> usize {
         self.frame_payload_max
     }
 
-    /// Says which stream the packets that follow belong to; cheap when it is the same as before.
+    /// Sets the stream of the packets that follow; cheap if it has not changed.
     pub(crate) fn set_stream(&mut self, info: &Arc<StreamInfo>) {
         if Arc::ptr_eq(&self.info, info) {
             return;
         }
         if *self.info != **info {
-            // Packets of the old description may still be unread: a new number, not a new meaning.
+            // Packets of the old description may still be unread: a new description needs a new
+            // number.
             if self.described {
                 self.stream = self.stream.wrapping_add(1);
                 self.described = false;
@@ -247,8 +252,8 @@ impl Outgoing {
         Arc::ptr_eq(&self.info, info)
     }
 
-    /// Makes room for a payload of that many bytes and gives the place to write it, which is there until the packet is
-    /// sent or cancelled. Otherwise than said by `waits`, neither this nor the sending waits for room.
+    /// Reserves room for a payload of that many bytes, valid until the packet is sent or cancelled.
+    /// Neither this nor the send waits for room unless `waits` is set.
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<LentMut> {
         self.before = HEADER_BYTES;
         self.waits = waits;
@@ -258,13 +263,13 @@ impl Outgoing {
             && self.said.stamp.is_none()
             && !self.stop.is_stopped()
             && payload <= self.frame_payload_max;
-        // Room for all that may yet be said of it.
+        // Reserves room for the full header, which may still be needed.
         if is_easy
             && let [only] = &mut *self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
-            // One that will be stamped has its whole header from the start: what was just written cannot be moved before it
-            // has left the processor.
+            // A packet that will be stamped gets its full header from the start. Moving bytes that
+            // were just written would stall on the core's store buffer.
             if self.compact && payload <= self.short_payload_max && !self.sampler.is_due() {
                 self.before = Header::SHORT_BYTES;
             }
@@ -273,7 +278,7 @@ impl Outgoing {
         self.reserve_slowly(payload)
     }
 
-    /// Sends a packet of one sample and that many bytes, which `fill` puts in their place.
+    /// Sends a packet of one sample with that many bytes, which `fill` writes in place.
     #[inline]
     pub(crate) fn send_bytes(
         &mut self,
@@ -283,7 +288,7 @@ impl Outgoing {
     ) -> Result<()> {
         self.until = wait.deadline();
         let sent = self.reserve(payload, !matches!(wait, Wait::Never)).and_then(|place| {
-            // SAFETY: just lent, and nothing has been asked of the port since.
+            // SAFETY: just lent, and the port has not been called since.
             fill(unsafe { place.get_mut::<u8>() });
             self.send(payload, 1)
         });
@@ -291,34 +296,35 @@ impl Outgoing {
         sent
     }
 
-    /// When the next packet will have been sent, for who has to know it before; 0: it is not measured.
+    /// Returns the send time of the next packet, for callers that need it beforehand; 0: it is not
+    /// measured.
     #[inline]
     pub(crate) fn stamp_ahead(&mut self) -> u64 {
         self.sampler.stamp_ahead()
     }
 
-    /// It is not sent yet after all.
+    /// Discards that time, because the packet is not sent yet.
     pub(crate) fn forget_ahead(&mut self) {
         self.sampler.forget_ahead();
     }
 
-    /// Whether nobody receives what is sent, as far as is known without asking the system.
+    /// Whether there are no receivers, as far as can be checked without a system call.
     pub(crate) fn is_alone(&self) -> bool {
         self.outlets.iter().all(|outlet| outlet.is_alone())
     }
 
-    /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
+    /// Reserves when other work is due first, or when waiting is needed.
     #[cold]
     fn reserve_slowly(&mut self, payload: usize) -> Result<LentMut> {
         let wait = self.wait();
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
-        // Here and not only where it waits: a sender whose receivers keep up never waits.
+        // Checked here as well, because a sender with fast receivers never waits.
         if self.stop.is_stopped() {
             return Err(Error::Stopped);
         }
-        // A loan may have been forgotten, which gives nothing back.
+        // A leaked loan releases nothing.
         self.forget_packet();
         if payload > self.frame_payload_max {
             return self.reserve_large(payload, self.frame_payload_max, wait);
@@ -330,9 +336,11 @@ impl Outgoing {
         })
     }
 
-    /// A place for a packet that goes in pieces. It is nobody's but the port's own: all waiting comes with `send`.
+    /// Reserves room for a packet that goes in fragments, in the port's own buffer. All waiting is
+    /// left to `send`.
     fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<LentMut> {
-        // Without waiting, all receivers get a packet or none; nobody knows this of several frames in advance.
+        // Without waiting, all receivers get a packet or none. That cannot be decided in advance
+        // for several frames.
         let bytes_max = if matches!(wait, Wait::Never) { max } else { LinkOptions::PACKET_MAX };
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
@@ -341,19 +349,19 @@ impl Outgoing {
         Ok(LentMut::new(self.splitter.place(payload)))
     }
 
-    /// What comes before every packet: newcomers, and the description of its stream.
+    /// Does what comes before every packet: accepts receivers and describes the stream.
     fn prepare(&mut self, wait: Wait) -> Result<()> {
         self.admit();
         if !self.described || self.is_due() && self.outlets.iter().any(|outlet| outlet.is_lossy()) {
             self.describe(wait)?;
         } else if self.undescribed > self.frame_payload_max / 2 {
-            // Nobody needs it again.
+            // Every receiver has the description.
             self.undescribed = 0;
         }
         Ok(())
     }
 
-    /// Whether it is time to describe the stream again, if anybody may have missed it.
+    /// Whether the stream must be described again, where receivers may have missed it.
     #[inline]
     fn is_due(&self) -> bool {
         self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > self.frame_payload_max / 2
@@ -364,19 +372,19 @@ impl Outgoing {
         self.waits
     }
 
-    /// How long it may.
+    /// Returns how long it may wait.
     fn wait(&self) -> Wait {
         if self.waits { Wait::Until(self.until) } else { Wait::Never }
     }
 
-    /// Sends the first `payload` bytes of the reserved place: `samples` samples.
+    /// Sends the first `payload` bytes of the reserved room, as `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
         let is_short = self.before == Header::SHORT_BYTES;
         if is_short && !self.is_special && self.said.stamp.is_none() && !self.sampler.is_due() {
             self.sampler.skip();
             let only = &mut self.outlets[0];
             Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
-            // Where headers may be short, there is nothing left to wait for.
+            // Where headers may be short, no wait is left to do.
             only.publish(Header::SHORT_BYTES + payload, Wait::Never)?;
             self.sent(self.sample_index, payload, samples);
             return Ok(());
@@ -387,21 +395,21 @@ impl Outgoing {
         self.send_whole(payload, samples, 0)
     }
 
-    /// Sends a packet with its whole header, in one piece.
+    /// Sends a packet with a full header, in one frame.
     #[inline(always)]
     fn send_whole(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
         let wait = self.wait();
         let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
         if self.before == Header::SHORT_BYTES {
-            // There is something to be said after all.
+            // The full header turns out to be needed.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
         let (sample_index, time_ns, intended_ns, flags) = match self.said.stamp.take() {
             Some(stamp) => (stamp.sample_index, stamp.time_ns, stamp.intended_ns, stamp.flags),
             None => (self.sample_index, 0, 0, 0),
         };
-        // No header is built first: see `Header::write_words`.
+        // The header is not built first: see `Header::write_words`.
         let words = [
             self.sequence,
             Header::second_word(payload as u32, self.stream, Kind::Data as u8, flags | marks),
@@ -424,7 +432,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends a packet that is in pieces, waited for, or both.
+    /// Sends a packet that goes in fragments, waits for acknowledgements, or both.
     #[cold]
     fn send_special(&mut self, payload: usize, samples: u64) -> Result<()> {
         let scope = self.said.scope.unwrap_or(self.scope);
@@ -453,7 +461,7 @@ impl Outgoing {
         }
         let awaited = Awaited::new(sequence, scope, deadline);
         fail_point!("await");
-        // All of them, and of what went wrong the first.
+        // All outlets are awaited; the first error is returned.
         let mut outcome = Ok(());
         for outlet in &mut self.outlets {
             let its = outlet.confirm(&awaited);
@@ -463,8 +471,9 @@ impl Outgoing {
         outcome
     }
 
-    /// Sends a packet from where the port keeps large ones, in pieces where it must. Nobody is taken in between
-    /// them. Once the first has gone, the packet counts as sent: if the rest fails, it is missing at the receivers.
+    /// Sends a packet from the port's own buffer, in fragments where needed. No receiver is
+    /// accepted between them. After the first fragment the packet counts as sent: if the rest
+    /// fails, receivers report it missing.
     #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
@@ -491,7 +500,7 @@ impl Outgoing {
         self.put(&header, piece.bytes, wait)
     }
 
-    /// That of the next packet.
+    /// Returns the header of the next packet.
     fn header(&mut self, payload: usize, marks: u8) -> Header {
         let stamp = *self.stamp();
         self.said.stamp = None;
@@ -515,7 +524,8 @@ impl Outgoing {
         self.sample_index = sample_index + samples;
     }
 
-    /// Whether the packet being written will go in pieces, so that the transports know nothing of it yet.
+    /// Whether the packet being written goes in fragments, so that the transports have no part of
+    /// it yet.
     pub(crate) fn holds_large(&self) -> bool {
         self.splitter.holds()
     }
@@ -525,7 +535,7 @@ impl Outgoing {
         self.outlets[0].cancel();
     }
 
-    /// Says that nothing follows and waits until everything has left this process.
+    /// Sends the end of stream and waits until all data has left this process.
     pub(crate) fn finish(&mut self, wait: Wait) -> Result<()> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
@@ -534,7 +544,7 @@ impl Outgoing {
         if !self.described {
             self.describe(wait)?;
         }
-        // From now on, nothing is easy.
+        // From now on, no fast path applies.
         self.described = false;
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
         let header = self.bare(Kind::End, 0);
@@ -574,7 +584,8 @@ impl Outgoing {
         }
     }
 
-    /// Publishes what the first outlet holds at every outlet: all of them or, when one is full, none.
+    /// Publishes the first outlet's frame at every outlet: at all of them or, when one is full, at
+    /// none.
     fn put(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };

@@ -1,11 +1,11 @@
-//! A packet that its sender waits for, in the hands of a component.
+//! The acknowledgement of a packet that its sender waits for.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::fail_point::fail_point;
 use crate::transport::{Answers, Fate};
 
-/// Tells the sender, when it is dropped, that the component has finished with a packet.
+/// A receipt that, when dropped, acknowledges that the component has finished with a packet.
 pub(crate) struct Receipt {
     to: Arc<dyn Answers>,
     sequence: u64,
@@ -17,9 +17,9 @@ impl Receipt {
         Self { to, sequence, refusal: OnceLock::new() }
     }
 
-    /// What the sender is told instead.
+    /// Replaces the acknowledgement by a refusal.
     pub(crate) fn refuse(&self, reason: String) {
-        // The first reason stays.
+        // The first reason is kept.
         let _ = self.refusal.set(reason);
     }
 }

@@ -1,50 +1,53 @@
-//! Puts the packets of one origin back in sequence. It has no clock, and does not care what a packet is.
+//! A buffer that restores the sequence of one origin's packets. It has no clock and is generic over
+//! the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets that came before their turn, and which turn is next.
+/// The packets that arrived early, and the number that is due.
 pub(crate) struct Resequencer<P> {
     window: usize,
     skip_after_ns: u64,
-    /// The number that is due; `None` before the first packet was handed on, and the number of that.
+    /// The number that is due (`None` before the first packet is passed on), and the number of that
+    /// first packet.
     next: Option<u64>,
     first: u64,
     held: BTreeMap<u64, P>,
-    /// What is held, and some that is no more, in the order in which it came, and when that was.
+    /// The numbers of held packets, and of some passed on since, in order of arrival, each with its
+    /// time.
     arrivals: VecDeque<(u64, u64)>,
-    /// Of the numbers just before `next`, whether each was handed on. No more than `window`.
+    /// Whether each of the numbers just before `next` was passed on; at most `window` of them.
     recent: VecDeque<bool>,
-    /// Whether what is missing is waited for no longer.
+    /// Whether missing packets are still waited for.
     hurry: Hurry,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hurry {
-    /// As long as asked for.
+    /// They are waited for, up to the time limit.
     No,
-    /// Not for what is missing before the lowest packet held.
+    /// Those before the lowest held packet are skipped.
     Once,
-    /// Nothing comes any more.
+    /// All are skipped: no packet arrives any more.
     Always,
 }
 
-/// Where a packet belongs.
+/// The position of a packet in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// It is the next one.
     Due,
     /// Others come before it.
     Ahead,
-    /// It was given up, as far as that is remembered.
+    /// It was given up, as far as the buffer remembers.
     Late {
         /// Whether it was among those reported missing.
         reported: bool,
     },
-    /// One of that number is held or was handed on.
+    /// A packet of that number is held or was passed on.
     Twice,
 }
 
-/// A packet whose turn it is, after `missing` that never came, the first of them `first`.
+/// A packet that is due, after `missing` packets that never arrived, the first of them `first`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn<P> {
     pub packet: P,
@@ -53,7 +56,8 @@ pub(crate) struct Turn<P> {
 }
 
 impl<P> Resequencer<P> {
-    /// One that holds `window` packets, and waits for a missing one while the others wait `skip_after_ns` for it.
+    /// Returns a buffer for `window` packets. A missing packet is given up when a later one has
+    /// been held for `skip_after_ns`.
     pub(crate) fn new(window: usize, skip_after_ns: u64) -> Self {
         Self {
             window,
@@ -67,8 +71,8 @@ impl<P> Resequencer<P> {
         }
     }
 
-    /// Where the packet of that number belongs. Before anything was handed on, only the very first is known to be
-    /// due: any other may have been overtaken.
+    /// Returns the position of the packet of that number. Before any packet was passed on, only
+    /// number 0 is due: any other may have overtaken earlier ones.
     pub(crate) fn place(&self, number: u64) -> Place {
         let Some(next) = self.next else {
             return if number == 0 { Place::Due } else { self.ahead(number) };
@@ -87,7 +91,7 @@ impl<P> Resequencer<P> {
         }
     }
 
-    /// The packet of that number, which is due, is handed on.
+    /// Records that the packet of that number, which is due, is passed on.
     pub(crate) fn advance(&mut self, number: u64) {
         if self.next.is_none() {
             self.first = number;
@@ -101,7 +105,7 @@ impl<P> Resequencer<P> {
         self.held.len() >= self.window
     }
 
-    /// Takes a packet whose turn has not come.
+    /// Holds a packet that arrived early.
     pub(crate) fn hold(&mut self, number: u64, packet: P, now_ns: u64) {
         self.held.insert(number, packet);
         self.arrivals.push_back((number, now_ns));
@@ -110,12 +114,12 @@ impl<P> Resequencer<P> {
         }
     }
 
-    /// Gives up what is missing before the lowest packet held.
+    /// Gives up the packets missing before the lowest one held.
     pub(crate) fn skip(&mut self) {
         self.hurry = self.hurry.max(Hurry::Once);
     }
 
-    /// Gives up all that is missing, now and later.
+    /// Gives up all missing packets, now and later.
     pub(crate) fn close(&mut self) {
         self.hurry = Hurry::Always;
     }
@@ -128,24 +132,26 @@ impl<P> Resequencer<P> {
         self.held.len()
     }
 
-    /// The number that is due; 0 before the first.
+    /// Returns the number that is due; 0 before the first.
     pub(crate) fn next(&self) -> u64 {
         self.next.unwrap_or(0)
     }
 
-    /// When [`Resequencer::take`] would find something that it does not find before; `None`: not by waiting.
+    /// Returns when [`Resequencer::take`] will find more than now; `None`: time alone changes
+    /// nothing.
     pub(crate) fn deadline(&mut self) -> Option<u64> {
         while self.arrivals.front().is_some_and(|(number, _)| !self.held.contains_key(number)) {
             self.arrivals.pop_front();
         }
-        // The longest here has been behind what is missing all the time: it is behind everything that is.
+        // The packet held longest has been behind each missing number the whole time: it is behind
+        // all of them.
         self.arrivals.front().map(|(_, at_ns)| at_ns.saturating_add(self.skip_after_ns))
     }
 
-    /// The next packet held whose turn it is at that time.
+    /// Takes the next held packet that is due at that time.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<Turn<P>> {
         let (&number, _) = self.held.first_key_value()?;
-        // As `place` has it: the very first is due, even if it had to be held.
+        // As in `place`: the very first is due, even if it had to be held.
         if number != self.next() {
             let is_over =
                 self.hurry != Hurry::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
@@ -194,7 +200,7 @@ mod tests {
         Resequencer::new(window, SKIP_AFTER)
     }
 
-    /// One that has handed on 0, 1 and 2.
+    /// Returns a buffer that has passed on 0, 1 and 2.
     fn begun(window: usize) -> Resequencer<char> {
         let mut packets = of(window);
         for number in 0..3 {
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!(packets.deadline(), Some(110));
         assert_eq!(packets.take(109), None);
         assert_eq!(packets.take(110), turn('f', 3, 2));
-        // 7 has waited long enough for 6, too.
+        // 7 has waited long enough for 6 as well.
         assert_eq!(packets.take(110), turn('h', 6, 1));
         assert_eq!(packets.deadline(), None);
     }
@@ -328,7 +334,7 @@ mod tests {
         assert!(packets.recent.len() <= 3);
     }
 
-    /// The plainest there is: all that ever came, and what became of it.
+    /// A reference model: everything that ever arrived, and its outcome.
     #[derive(Default)]
     struct Model {
         next: Option<u64>,
@@ -338,7 +344,7 @@ mod tests {
     }
 
     impl Model {
-        /// What is handed on at that time: numbers, and how many are missing before each.
+        /// Returns the numbers passed on at that time, and how many are missing before each.
         fn due(&mut self, now: u64, hurry: bool) -> Vec<(u64, u64)> {
             let mut out = Vec::new();
             while let Some(lowest) = self.held.iter().map(|held| held.0).min() {
@@ -356,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Steps of time and numbers near the ones before.
+    /// Generates steps of time, and numbers near the previous ones.
     fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
         proptest::collection::vec((0..60_u64, 0..12_u64), 0..120).prop_map(|steps| {
             let mut now = 0;
@@ -373,7 +379,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_arrivals_match_the_model(arrivals in arrivals()) {
-            // So large that it does not overflow, and nothing is so far behind as to begin anew.
+            // The window never fills, and no number is so far behind that the sequence restarts.
             let mut packets = Resequencer::new(1000, SKIP_AFTER);
             let mut model = Model::default();
             let (mut now, mut lost) = (0, 0);
@@ -418,7 +424,8 @@ mod tests {
                 std::iter::from_fn(|| packets.take(now)).map(|turn| (turn.packet, turn.missing)).collect();
             prop_assert_eq!(&rest, &model.due(now, true));
             lost += rest.iter().map(|(_, missing)| missing).sum::<u64>();
-            // Whatever lies between the first and the last that were handed on was, or was reported missing.
+            // Every number between the first and the last passed on was passed on or reported
+            // missing.
             let span = model.gone.iter().max().map_or(0, |last| last + 1 - model.gone.iter().min().unwrap());
             prop_assert_eq!(span, model.gone.len() as u64 + lost);
             prop_assert!(model.gone.is_sorted());

@@ -1,4 +1,5 @@
-//! A receiving port that puts packets back in sequence, after a stage that forwarded them as it finished them.
+//! A receiving port that restores the sequence of packets, after a stage that forwarded them as it
+//! finished them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,50 +12,51 @@ use crate::transport::Wait;
 use super::incoming::{Incoming, Outcome};
 use super::{ConnectionStats, Copied, LinkOptions, Place, Resequence, Resequencer};
 
-/// Numberings whose packets are kept apart; before one more, the one that was silent for longest is given up.
+/// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
 const NUMBERINGS_MAX: usize = 64;
 
-/// What a port needs to put packets back in sequence. A packet whose turn it is stays where it lies; one that comes
-/// before its turn is copied.
+/// The state of a port that restores the sequence. A packet that is due stays in place; an early
+/// one is copied.
 pub(super) struct Resequencing {
-    /// How, for connections whose terms do not say.
+    /// The setting for connections without one of their own.
     otherwise: Option<Resequence>,
     numberings: Vec<Numbering>,
-    /// Payload bytes held, of all numberings.
+    /// Payload bytes held, over all sequences.
     bytes: usize,
-    /// The packet lent, if it is one that was held.
+    /// The packet lent, if it was held.
     current: Option<Copied>,
-    /// Whose turn it is, found while only looking.
+    /// A due packet that a wait has found.
     next_up: Option<Copied>,
-    /// Reported and without a packet to come with.
+    /// A gap that was reported and has no packet to come with.
     gap_at_end: Option<Gap>,
-    /// To be told by the next receive.
+    /// An error for the next `receive` to report.
     problem: Option<Error>,
     spare: Vec<Copied>,
-    /// Counts what comes.
+    /// Counts packets, as a measure of age.
     clock: u64,
 }
 
-/// What has one numbering.
+/// The sequence of one origin.
 struct Numbering {
     id: u16,
-    /// The connection that it comes over.
+    /// The connection that it arrives on.
     came_over: (usize, u16),
     packets: Resequencer<Copied>,
     stats: Arc<ConnectionStats>,
-    /// What is missing before the next packet, whatever its number.
+    /// The gap before the next packet, independent of its number.
     gap: Option<Gap>,
-    /// What the link has reported lost, which will be missing, and how many of those that were are taken for it.
+    /// The loss that the link has reported, and how many of the missing packets are already
+    /// attributed to it.
     known: Option<Gap>,
     explained: u64,
     expected_sample: Option<u64>,
-    /// When its last packet came.
+    /// When its last packet arrived.
     used: u64,
 }
 
 impl Incoming {
-    /// From now on, packets of connections whose terms say so are put back in sequence, and those of all others as
-    /// `otherwise` says.
+    /// Turns on resequencing, as the options of each connection specify, or as `otherwise`
+    /// specifies for all others.
     pub(crate) fn put_in_sequence(&mut self, otherwise: Option<Resequence>) {
         self.resequencing = Some(Box::new(Resequencing {
             otherwise,
@@ -69,18 +71,19 @@ impl Incoming {
         }));
     }
 
-    /// When a packet may be there to be received though nothing has come.
+    /// Returns when a packet may become due although nothing has arrived.
     pub(crate) fn look_again_at(&mut self) -> Option<Instant> {
         self.resequencing.as_mut()?.skip_at()
     }
 
-    /// As [`Incoming::receive`], in sequence.
+    /// Receives like [`Incoming::receive`], in sequence.
     #[cold]
     pub(super) fn receive_in_sequence(&mut self, wait: Wait) -> Result<Outcome> {
         self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Outcome::Nothing))
     }
 
-    /// As [`Incoming::is_ready`], in sequence. A packet that is found is kept for who receives next.
+    /// Polls like [`Incoming::is_ready`], in sequence. A packet that is found is kept for the next
+    /// receive.
     #[cold]
     pub(super) fn is_next_there(&mut self) -> bool {
         self.with(Resequencing::look).unwrap_or(false)
@@ -96,12 +99,12 @@ impl Incoming {
 }
 
 impl Resequencing {
-    /// What the packet lent says, if it is one that was held.
+    /// Returns the packet lent if it was held.
     pub(super) fn lent(&self) -> Option<&Copied> {
         self.current.as_ref()
     }
 
-    /// The packet lent is done with; false: it was not held.
+    /// Releases the packet lent; false: it was not held.
     pub(super) fn let_go(&mut self) -> bool {
         let held = self.current.take();
         let was_held = held.is_some();
@@ -109,7 +112,7 @@ impl Resequencing {
         was_held
     }
 
-    /// What was missing at the very end, with what the link itself knows of.
+    /// Takes the gap at the very end, merged with the gap found by the link.
     pub(super) fn gap_at_end(&mut self, link: Option<Gap>) -> Option<Gap> {
         merge(self.gap_at_end.take(), link)
     }
@@ -154,7 +157,7 @@ impl Resequencing {
         }
     }
 
-    /// Whether `next` would answer at once.
+    /// Whether `next` would return at once.
     fn look(&mut self, link: &mut Incoming) -> bool {
         if self.next_up.is_some() || self.problem.is_some() {
             return true;
@@ -163,7 +166,8 @@ impl Resequencing {
             Ok(Outcome::Nothing) => false,
             Ok(Outcome::Ended) => true,
             Ok(Outcome::Packet) => {
-                // Until somebody receives, the transport is asked for more: nothing may lie there.
+                // Until the next receive, the transport is polled for more, so nothing may stay
+                // lent there.
                 self.next_up = Some(self.current.take().unwrap_or_else(|| {
                     let mut copy = self.spare.pop().unwrap_or_default();
                     copy.fill(link);
@@ -180,7 +184,7 @@ impl Resequencing {
         }
     }
 
-    /// Says where the packet that the link has lent belongs; true: it is lent on.
+    /// Places the packet that the link has lent; true: it is passed on.
     fn sort(&mut self, link: &mut Incoming) -> bool {
         let (gap, stamp) = (link.taken().gap, link.taken().header.order());
         let how = link.terms().resequence.or(self.otherwise);
@@ -196,7 +200,7 @@ impl Resequencing {
                 link.set_gap(gap);
                 return true;
             }
-            // Those that come before it have not been handed on yet.
+            // Packets that come before it have not been passed on yet.
             Place::Due | Place::Ahead => self.hold(link, index, order),
             Place::Late { reported } => self.numberings[index].miss(order.number(), reported),
             Place::Twice => {
@@ -208,18 +212,18 @@ impl Resequencing {
         false
     }
 
-    /// Where the packets of a numbering are put in sequence.
+    /// Returns the index of the sequence that the packet belongs to.
     fn numbering(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
         self.clock += 1;
         let came_over = link.came_over();
         for numbering in &mut self.numberings {
-            // Its sender was started again: nothing more comes of what it had begun.
+            // Its sender was restarted: its unfinished sequence gets no more packets.
             if numbering.came_over.0 == came_over.0 && numbering.came_over.1 != came_over.1 {
                 numbering.packets.close();
             }
         }
         let used = self.clock;
-        // Over different connections, the same only if somebody means it to be.
+        // Over different connections, the same origin number is a coincidence.
         let is_it =
             |o: &Numbering| (o.id, o.came_over) == (order.origin(), came_over) && !o.packets.is_closed();
         let known = self.numberings.iter().position(is_it);
@@ -265,7 +269,7 @@ impl Resequencing {
         packets.hold(order.number(), copy, now_ns());
     }
 
-    /// Lends a packet held whose turn has come.
+    /// Lends a held packet that is due.
     fn lend_held(&mut self, link: &mut Incoming) -> bool {
         if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
             return false;
@@ -295,7 +299,7 @@ impl Resequencing {
         self.current = Some(packet);
     }
 
-    /// Drops numberings of which nothing more comes.
+    /// Drops sequences that get no more packets.
     fn forget(&mut self) {
         let mut rest = None;
         self.numberings.retain_mut(|numbering| {
@@ -308,7 +312,7 @@ impl Resequencing {
         self.gap_at_end = merge(self.gap_at_end.take(), rest);
     }
 
-    /// When what is missing is waited for no longer.
+    /// Returns when the next missing packet is given up.
     fn skip_at(&mut self) -> Option<Instant> {
         let deadline =
             self.numberings.iter_mut().filter_map(|numbering| numbering.packets.deadline()).min()?;
@@ -317,43 +321,43 @@ impl Resequencing {
 }
 
 impl Numbering {
-    /// Takes in what the link has said of packets lost.
+    /// Records the loss reported by the link.
     fn heed(&mut self, gap: Option<Gap>) {
         let Some(gap) = gap else { return };
         let place = if gap.reason == GapReason::PeerRestart { &mut self.gap } else { &mut self.known };
         *place = merge(place.take(), Some(gap));
     }
 
-    /// The packet of that number is handed on at once: what is missing before it.
+    /// Records that the packet of that number is passed on at once. Returns the gap before it.
     fn hand_on(&mut self, number: u64, (sample_index, samples): (u64, u64)) -> Option<Gap> {
         self.packets.advance(number);
         self.expected_sample = Some(sample_index.wrapping_add(samples));
         self.gap.take()
     }
 
-    /// A packet came so late that it was skipped, or before what was taken for the first.
+    /// Records a packet that arrived after it was skipped, or before the one taken for the first.
     fn miss(&mut self, number: u64, reported: bool) {
         let gap = Gap { first: number, packets: 1, samples: 0, reason: GapReason::Late };
         if !reported {
             self.stats.gap(1, 0);
             self.gap = merge(self.gap.take(), Some(gap));
         } else if self.explained > 0 {
-            // Then it was not one of those that the link had lost, which is still to be found missing.
+            // It was not one of those lost by the link, which will still turn out missing.
             self.stats.gap(1, 0);
             self.explained -= 1;
             self.known = merge(Some(gap), self.known.take());
         }
     }
 
-    /// So many packets from `first` on never came: what is to be said of it with the next, which starts with that
-    /// sample.
+    /// Records that `packets` packets from `first` on never arrived. Returns the gap to report with
+    /// the next packet, which starts at that sample.
     fn lose(&mut self, first: u64, packets: u64, sample_index: u64) -> Option<Gap> {
         let before = self.gap.take();
         if packets == 0 {
             return before;
         }
         let samples = self.expected_sample.map_or(0, |next| sample_index.saturating_sub(next));
-        // What the link has reported is counted already, and not late but lost.
+        // A loss that the link has reported is already counted, and is lost, not late.
         let known = self.known.map_or(0, |known| known.packets.min(packets));
         let reason = self.known.filter(|_| known == packets).map_or(GapReason::Late, |known| known.reason);
         if packets > known {

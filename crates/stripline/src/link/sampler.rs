@@ -1,4 +1,4 @@
-//! Which packets carry a time stamp.
+//! The choice of the packets that carry a time stamp.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use crate::sys::clock::now_ns;
 
 /// Packets per second up to which every packet is measured.
 const EVERY_PACKET_RATE: f64 = 100_000.0;
-/// Packets per second measured of those that come faster: what measuring them costs is then lost in the noise, and a
-/// second gives a 99 % percentile, four a 99.9 % one.
+/// Packets measured per second at higher rates. The cost of measuring is then below the noise. A
+/// second gives a 99 % percentile, four seconds a 99.9 % one.
 const SAMPLED_RATE: f64 = 25_000.0;
 
-/// How many packets are measured.
+/// The share of packets that are measured.
 ///
 /// ```
 /// use stripline::link::Sampling;
@@ -20,7 +20,8 @@ const SAMPLED_RATE: f64 = 25_000.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// Every packet up to about 100,000 packets/s, above that an unbiased sample of about 25,000 a second.
+    /// Every packet up to about 100,000 packets/s; above that, an unbiased sample of about
+    /// 25,000/s.
     #[default]
     Auto,
     /// Every packet.
@@ -29,18 +30,19 @@ pub enum Sampling {
     Off,
 }
 
-/// Decides packet by packet. A clock reading costs 20 ns, a small packet's whole trip 70: so above a rate, the
-/// packets to measure are drawn at random distances, which no periodic pattern of the traffic can bias.
+/// The decision, packet by packet, whether to measure. A clock reading costs 20 ns, a small
+/// packet's whole trip 70. So above a rate, measured packets are drawn at random distances, which
+/// no periodic traffic can bias.
 pub(crate) struct Sampler {
     sampling: Sampling,
-    /// Packets until the next one measured.
+    /// Packets until the next measured one.
     countdown: u32,
     /// The mean distance between measured packets.
     stride: u32,
     since_last: u32,
     last_ns: u64,
     random: u64,
-    /// What a clock has said already for the packet that comes next; 0: nothing.
+    /// A clock reading already made for the next packet; 0: none.
     ahead_ns: u64,
 }
 
@@ -58,19 +60,19 @@ impl Sampler {
         }
     }
 
-    /// Whether the next stamp may be one.
+    /// Whether the next stamp may be nonzero.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.countdown == 1
     }
 
-    /// Passes one that is not due.
+    /// Counts a packet that is not due.
     #[inline]
     pub(crate) fn skip(&mut self) {
         self.countdown -= 1;
     }
 
-    /// The stamp that the next packet will have, for who has to know it before that is sent.
+    /// Returns the stamp of the next packet before it is sent, for callers that need it beforehand.
     #[inline]
     pub(crate) fn stamp_ahead(&mut self) -> u64 {
         if !self.is_due() || self.sampling == Sampling::Off {
@@ -80,19 +82,19 @@ impl Sampler {
         self.ahead_ns
     }
 
-    /// The next packet is not sent yet: it will have a stamp of its own.
+    /// Discards that stamp, because the packet is not sent yet.
     pub(crate) fn forget_ahead(&mut self) {
         self.ahead_ns = 0;
     }
 
-    /// The stamp for this packet: monotonic nanoseconds, or 0 when it is not measured.
+    /// Returns the stamp of this packet: monotonic nanoseconds, or 0 when it is not measured.
     #[inline]
     pub(crate) fn stamp(&mut self) -> u64 {
         self.countdown -= 1;
         if self.countdown > 0 { 0 } else { self.stamp_now() }
     }
 
-    /// The countdown is over.
+    /// Returns the stamp when the countdown is over.
     #[cold]
     fn stamp_now(&mut self) -> u64 {
         match self.sampling {
@@ -122,7 +124,8 @@ impl Sampler {
     fn measure(&mut self, now: u64) -> u64 {
         self.since_last = self.since_last.saturating_add(self.stride);
         let elapsed = now.saturating_sub(self.last_ns);
-        // The rate is judged over a millisecond at least, lest one quick pair of packets set it.
+        // The rate is measured over at least a millisecond, so that a fast pair of packets cannot
+        // set it.
         if elapsed >= 1_000_000 {
             let rate = f64::from(self.since_last) * 1e9 / elapsed as f64;
             let is_slow = rate <= EVERY_PACKET_RATE;
@@ -134,7 +137,7 @@ impl Sampler {
         now
     }
 
-    /// A number below `bound` (xorshift64; Marsaglia 2003).
+    /// Returns a number below `bound` (xorshift64; Marsaglia 2003).
     fn draw(&mut self, bound: u32) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -160,7 +163,7 @@ mod tests {
     fn a_fast_sender_is_sampled_at_about_the_rate() {
         let mut sampler = Sampler::new(Sampling::Auto);
         let (mut now, mut measured) = (sampler.last_ns, 0);
-        // Ten million packets a second for a second, after a millisecond in which the rate is found out.
+        // Ten million packets/s for a second, after a millisecond in which the rate is measured.
         for packet in 0..10_010_000 {
             now += 100;
             sampler.countdown -= 1;

@@ -1,4 +1,4 @@
-//! What a receiving port shows to those who look from outside.
+//! The inspection view of a receiving port.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,7 +7,7 @@ use super::Terms;
 use crate::introspect::{self, Connection, Receiving, ReceivingPort, Shown};
 use crate::transport::Depot;
 
-/// The port as it is shown.
+/// The port as inspection shows it.
 pub(super) struct Sign {
     port: String,
     sleeping: AtomicBool,
@@ -37,19 +37,19 @@ impl Sign {
         sign
     }
 
-    /// For when connections have come.
+    /// Replaces the list of connections.
     pub(super) fn list(&self, lines: Vec<Line>) {
         *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
-    /// For a port that takes calls.
+    /// Marks the port as one that takes calls.
     pub(super) fn set_serving(&self) {
         self.serves.store(true, Ordering::Relaxed);
     }
 
-    /// Before and after a sleep.
+    /// Records whether the port sleeps; called before and after each sleep.
     pub(super) fn set_sleeping(&self, sleeping: bool) {
-        // Relaxed: a hint for people. Beside it is a system call.
+        // Relaxed: information for inspection only, next to a system call.
         self.sleeping.store(sleeping, Ordering::Relaxed);
     }
 }

@@ -1,16 +1,16 @@
-//! Takes packets apart that are larger than a frame may be.
+//! Fragments packets that are larger than a frame.
 
 use crate::packet::Header;
 use crate::transport::AlignedBuffer;
 
-/// Where a sending port keeps a large packet until it is sent; the memory is kept for the next one.
+/// The buffer of a sending port for a large packet until it is sent; its memory is reused.
 #[derive(Default)]
 pub(super) struct Splitter {
     buffer: AlignedBuffer,
     holds: bool,
 }
 
-/// A run of bytes of a packet, and what its header says of it.
+/// A range of a packet's bytes, and the flags of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub offset: usize,
@@ -19,7 +19,7 @@ pub(super) struct Piece {
 }
 
 impl Splitter {
-    /// Whether the packet being written is here.
+    /// Whether the packet being written is in this buffer.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         self.holds
@@ -29,7 +29,7 @@ impl Splitter {
         self.holds = holds;
     }
 
-    /// A place for a packet.
+    /// Returns room for a packet.
     pub(super) fn place(&mut self, bytes: usize) -> &mut [u8] {
         self.buffer.grow(bytes);
         self.holds = true;
@@ -41,10 +41,10 @@ impl Splitter {
     }
 }
 
-/// The pieces of a packet where a frame has room for `frame_max` bytes of it.
+/// Returns the fragments of a packet, where a frame has room for `frame_max` bytes of it.
 ///
-/// Half of that each, and so a quarter of a ring: while the receiver takes one there is always room to write another.
-/// In whole cache lines, so that no two pieces of a packet meet in one when they are put together.
+/// Each is half of that, a quarter of a ring: while the receiver takes one, there is room to write
+/// another. The sizes are whole cache lines, so that reassembly never writes one line twice.
 pub(super) fn pieces(payload: usize, frame_max: usize) -> impl Iterator<Item = Piece> {
     let one = if payload <= frame_max { payload } else { (frame_max / 2 / 64 * 64).max(1) };
     let mut offset = 0;
@@ -117,7 +117,7 @@ mod tests {
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
         let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
         let place = outgoing.reserve(sent.len(), true).unwrap();
-        // SAFETY: just lent, and nothing has been asked of the port since.
+        // SAFETY: just lent, and the port has not been called since.
         unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
         outgoing.send(sent.len(), sent.len() as u64).unwrap();
         for mut inlet in inlets {
@@ -134,7 +134,7 @@ mod tests {
                     break;
                 }
             }
-            // The description of the stream, and eleven pieces of 960 bytes at most.
+            // The description of the stream, and eleven fragments of at most 960 bytes.
             assert_eq!((frames, joiner.payload()), (12, &sent[..]));
         }
     }

@@ -1,4 +1,4 @@
-//! What every connection knows of itself.
+//! The statistics of a connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use super::histogram::Histogram;
 /// The fewest samples beyond a percentile for it to be given.
 const SAMPLES_BEYOND: f64 = 100.0;
 
-/// The live statistics of one connection. One thread writes (the receiver's), others read.
+/// The live statistics of one connection. One thread of the receiver writes, others read.
 pub(crate) struct ConnectionStats {
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -20,7 +20,7 @@ pub(crate) struct ConnectionStats {
     peer_deaths: AtomicU64,
     /// Sent to received.
     latency: Histogram<5>,
-    /// Received to taken by the component: to a sixteenth, for the memory of a connection is bounded.
+    /// Received to taken by the component: to a sixteenth, to bound the memory of a connection.
     queued: Histogram<3>,
     /// Taken to finished.
     service: Histogram<4>,
@@ -64,20 +64,22 @@ impl ConnectionStats {
         bump(&self.peer_deaths, 1);
     }
 
-    /// One measured packet: sent, received by this process, taken by the component, all in monotonic ns.
+    /// Records one measured packet: sent, received by this process, taken by the component; all in
+    /// monotonic ns.
     pub(crate) fn arrival(&self, sent: u64, received: u64, taken: u64) {
         self.latency.record(received.saturating_sub(sent).max(1));
         self.queued.record(taken.saturating_sub(received).max(1));
     }
 
-    /// The component has finished with a measured packet.
+    /// Records that the component has finished with a measured packet.
     pub(crate) fn finished(&self, service_ns: u64) {
         self.service.record(service_ns.max(1));
     }
 
-    /// The counters now, without the times.
+    /// Returns the counters now, without the times.
     pub(crate) fn counters(&self, connection: &str) -> ConnectionReport {
-        // Relaxed throughout: each counter is exact by itself; a reader may see one a packet ahead of another.
+        // Relaxed throughout: each counter is exact by itself; a reader may see one a packet ahead
+        // of another.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ConnectionReport {
             connection: connection.into(),
@@ -91,7 +93,7 @@ impl ConnectionStats {
         }
     }
 
-    /// Everything now.
+    /// Returns counters and times now.
     pub(crate) fn report(&self, connection: &str) -> ReportWithTimes {
         ReportWithTimes {
             counters: self.counters(connection),
@@ -102,7 +104,8 @@ impl ConnectionStats {
     }
 }
 
-/// Adds without a locked instruction: only one thread writes. A sender may claim any gap: full stays full.
+/// Adds without a locked instruction: only one thread writes. A sender may claim any gap: a full
+/// counter stays full.
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed).saturating_add(by), Ordering::Relaxed);
 }
@@ -130,9 +133,9 @@ pub struct ConnectionReport {
     pub packets: u64,
     /// Their payload, in bytes.
     pub bytes: u64,
-    /// Packets known to be lost.
+    /// Packets that were lost.
     pub lost: u64,
-    /// Samples known to be lost.
+    /// Samples that were lost.
     pub lost_samples: u64,
     /// Gaps reported in band.
     pub gaps: u64,
@@ -142,7 +145,7 @@ pub struct ConnectionReport {
     pub peer_deaths: u64,
 }
 
-/// Counters and times of one connection, as a process reports them.
+/// The counters and times of one connection, as a process reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ReportWithTimes {
     pub counters: ConnectionReport,
@@ -155,7 +158,7 @@ pub(crate) struct ReportWithTimes {
 }
 
 impl ConnectionReport {
-    /// Adds what another connection counted.
+    /// Adds the counts of another connection.
     pub(crate) fn add(&mut self, other: &Self) {
         self.packets = self.packets.saturating_add(other.packets);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -168,7 +171,7 @@ impl ConnectionReport {
 }
 
 impl ReportWithTimes {
-    /// Adds what a later incarnation of the receiver counted.
+    /// Adds the counts of a later incarnation of the receiver.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
         self.latency.0.extend_from_slice(&other.latency.0);
@@ -182,7 +185,7 @@ impl ReportWithTimes {
 pub struct Recorded(pub(crate) Vec<(u64, u64)>);
 
 impl Recorded {
-    /// The usual percentiles.
+    /// Returns the usual percentiles.
     ///
     /// ```
     /// // 9,900 packets took 100 ns and 100 took 200 ns; in JSON a histogram is a list of such pairs.
@@ -218,8 +221,8 @@ impl Recorded {
     }
 }
 
-/// Percentiles in nanoseconds; one with fewer than 100 samples beyond it is not given, because it would say
-/// more about luck than about the connection.
+/// Percentiles in nanoseconds. One with fewer than 100 samples beyond it is omitted: it would be
+/// mostly chance.
 ///
 /// ```
 /// let nothing = stripline::link::Recorded::default().percentiles();

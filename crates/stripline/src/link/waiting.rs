@@ -1,11 +1,11 @@
-//! How a port waits: by looking, by sleeping, or by looking for as long as that pays.
+//! The ways in which a port waits: spin, sleep, or spin for as long as that pays.
 
 use serde::{Deserialize, Serialize};
 
-/// How a port waits when there is nothing for it to do.
+/// How a port waits when it has nothing to do.
 ///
-/// Waking a thread that sleeps costs microseconds, looking again nanoseconds; but who looks keeps a processor
-/// from everybody else, the peer that it waits for among them.
+/// Waking a sleeping thread costs microseconds, one more poll nanoseconds. But a spinning thread
+/// keeps its core from all other threads, among them the peer that it waits for.
 ///
 /// ```
 /// use stripline::link::WaitStrategy;
@@ -19,19 +19,19 @@ use serde::{Deserialize, Serialize};
 pub enum WaitStrategy {
     /// Sleeps at once.
     Block,
-    /// Looks for as long as looking has paid lately, at most some microseconds, then sleeps. Between looks it gives way to
-    /// whoever wants the processor. What has come to nothing is tried less and less.
+    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
+    /// Between polls it yields the core. Unsuccessful spinning is tried less and less.
     #[default]
     Adaptive,
-    /// Looks until there is something: the lowest latency, for a processor of its own.
+    /// Spins until there is something: the lowest latency, at the price of a core of its own.
     Spin,
 }
 
 impl WaitStrategy {
-    /// Every strategy, the least busy first.
+    /// All strategies, the least busy first.
     pub const ALL: [Self; 3] = [Self::Block, Self::Adaptive, Self::Spin];
 
-    /// The word in a waveform file.
+    /// Returns the word used in a waveform file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -41,34 +41,35 @@ impl WaitStrategy {
     }
 }
 
-/// The longest that an adaptive wait looks before it sleeps, in looks: with the yields between them, about
-/// what waking a sleeper costs in all.
+/// The longest adaptive spin before a sleep, in polls. With the yields between them it takes about
+/// as long as waking a sleeper.
 const LOOKS_MAX: u32 = 128;
-/// After so many looks others may have the processor: if nobody wants it, that takes a fraction of a microsecond.
-const LOOKS_PER_YIELD: u32 = 4;
-/// Looks between two at everything else, for who has a processor to himself.
-const LOOKS_IN_A_ROW: u32 = 8;
-/// The longest pause between two looks at a word that the peer writes, as a power of two of processor pauses: below a
+/// Polls between two yields. If no other thread is runnable, a yield takes a fraction of a
 /// microsecond.
+const LOOKS_PER_YIELD: u32 = 4;
+/// Polls between two full polls, for a thread with a core of its own.
+const LOOKS_IN_A_ROW: u32 = 8;
+/// The longest pause between two polls of a word that the peer writes, as a power of two of
+/// processor pauses: below a microsecond.
 const PAUSE_MAX: u32 = 4;
-/// Below this, looking is not worth its while.
+/// The smallest budget at which a spin is tried at all.
 const LOOKS_MIN: u32 = 8;
-/// A wait that does not look at all tries it again after so many sleeps.
+/// A wait that does not spin tries it again after this many sleeps.
 const SLEEPS_PER_TRIAL: u32 = 32;
 
-/// Decides, look by look, whether to look again.
+/// A decision, poll by poll, whether to poll again.
 ///
-/// To look for as long as a sleep would have cost is never more than twice as bad as knowing what comes (Karlin et
-/// al., 1990). That holds where processors are to spare; where they are not, looking takes from the peer the time
-/// that it needs, so the bound is halved with every look in vain and doubled with every one that paid.
+/// Spinning for as long as a sleep would cost is never more than twice as bad as the best choice
+/// (Karlin et al., 1990). That holds where cores are to spare. Elsewhere spinning takes the time
+/// that the peer needs, so an unsuccessful spin halves the bound and a successful one doubles it.
 #[derive(Debug)]
 pub(crate) struct Spinner {
     strategy: WaitStrategy,
-    /// Looks that a wait may take now.
+    /// The polls that a wait may take now.
     budget: u32,
-    /// Looks taken in the wait under way.
+    /// The polls taken in the current wait.
     looks: u32,
-    /// Waits that did not look, since the last that did.
+    /// The waits without spinning, since the last that spun.
     sleeps: u32,
 }
 
@@ -81,12 +82,12 @@ impl Spinner {
         self.strategy = strategy;
     }
 
-    /// Whether there is nothing but looking.
+    /// Whether the strategy never sleeps.
     pub(crate) fn spins(&self) -> bool {
         self.strategy == WaitStrategy::Spin
     }
 
-    /// After a look that found nothing: whether to look again rather than sleep.
+    /// Decides, after an empty poll, whether to poll again rather than sleep.
     #[inline]
     pub(crate) fn again(&mut self) -> bool {
         match self.strategy {
@@ -105,7 +106,7 @@ impl Spinner {
         true
     }
 
-    /// After a look that found nothing: how many more to take in a row, rather than sleep.
+    /// Decides, after an empty poll, how many more to make in a row; `None`: sleep.
     #[inline]
     pub(crate) fn looks_more(&mut self) -> Option<u32> {
         match self.strategy {
@@ -119,23 +120,23 @@ impl Spinner {
         Some(LOOKS_PER_YIELD)
     }
 
-    /// As [`Spinner::again`], with a pause that grows: for looks at a word that the peer writes all the time, which each
-    /// look takes from it.
+    /// Decides like [`Spinner::again`], with a growing pause. This is for polls of a word that the
+    /// peer writes often: each poll takes the cache line from it.
     pub(crate) fn again_later(&mut self, looks: u32) -> bool {
         (0..1 << looks.min(PAUSE_MAX)).all(|_| self.again())
     }
 
-    /// The wait is over without a sleep.
+    /// Records that the wait ended without a sleep.
     #[inline]
     pub(crate) fn found(&mut self) {
-        // Only who has looked in vain first has learnt something.
+        // Only a wait with empty polls gives information.
         if self.looks > 0 {
             self.looks = 0;
             self.budget = (self.budget * 2).clamp(LOOKS_MIN, LOOKS_MAX);
         }
     }
 
-    /// The wait goes on asleep.
+    /// Records that the wait continues asleep.
     pub(crate) fn slept(&mut self) {
         if self.looks > 0 {
             self.looks = 0;
@@ -173,7 +174,7 @@ mod tests {
             total += looks(&mut spinner, u32::MAX);
             spinner.slept();
         }
-        // Fewer than ten looks a sleep on average.
+        // Fewer than ten polls a sleep on average.
         assert!(total < 100_000, "{total}");
         assert!(total > 1_000, "it must not be given up for good: {total}");
     }

@@ -1,10 +1,10 @@
-//! What a node remembers of its subscribers' connections, however many there were.
+//! The connection log of a node's subscribers, of bounded size.
 
 use std::sync::Arc;
 
 use crate::link::{ConnectionReport, ConnectionStats};
 
-/// Counters of the connections there are, of the last that have ended, and the sums of all others.
+/// The counters of the open connections, of the last ones that ended, and the sums of all others.
 #[derive(Default)]
 pub(super) struct Books {
     /// In the order in which they were made.
@@ -14,13 +14,13 @@ pub(super) struct Books {
 }
 
 impl Books {
-    /// The most that are listed of connections that have ended.
+    /// The most ended connections that are listed.
     pub const ENDED_MAX: usize = 256;
 
-    /// A new connection.
+    /// Adds a new connection.
     pub(super) fn open(&mut self, name: &str, stats: &Arc<ConnectionStats>) {
         self.listed.push((name.into(), Arc::clone(stats)));
-        // Nobody else can count there any more, nor begin to.
+        // No other owner can count there any more.
         let has_ended = |stats: &Arc<ConnectionStats>| Arc::strong_count(stats) == 1;
         let ended = self.listed.iter().filter(|(_, stats)| has_ended(stats)).count();
         let mut surplus = ended.saturating_sub(Self::ENDED_MAX);
@@ -60,7 +60,7 @@ mod tests {
         }
         living.packet(5);
         books.open("last", &Arc::default());
-        // Of those that ended, the eleven first are not listed; the last one lives while it is opened.
+        // The first eleven that ended are not listed; the last one is alive while it is opened.
         let listed = books.listed();
         assert_eq!(listed.len(), 1 + Books::ENDED_MAX + 1);
         assert_eq!((&*listed[0].connection, listed[0].bytes, &*listed[1].connection), ("living", 5, "10"));

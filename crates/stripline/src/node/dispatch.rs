@@ -1,4 +1,4 @@
-//! What runs a component's handler, and the handler's way through it.
+//! The dispatch of packets to a component's handler.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::transport::Wait;
 use super::supply::Supply;
 use super::{PacketView, Received, Subscriber, pool};
 
-/// What runs a handler ([`Subscriber::serve`]).
+/// The threads that run a handler ([`Subscriber::serve`]).
 ///
 /// ```
 /// use stripline::node::{Completion, Dispatch};
@@ -34,14 +34,14 @@ pub enum Dispatch {
     Direct,
     /// Several threads at once.
     Pool {
-        /// How many: 1 to [`Dispatch::THREADS_MAX`].
+        /// The number of threads: 1 to [`Dispatch::THREADS_MAX`].
         threads: usize,
-        /// Whether what they have made is handed on in the order of the packets.
+        /// The order in which their results are passed on.
         order: Completion,
     },
 }
 
-/// In which order a pool hands on what it has made.
+/// The order in which a pool passes on its results.
 ///
 /// ```
 /// use stripline::node::{Completion, Dispatch};
@@ -52,10 +52,10 @@ pub enum Dispatch {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// As it is finished.
+    /// As they are finished.
     #[default]
     Any,
-    /// As its packets came. A thread that is finished early waits for those before it.
+    /// In the order of their packets. A thread that finishes early waits for those before it.
     Resequence,
 }
 
@@ -63,7 +63,7 @@ impl Dispatch {
     /// The most threads of a pool.
     pub const THREADS_MAX: usize = 256;
 
-    /// A pool that hands on what it has made as it is finished.
+    /// Returns a pool that passes on its results as they are finished.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -80,7 +80,8 @@ impl Dispatch {
         pool.check().map(|()| pool).map_err(Error::failed)
     }
 
-    /// The same pool, handing on in the order of the packets. Nothing else has another order.
+    /// Returns the same pool, passing on in the order of the packets. Other kinds of dispatch are
+    /// unchanged.
     #[must_use]
     pub fn in_order(self) -> Self {
         match self {
@@ -89,7 +90,7 @@ impl Dispatch {
         }
     }
 
-    /// Checks the number.
+    /// Checks the number of threads.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -158,21 +159,22 @@ impl From<Dispatch> for String {
 }
 
 impl<T: Sample> Subscriber<T> {
-    /// Runs a handler for every packet until the end of stream; it returns when the last handler has, and that
-    /// is the end of stream, once. A handler returns soon, and sends what it makes, or hands it on: see
-    /// [`Subscriber::serve_then`].
+    /// Runs a handler for every packet until the end of stream, and returns when the last handler
+    /// has returned. A handler should return soon. It sends its results itself, or passes them on:
+    /// see [`Subscriber::serve_then`].
     ///
-    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] it runs on this thread, packet by packet and in place.
-    /// With a pool it runs on several threads at once, each with a copy of its packet, in memory that is used
-    /// again; the copy is all that a busy pool takes, so that the port's queue fills up behind it and its
-    /// policy applies. An idle pool sleeps, whatever the port's wait strategy. What is sent like a pool's
-    /// packet says whose turn it had, for a [`Subscriber::resequenced`] behind it.
+    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] it runs on this thread, packet by packet
+    /// and in place. With a pool it runs on several threads at once, each with a copy of its
+    /// packet, in reused memory. A busy pool takes no more than these copies. So the port's queue
+    /// fills up behind it, and its policy applies. An idle pool sleeps, whichever wait strategy the
+    /// port has. A packet sent like one of a pool carries its order, for a
+    /// [`Subscriber::resequenced`] downstream.
     ///
     /// # Errors
-    /// [`Error::Handler`] when a handler fails or panics: those of other threads finish, no further packet is
-    /// taken, and it names the first that failed. [`Error::Stopped`] when the component is asked to stop, or a
-    /// handler returns it; [`Error::Failed`] for a pool out of range; otherwise as `receive`. The packets that
-    /// were not taken are still there: one may serve again.
+    /// [`Error::Handler`] when a handler fails or panics: it names the first that failed. Handlers
+    /// on other threads finish, and no further packet is taken. [`Error::Stopped`] when the
+    /// component is stopped, or a handler returns it. [`Error::Failed`] for a pool out of range;
+    /// otherwise as `receive`. Packets that were not taken are kept: one may serve again.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -202,9 +204,10 @@ impl<T: Sample> Subscriber<T> {
         self.serve_then(dispatch, handler, |_, ()| Ok(()))
     }
 
-    /// As [`Subscriber::serve`] for a handler of two parts: `work` may run on several threads at once, `hand_on` gets what it has made
-    /// and runs for one packet at a time, so that it can own the output. With a pool of
-    /// [`Completion::Resequence`] it runs in the order of the packets, otherwise as they are finished.
+    /// Serves like [`Subscriber::serve`], with a handler of two parts. `work` may run on several
+    /// threads at once. `hand_on` gets its result and runs for one packet at a time, so that it can
+    /// own the output. With a pool of [`Completion::Resequence`] it runs in the order of the
+    /// packets, otherwise as they are finished.
     ///
     /// # Errors
     /// As [`Subscriber::serve`].
@@ -269,7 +272,7 @@ pub(super) fn serve_one<T: Sample>(
     Ok(found)
 }
 
-/// What a handler's error is called outside of it. To have been stopped is none of its own.
+/// Wraps an error of a handler. A stop is not an error of the handler.
 pub(super) fn failure<T: Sample>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
     match error {
         Error::Stopped => Error::Stopped,

@@ -1,4 +1,4 @@
-//! Commands and status: any serde type, as CBOR (RFC 8949), which other languages read too.
+//! Commands and status: any serde type, as CBOR (RFC 8949), which other languages can read.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{
     Dispatch, Loan, Packet, PacketView, Publisher, Received, Stamped, Subscriber, Waitable, wait::sealed,
 };
 
-/// Sends messages of one type.
+/// A publisher of messages of one type.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct MessagePublisher<M> {
     of: PhantomData<fn(M)>,
 }
 
-/// Receives messages of one type.
+/// A subscriber to messages of one type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,7 +58,7 @@ pub struct MessageSubscriber<M> {
     of: PhantomData<fn() -> M>,
 }
 
-/// A message and what its header says.
+/// A message and its header fields.
 ///
 /// ```
 /// let message = stripline::node::Message { value: "locked", sequence: 4, gap: None };
@@ -70,7 +70,7 @@ pub struct Message<M> {
     pub value: M,
     /// Its number among those of its sender, from 0.
     pub sequence: u64,
-    /// What is missing just before it.
+    /// The gap just before it.
     pub gap: Option<crate::Gap>,
 }
 
@@ -97,8 +97,8 @@ impl<M: Serialize> MessagePublisher<M> {
         self.publisher.try_send(&bytes)
     }
 
-    /// Sends a message as [`Loan::send_like`](super::Loan::send_like) does a packet: like one that a pool's handler was
-    /// given, it says whose turn it had.
+    /// Sends a message as [`Loan::send_like`](super::Loan::send_like) sends a packet. Like a packet
+    /// of a pool's handler, it carries its order.
     ///
     /// # Errors
     /// As [`MessagePublisher::send`].
@@ -121,7 +121,7 @@ impl<M: Serialize> MessagePublisher<M> {
     /// source.finish()?;
     /// let exit = Mutex::new(output);
     /// words.serve(Dispatch::pool(2)?, |word, packet| {
-    ///     exit.lock().expect("nobody panics").send_like(&word.value.len(), &packet)
+    ///     exit.lock().expect("not poisoned").send_like(&word.value.len(), &packet)
     /// })?;
     /// for length in [1, 7, 5] {
     ///     assert_eq!(lengths.receive()?.map(|message| message.value), Some(length));
@@ -132,8 +132,8 @@ impl<M: Serialize> MessagePublisher<M> {
         self.prepare(message)?.send_like(packet)
     }
 
-    /// A message as the packet that it will be, to be sent with a scope, a deadline or stamps of its own. Blocks as
-    /// [`Publisher::loan`]. Dropped unsent, nothing was sent.
+    /// Prepares a message as a packet, to be sent with a scope, a deadline or stamps of its own.
+    /// Blocks as [`Publisher::loan`]. Dropping it sends nothing.
     ///
     /// # Errors
     /// As [`Publisher::loan`]; [`Error::Failed`] when the type does not serialise.
@@ -159,18 +159,18 @@ impl<M: Serialize> MessagePublisher<M> {
         Ok(loan)
     }
 
-    /// As [`Publisher::wait_for_receivers`].
+    /// Waits as [`Publisher::wait_for_receivers`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Publisher::wait_for_receivers`].
     pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
         self.publisher.wait_for_receivers(count, timeout)
     }
 
-    /// As [`Publisher::finish`].
+    /// Ends the stream as [`Publisher::finish`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Publisher::finish`].
     pub fn finish(self) -> Result<()> {
         self.publisher.finish()
     }
@@ -192,12 +192,13 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
     /// Blocks until the next message; `None` is the end of stream.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`]; [`Error::Decode`] for bytes that are no `M`, after which receiving goes on.
+    /// As [`Subscriber::receive`]; [`Error::Decode`] for bytes that do not decode as `M`, after
+    /// which receiving continues.
     pub fn receive(&mut self) -> Result<Option<Message<M>>> {
         self.subscriber.receive()?.map(|packet| decode(packet)).transpose()
     }
 
-    /// The next message if there is one.
+    /// Returns the next message if there is one.
     ///
     /// # Errors
     /// As [`MessageSubscriber::receive`].
@@ -213,11 +214,11 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
         received(self.subscriber.receive_timeout(timeout)?)
     }
 
-    /// The same messages put back in sequence, after a stage that forwards them as its threads finish them: as
-    /// [`Subscriber::resequenced`].
+    /// Restores the sequence of messages, after a stage that forwards them as its threads finish
+    /// them: as [`Subscriber::resequenced`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Subscriber::resequenced`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -236,7 +237,7 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
         Ok(Self { subscriber: self.subscriber.resequenced(window, skip_after)?, of: PhantomData })
     }
 
-    /// As [`Subscriber::dispatch`].
+    /// Returns the configured dispatch, as [`Subscriber::dispatch`].
     ///
     /// ```
     /// use stripline::node::{Dispatch, Node};
@@ -249,12 +250,13 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
         self.subscriber.dispatch()
     }
 
-    /// Runs a handler for every message, as [`Subscriber::serve`] does for packets. It is given the message, and the
-    /// packet that it came in, to be forwarded like.
+    /// Runs a handler for every message, as [`Subscriber::serve`] does for packets. The handler
+    /// takes the message, and its packet, which it can forward with `send_like`.
     ///
     /// # Errors
-    /// As there. Bytes that are no `M` are a failure of the handler of that packet ([`Error::Decode`] within
-    /// [`Error::Handler`]); to serve once more goes on behind them.
+    /// As for [`Subscriber::serve`]. Bytes that do not decode as `M` are a failure of the handler
+    /// of that packet ([`Error::Decode`] within [`Error::Handler`]). The next call continues after
+    /// them.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -312,7 +314,7 @@ fn decode<M: DeserializeOwned>(packet: Packet<'_, u8>) -> Result<Message<M>> {
     message
 }
 
-/// The message that a packet is.
+/// Decodes the message in a packet.
 pub(super) fn message_of<M: DeserializeOwned>(packet: PacketView<'_, u8>) -> Result<Message<M>> {
     let value = from_cbor(&mut &packet[..])
         .map_err(|reason| Error::Decode { what: packet.connection().into(), reason })?;

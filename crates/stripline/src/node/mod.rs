@@ -1,5 +1,5 @@
-//! Publishers and subscribers of typed payloads. A component's ports are the same two, already connected;
-//! without a waveform a [`Node`] connects them by topic.
+//! Publishers and subscribers of typed payloads. A component's ports are publishers and subscribers
+//! as well, already connected. Without a waveform a [`Node`] connects them by topic.
 
 mod books;
 mod dispatch;

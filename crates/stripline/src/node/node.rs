@@ -1,4 +1,4 @@
-//! A process's part in a domain of topics.
+//! A process's membership in a domain of topics.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,14 +18,14 @@ use super::books::Books;
 use super::rendezvous::{self, Offer, OfferSink};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
-/// Between two attempts to connect to a publisher that does not answer.
+/// The interval between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Connects publishers and subscribers of the same topic in all processes of a user (or of the members of a group,
-/// see [`Topics`]), without a daemon.
+/// A node, which connects publishers and subscribers of the same topic without a daemon. It covers
+/// all processes of a user, or of the members of a group (see [`Topics`]).
 ///
-/// Nodes meet in a *domain*: those with the same domain name find each other. Which transport a topic uses is
-/// the business of [`Topics`].
+/// Nodes meet in a *domain*: those with the same domain name discover each other. [`Topics`] select
+/// the transport of a topic.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,37 +55,38 @@ struct Shared {
 struct State {
     over: bool,
     own: Vec<Offer>,
-    /// Everything on offer in the domain.
+    /// All offers in the domain.
     known: Vec<Offer>,
     seekers: Vec<Seeker>,
     books: Books,
 }
 
-/// A subscriber that wants every publisher of its topic, or something else that wants what others offer.
+/// The subscription of a subscriber to every publisher of its topic, or of another consumer of
+/// offers.
 struct Seeker {
     topic: String,
     customer: Arc<dyn Customer>,
     connected: HashSet<Endpoint>,
 }
 
-/// Who wants what is on offer.
+/// A consumer of offers.
 pub(crate) trait Customer: Send + Sync {
-    /// Whether it still does.
+    /// Whether it still exists.
     fn is_there(&self) -> bool;
 
-    /// Whether it wants what carries that.
+    /// Whether it wants offers with that payload type.
     fn wants(&self, _: &TypeName) -> bool {
         true
     }
 
-    /// Connects it, under the name of that connection; blocks for a few seconds at most.
+    /// Connects it to an offer, under the given connection name; blocks for a few seconds at most.
     ///
     /// # Errors
-    /// Why it failed: an [`Error::System`] is tried again.
+    /// The cause of the failure. An [`Error::System`] is tried again.
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()>;
 }
 
-/// A subscriber.
+/// A subscriber as a consumer of offers.
 struct Port {
     shared: Weak<Shared>,
     payload: TypeName,
@@ -98,7 +99,7 @@ impl Customer for Port {
     }
 
     fn wants(&self, payload: &TypeName) -> bool {
-        // A server of calls is no topic, whatever its name.
+        // A server of calls is not a topic, even under the same name.
         crate::call::marker().map_or(true, |marker| *payload != marker)
     }
 
@@ -118,15 +119,15 @@ impl Customer for Port {
 }
 
 impl Node {
-    /// Joins the domain that the environment variable `STRIPLINE_DOMAIN` names (`default` if it does not), with
-    /// the topics of the file that `STRIPLINE_TOPICS` names, if it does.
+    /// Joins the domain named by the environment variable `STRIPLINE_DOMAIN` (`default` if it is
+    /// unset). The topics come from the file named by `STRIPLINE_TOPICS`, if it is set.
     ///
     /// # Errors
-    /// When the file is wrong or the system lacks descriptors or threads.
+    /// An invalid file, or a lack of descriptors or threads.
     ///
     /// ```no_run
     /// let node = stripline::node::Node::new()?;
-    /// let mut levels = node.subscriber::<f32>("levels")?; // Of any process of this user and domain.
+    /// let mut levels = node.subscriber::<f32>("levels")?; // From any process of this user and domain.
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn new() -> Result<Self> {
@@ -146,11 +147,12 @@ impl Node {
         Self::join(&format!("{:016x}", transport::random()?), Topics::default())
     }
 
-    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`. It is one of this user's domains, or, if
-    /// the topics' `[domain]` names a group, one of that group's, which is another domain even under the same name.
+    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`. It is one of this
+    /// user's domains, or one of a group's if the topics' `[domain]` names a group. Those are
+    /// different domains even under the same name.
     ///
     /// # Errors
-    /// A name that is not so, or a group that this process is not in; otherwise as [`Node::new`].
+    /// An invalid name, or a group that this process is not in; otherwise as [`Node::new`].
     ///
     /// ```
     /// use stripline::node::{Node, Topics};
@@ -164,8 +166,8 @@ impl Node {
         Self::enter(domain, topics, rendezvous::run)
     }
 
-    /// Looks into a domain that somebody else has opened, of this user, without ever being the one where others meet. It
-    /// is stopped when that one is gone, or there is none.
+    /// Observes a domain of this user that another process has opened. This node never becomes the
+    /// rendezvous host. It is stopped when the host is missing or gone.
     pub(crate) fn look_into(domain: &str) -> Result<Self> {
         Self::enter(domain, Topics::default(), |name, group, bell, keeper: Keeper| {
             let stop = keeper.0.stop.clone();
@@ -197,15 +199,15 @@ impl Node {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// A publisher of samples on a topic.
+    /// Creates a publisher of samples on a topic.
     ///
     /// # Errors
-    /// When the topic's transport is missing, or the system lacks memory or descriptors.
+    /// A missing transport, or a lack of memory or descriptors.
     pub fn publisher<T: Sample>(&self, topic: &str) -> Result<Publisher<T>> {
         Publisher::new(self.outgoing(topic, TypeName::of::<T>())?, None)
     }
 
-    /// A subscriber to samples on a topic: it is connected to every publisher there is and will be.
+    /// Creates a subscriber to samples on a topic, connected to every present and future publisher.
     ///
     /// # Errors
     /// As [`Node::publisher`].
@@ -214,7 +216,7 @@ impl Node {
         Ok(Subscriber::new(incoming)?.run_by(self.shared.topics.of(topic).dispatch))
     }
 
-    /// A publisher of messages on a topic.
+    /// Creates a publisher of messages on a topic.
     ///
     /// # Errors
     /// As [`Node::publisher`].
@@ -222,7 +224,7 @@ impl Node {
         Ok(MessagePublisher::new(Publisher::new(self.outgoing(topic, message_type()?)?, None)?))
     }
 
-    /// A subscriber to messages on a topic.
+    /// Creates a subscriber to messages on a topic.
     ///
     /// # Errors
     /// As [`Node::publisher`].
@@ -231,7 +233,7 @@ impl Node {
         Ok(MessageSubscriber::new(subscriber.run_by(self.shared.topics.of(topic).dispatch)))
     }
 
-    /// Asks everything that blocks in this node's publishers and subscribers to return [`Error::Stopped`].
+    /// Stops this node: blocking calls of its publishers and subscribers return [`Error::Stopped`].
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -244,16 +246,17 @@ impl Node {
         self.shared.stop.stop();
     }
 
-    /// The most connections that have ended and are still listed by [`Node::connections`].
+    /// The most ended connections that [`Node::connections`] still lists.
     pub const ENDED_MAX: usize = Books::ENDED_MAX;
 
-    /// The counters of every connection to this node's subscribers, and of the last [`Node::ENDED_MAX`] that have ended.
+    /// Returns the counters of every connection to this node's subscribers, and of the last
+    /// [`Node::ENDED_MAX`] that have ended.
     pub fn connections(&self) -> Vec<ConnectionReport> {
         self.shared.state().books.listed()
     }
 
-    /// How many connections have ended that [`Node::connections`] no longer lists, and the sums of what they counted; the
-    /// name of these is empty.
+    /// Returns how many ended connections [`Node::connections`] no longer lists, and the sums of
+    /// their counters, under an empty name.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -289,8 +292,8 @@ impl Node {
         Ok(outgoing)
     }
 
-    /// Connects a customer to everything of that name that is on offer, now and later. What is there already is
-    /// connected when this returns, unless it does not answer.
+    /// Connects a consumer to every offer of that name, now and later. Existing offers are
+    /// connected when this returns, except those that do not answer.
     pub(crate) fn seek(&self, topic: &str, customer: Arc<dyn Customer>) {
         let known = {
             let mut state = self.shared.state();
@@ -300,23 +303,24 @@ impl Node {
         known.into_iter().for_each(|offer| self.shared.learn(offer, Pace::AtOnce));
     }
 
-    /// Offers something to the domain until what it returns is dropped.
+    /// Offers an endpoint to the domain until the returned guard is dropped.
     pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
         self.shared.state().own.push(offer.clone());
         let withdrawal =
             Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
-        // Its own subscribers need not wait for anybody.
+        // The node's own subscribers need not wait for the rendezvous.
         self.shared.learn(offer, Pace::AtOnce);
         self.shared.bell.ring();
         withdrawal
     }
 
-    /// What connects a customer again, which has lost a connection that the domain knows nothing of.
+    /// Returns a handle that reconnects a consumer after it lost a connection that is still
+    /// offered.
     pub(crate) fn again(&self) -> Again {
         Again(Arc::downgrade(&self.shared))
     }
 
-    /// What carries that and is on offer in the domain, as far as is known here: names and endpoints.
+    /// Returns the offers with that payload type discovered so far: names and endpoints.
     pub(crate) fn known(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
         let state = self.shared.state();
         let those = state.known.iter().filter(|offer| offer.payload == *payload);
@@ -354,7 +358,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Leaves the domain; publishers and subscribers that are connected stay so.
+    /// Leaves the domain; connected publishers and subscribers stay connected.
     fn drop(&mut self) {
         self.shared.state().over = true;
         self.shared.bell.ring();
@@ -369,7 +373,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects every subscriber that wants the offer and does not have it.
+    /// Connects every consumer that wants the offer and is not connected to it.
     fn learn(self: &Arc<Self>, offer: Offer, pace: Pace) {
         let wanted: Vec<Arc<dyn Customer>> = {
             let mut state = self.state();
@@ -400,12 +404,12 @@ impl Shared {
     }
 }
 
-/// Connects customers again.
+/// A handle that reconnects consumers.
 #[derive(Clone)]
 pub(crate) struct Again(Weak<Shared>);
 
 impl Again {
-    /// Connects a customer to an endpoint once more, if that is still on offer. Does not block.
+    /// Connects a consumer to an endpoint once more, if that is still offered. Does not block.
     pub(crate) fn connect(&self, customer: &Arc<dyn Customer>, endpoint: &Endpoint) {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
@@ -422,16 +426,16 @@ impl Again {
     }
 }
 
-/// Who waits for a connection to be made.
+/// Where the first attempt to connect runs.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// The caller, for the first attempt: what is there already is connected when it goes on.
+    /// In the caller: existing offers are connected when it continues.
     AtOnce,
-    /// Nobody: a publisher that is stopped answers late.
+    /// In the background, because a suspended publisher answers late.
     Aside,
 }
 
-/// Connects one customer to one offer, however long that takes.
+/// A task that connects one consumer to one offer, however long that takes.
 struct Errand {
     shared: Arc<Shared>,
     connection: String,
@@ -440,7 +444,7 @@ struct Errand {
 }
 
 impl Errand {
-    /// Makes one attempt here, and if need be more of them aside.
+    /// Makes one attempt here, and any further ones in the background.
     fn run(self) {
         if !self.attempt() {
             self.run_aside();
@@ -467,17 +471,18 @@ impl Errand {
         }
     }
 
-    /// Whether nothing is left to try.
+    /// Makes an attempt; false: it must be repeated.
     fn attempt(&self) -> bool {
         let Offer { topic, endpoint, .. } = &self.offer;
-        // Another user may offer anything: nothing is connected to that the kernel cannot say the owner of.
+        // Another user may offer anything: connect only to an endpoint with a user that the kernel
+        // can name.
         let group = self.shared.topics.of(topic).link.group;
         let open_to = LinkOptions { group, ..LinkOptions::default() };
         let connected = transport::check(&endpoint.transport, &open_to)
             .and_then(|()| self.customer.connect(&self.offer, &self.connection));
         match connected {
             Ok(()) => true,
-            // It has just died, which the rendezvous will say, or does not answer yet.
+            // It has just died, which the rendezvous will report, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {
                 crate::sys::complain!("stripline: topic {topic}: {error}");
@@ -487,7 +492,7 @@ impl Errand {
     }
 }
 
-/// Takes a publisher off offer when dropped.
+/// A guard that withdraws a publisher's offer when dropped.
 struct Withdrawal {
     shared: Arc<Shared>,
     address: String,
@@ -503,7 +508,7 @@ impl Drop for Withdrawal {
     }
 }
 
-/// The node's thread's view of the node.
+/// The view of the node for the node's own thread.
 struct Keeper(Arc<Shared>);
 
 impl OfferSink for Keeper {
@@ -520,17 +525,18 @@ impl OfferSink for Keeper {
         let mut state = self.0.state();
         state.known.retain(|known| known.endpoint.address != address);
         for seeker in &mut state.seekers {
-            // A TCP port may come back as another publisher's.
+            // A TCP port may be reused by another publisher.
             seeker.connected.retain(|endpoint| endpoint.address != address);
         }
     }
 }
 
-/// The abstract name under which the nodes of a domain meet: of a user's domain its number, of a group's `g` and that.
+/// Returns the abstract socket name where the nodes of a domain meet: the user's number, or `g` and
+/// the group's.
 fn meeting_point(domain: &str, group: Option<Group>) -> Result<String> {
     match group {
         None => Ok(format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())),
-        // The others would let nobody in who is neither them nor in their group.
+        // The others would reject a process of another user outside their group.
         Some(group) if !group.has_this_process() => Err(Error::failed(format!(
             "domain `{domain}`: this process is not in its group (number {}); start it with `sg`, or add its user to \
              the group with `usermod -aG` and log in again",
@@ -540,7 +546,8 @@ fn meeting_point(domain: &str, group: Option<Group>) -> Result<String> {
     }
 }
 
-/// All messages of a topic are of one type that the program knows; the topic's name tells them apart.
+/// All messages of a topic have one type, which the program defines; the topic's name distinguishes
+/// them.
 fn message_type() -> Result<TypeName> {
     TypeName::message("cbor").map_err(Error::failed)
 }

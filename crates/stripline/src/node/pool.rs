@@ -1,5 +1,5 @@
-//! Several threads that run a handler at once. They take turns at receiving: no thread only hands packets to others,
-//! which would cost a wake-up each.
+//! A pool of threads that run a handler. They take turns at receiving. A thread that only
+//! distributed packets would cost a wake-up each.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use super::view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received};
 
-/// Runs `work` for every packet on so many threads, and `hand_on` for one packet at a time, until the end of stream or
-/// the first failure; what is in progress then is finished.
+/// Runs `work` for every packet on so many threads, and `hand_on` for one packet at a time. It ends
+/// at the end of stream or the first failure, when the handlers in progress have returned.
 pub(super) fn run<T, S, R, W, H>(
     supply: &mut S,
     threads: usize,
@@ -62,11 +62,11 @@ where
 struct Pool<'a, T, S, W, H> {
     source: Mutex<Source<'a, S>>,
     exit: Mutex<Exit<H>>,
-    /// Rung when the turn goes on.
+    /// Notified when the next packet is due.
     turned: Condvar,
     order: Completion,
     work: &'a W,
-    /// Wakes the thread that receives when there is no more to be received.
+    /// Wakes the receiving thread when no more is to be received.
     bell: Doorbell,
     is_over: AtomicBool,
     error: Mutex<Option<Error>>,
@@ -74,24 +74,24 @@ struct Pool<'a, T, S, W, H> {
     of: PhantomData<fn(T)>,
 }
 
-/// Held by the thread that receives.
+/// The state of the receiving thread.
 struct Source<'a, S> {
     supply: &'a mut S,
     /// Packets taken.
     taken: u64,
 }
 
-/// Held by the thread that hands on.
+/// The state of the thread that passes results on.
 struct Exit<H> {
     hand_on: H,
-    /// How many packets are behind.
+    /// How many packets have been passed on.
     turn: u64,
 }
 
-/// A packet that is measured: where its times are counted, and when it was taken, or how long it took.
+/// A measured packet: its statistics, and when it was taken or how long it took.
 type Measured = (Arc<ConnectionStats>, u64);
 
-/// The number of a packet among those of the pool, what is measured of it, and what to drop when it is done with.
+/// The packet's number in the pool, its measurement, and the receipt to drop when it is finished.
 type Taken = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, S, R, W, H> Pool<'_, T, S, W, H>
@@ -101,10 +101,10 @@ where
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
-    /// The life of one thread.
+    /// Runs one thread.
     fn play(&self) {
         let mut copy = Copied::default();
-        // Only the thread that receives may count: what the handler took is counted when it receives again.
+        // Only the receiving thread may count, so a handler's time is counted at the next receive.
         let mut finished: Option<Measured> = None;
         loop {
             let mut source = lock(&self.source);
@@ -120,16 +120,18 @@ where
             if let Some(packet) = view_of(&copy) {
                 self.handle(number, packet.with_receipt(receipt.as_ref()), receipt.as_ref());
             }
-            // Tells the sender, if it waits.
+            // Acknowledges the packet, if its sender waits.
             drop(receipt);
             finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
         }
     }
 
-    /// The next packet, copied, and its number among those of the pool; `None`: there is none, or none is wanted.
+    /// Copies the next packet and returns its number in the pool; `None`: the stream or the pool
+    /// has ended.
     fn receive(&self, source: &mut Source<S>, copy: &mut Copied) -> Result<Option<Taken>> {
         loop {
-            // Relaxed: a failure that is seen late costs one more packet; one that sleeps is woken by the bell.
+            // Relaxed: a failure that is seen late costs one more packet; the doorbell wakes a
+            // sleeping thread.
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -141,7 +143,7 @@ where
             wait_until(&mut [source.supply.incoming()], Some(&self.bell), None)?;
         }
         copy.fill(source.supply.incoming());
-        // From now on, what is forwarded from it says whose turn it had.
+        // From now on, a packet forwarded from it carries its order.
         copy.is_ordered = true;
         let stats = Arc::clone(source.supply.incoming().stats());
         let receipt = source.supply.take_receipt();
@@ -150,7 +152,7 @@ where
         Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)), receipt)))
     }
 
-    /// Runs the handler's two parts.
+    /// Runs the two parts of the handler.
     fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<&Receipt>) {
         let work = self.work;
         let made = guarded(|| work(packet));
@@ -160,7 +162,7 @@ where
             exit = its_turn.unwrap_or_else(PoisonError::into_inner);
         }
         let outcome = made.and_then(|made| guarded(|| (exit.hand_on)(packet, made)));
-        // Also after a failure: those behind it are finished, too.
+        // Also after a failure, because the packets after it are finished as well.
         exit.turn += 1;
         drop(exit);
         if self.order == Completion::Resequence {
@@ -168,7 +170,8 @@ where
         }
         if let Err(error) = outcome {
             let (words, is_failure) = (error.to_string(), !matches!(error, Error::Stopped));
-            // First the pool ends, then the sender hears of it: what it sends next is not for this pool any more.
+            // The pool ends before the sender gets the refusal: its next packet is not for this
+            // pool any more.
             self.fail(failure(&self.port, packet, error));
             if let (Some(receipt), true) = (receipt, is_failure) {
                 receipt.refuse(words);
@@ -178,7 +181,7 @@ where
 }
 
 impl<T, S, W, H> Pool<'_, T, S, W, H> {
-    /// Nothing more is to be received. The first failure is told.
+    /// Ends the pool. The first failure is kept.
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
@@ -187,6 +190,6 @@ impl<T, S, W, H> Pool<'_, T, S, W, H> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that is not ours runs under it unguarded.
+    // User code under this lock is guarded against panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

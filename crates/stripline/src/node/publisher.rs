@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side of topics and ports.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -33,13 +33,13 @@ pub type Input<T> = Subscriber<T>;
 /// ```
 pub type Output<T> = Publisher<T>;
 
-/// The longest that a publisher waits at its end for receivers to take the rest.
+/// How long a publisher waits at its end for receivers to take the remaining packets.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
-/// Sends packets of samples to every receiver of a topic or output port.
+/// A publisher, which sends packets of samples to every receiver of a topic or output port.
 ///
-/// A publisher belongs to one thread at a time. When it is dropped, its receivers are told the end of stream,
-/// unless the thread panics.
+/// A publisher belongs to one thread at a time. Its drop sends the end of stream, unless the thread
+/// panics.
 ///
 /// ```
 /// use stripline::node::Node;
@@ -56,9 +56,10 @@ const FINISH_TIME: Duration = Duration::from_secs(10);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Publisher<T: Sample> {
-    /// There until dropped.
+    /// Present until dropped.
     outgoing: Option<Outgoing>,
-    /// Where the link goes instead of ending its stream: the runtime decides how the component ended.
+    /// The runtime that takes the link instead of ending its stream: it decides how the component
+    /// ended.
     estate: Option<Sender<Outgoing>>,
     samples: PhantomData<fn(T)>,
 }
@@ -74,17 +75,17 @@ impl<T: Sample> Publisher<T> {
         Ok(Self { outgoing: Some(outgoing), estate, samples: PhantomData })
     }
 
-    /// The port's or topic's name.
+    /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.outgoing.as_ref().map_or("", Outgoing::port)
     }
 
-    /// The sequence number of the next packet.
+    /// Returns the sequence number of the next packet.
     pub fn sequence(&self) -> u64 {
         self.outgoing.as_ref().map_or(0, Outgoing::sequence)
     }
 
-    /// Receivers connected now.
+    /// Returns the number of receivers connected now.
     pub fn receivers(&mut self) -> usize {
         let link = self.link();
         link.admit();
@@ -94,20 +95,20 @@ impl<T: Sample> Publisher<T> {
     /// Blocks until at least `count` receivers are connected; false when `timeout` passes first.
     ///
     /// # Errors
-    /// None today; the signature leaves room.
+    /// None today; the signature leaves room for them.
     pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now().checked_add(timeout);
         while self.receivers() < count {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(false);
             }
-            // Not on any data path: a look a millisecond is cheaper than another way to be woken.
+            // Not on a data path: one poll a millisecond is cheaper than another wake-up mechanism.
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(true)
     }
 
-    /// The most samples that a packet can have: [`LinkOptions::PACKET_MAX`] bytes of them.
+    /// Returns the most samples that a packet can have: [`LinkOptions::PACKET_MAX`] bytes of them.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -122,9 +123,10 @@ impl<T: Sample> Publisher<T> {
         LinkOptions::PACKET_MAX / size_of::<T>()
     }
 
-    /// The most samples that a packet can have to go in one piece: it is written in place, and
-    /// [`Publisher::try_loan`] and [`Publisher::try_send`] take it. A little less than half of the smallest `buffer`
-    /// among the port's transports. A larger packet is written to memory of the port and copied once more.
+    /// Returns the most samples of a packet that goes in one frame. Such a packet is written in
+    /// place, and [`Publisher::try_loan`] and [`Publisher::try_send`] accept it. The limit is a
+    /// little less than half of the smallest `buffer` among the port's transports. A larger packet
+    /// is written to memory of the port and copied once more.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -139,9 +141,10 @@ impl<T: Sample> Publisher<T> {
         self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / size_of::<T>()
     }
 
-    /// Describes the samples that follow. Receivers find it with every packet; it is sent once, and again for
-    /// those who come later. One whose JSON is larger than [`StreamInfo::ENCODED_MAX`] or does not go in one
-    /// piece makes the next send fail with [`Error::TooLarge`].
+    /// Sets the description of the samples that follow. Receivers get it with every packet; it is
+    /// sent once, and again for later receivers. Its JSON must not exceed
+    /// [`StreamInfo::ENCODED_MAX`] and must fit one frame. Otherwise the next send fails with
+    /// [`Error::TooLarge`].
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -158,37 +161,38 @@ impl<T: Sample> Publisher<T> {
         self.link().set_stream(&Arc::new(stream));
     }
 
-    /// A place for `samples` samples where the transport wants them: on shared memory, written in place, they
-    /// are not copied again. Blocks while a receiver that blocks has no room. What is in the place at first is
-    /// unspecified.
+    /// Lends room for `samples` samples in the transport's memory: on shared memory they are
+    /// written in place and not copied again. Blocks while a receiver with policy `block` has no
+    /// room. The initial content is unspecified.
     ///
-    /// More than [`Publisher::in_place_samples_max`] samples are written to memory of the port, which it keeps for
-    /// the next such packet. They go in pieces, and all waiting comes with [`Loan::send`]: a packet that does not
-    /// fit a ring or a socket's buffer gets through while its receivers take it. Receivers see one packet. One that
-    /// drops packets and is overtaken in the middle of it loses the whole packet; over `inproc` and `shm`, give the
-    /// connection a `buffer` of four such packets, or it may get none.
+    /// More than [`Publisher::in_place_samples_max`] samples are written to memory of the port,
+    /// which it keeps for the next such packet. They go in fragments, and all waiting is left to
+    /// [`Loan::send`]. So a packet larger than a ring or a socket's buffer gets through while its
+    /// receivers take it. Receivers see one packet. A receiver that drops packets, and is overtaken
+    /// in the middle of this one, loses all of it. For such a receiver over `inproc` and `shm`, set
+    /// a `buffer` of four such packets, or it may get none.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component is asked to stop; what the
-    /// transport reports.
+    /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component
+    /// is stopped; errors of the transport.
     #[inline(always)]
     pub fn loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_as(samples, true)
     }
 
-    /// As [`Publisher::loan`], without waiting.
+    /// Lends like [`Publisher::loan`], without waiting.
     ///
     /// # Errors
-    /// [`Error::Full`] when a receiver that blocks has no room; [`Error::TooLarge`] above
-    /// [`Publisher::in_place_samples_max`], because nobody can say in advance whether several pieces would find
-    /// room; otherwise as [`Publisher::loan`].
+    /// [`Error::Full`] when a receiver with policy `block` has no room. [`Error::TooLarge`] above
+    /// [`Publisher::in_place_samples_max`], because room for several fragments cannot be checked in
+    /// advance. Otherwise as [`Publisher::loan`].
     #[inline(always)]
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_as(samples, false)
     }
 
-    /// Sends a copy of the samples. Returns as the connection's scope says; blocks while a receiver that blocks
-    /// has no room.
+    /// Sends a copy of the samples. Returns according to the connection's scope; blocks while a
+    /// receiver with policy `block` has no room.
     ///
     /// # Errors
     /// As [`Publisher::loan`] and [`Loan::send`].
@@ -199,8 +203,9 @@ impl<T: Sample> Publisher<T> {
         loan.send()
     }
 
-    /// As [`Publisher::send`], without waiting for room: all receivers get the packet, or none. What the scopes `server`
-    /// and `target` promise is waited for once it is sent.
+    /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or
+    /// none. Under the scopes `server` and `target` it still waits for the receivers after it has
+    /// sent.
     ///
     /// # Errors
     /// As [`Publisher::try_loan`] and [`Loan::send`].
@@ -210,7 +215,7 @@ impl<T: Sample> Publisher<T> {
     /// # let mut publisher = node.publisher::<f32>("levels")?;
     /// # let mut subscriber = node.subscriber::<f32>("levels")?;
     /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
-    /// // Nobody takes the packets: after some, the receiver's queue is full.
+    /// // The receiver takes no packets: after some, its queue is full.
     /// let error = loop {
     ///     if let Err(error) = publisher.try_send(&[0.5; 1000]) {
     ///         break error;
@@ -225,11 +230,11 @@ impl<T: Sample> Publisher<T> {
         loan.send()
     }
 
-    /// Says that nothing follows and blocks until the rest has left this process, ten seconds at most. Dropping
-    /// a publisher does the same and keeps the error to itself.
+    /// Ends the stream and blocks until the remaining packets have left this process, ten seconds
+    /// at most. Dropping a publisher does the same, but only prints an error.
     ///
     /// # Errors
-    /// [`Error::Full`] when a receiver does not take the rest in time.
+    /// [`Error::Full`] when a receiver does not take the remaining packets in time.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -268,7 +273,8 @@ impl<T: Sample> Drop for Publisher<T> {
     fn drop(&mut self) {
         let Some(mut outgoing) = self.outgoing.take() else { return };
         match &self.estate {
-            // The runtime that waits for it may be gone, at the very end of a process; then the drop is enough.
+            // At the very end of a process, the runtime that waits for it may be gone; then the
+            // drop is enough.
             Some(estate) => drop(estate.send(outgoing)),
             None if std::thread::panicking() => {}
             None => {
@@ -280,7 +286,8 @@ impl<T: Sample> Drop for Publisher<T> {
     }
 }
 
-/// Samples being written where the transport will send them from. Dropped unsent, nothing was sent.
+/// Samples being written to the memory that the transport sends from. Dropping a loan sends
+/// nothing.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
@@ -300,19 +307,20 @@ pub struct Loan<'a, T: Sample> {
 }
 
 impl<T: Sample> Loan<'_, T> {
-    /// Keeps the first `samples` samples only; more than there are changes nothing.
+    /// Keeps only the first `samples` samples; a larger number changes nothing.
     pub fn truncate(&mut self, samples: usize) {
         self.samples = self.samples.min(samples);
     }
 
-    /// Says which sample of its stream the packet starts with; otherwise it follows the packet before.
+    /// Sets the sample index of the packet's first sample; by default it continues the packet
+    /// before.
     #[must_use]
     pub fn at_sample(self, index: u64) -> Self {
         self.link.stamp().sample_index = index;
         self
     }
 
-    /// Says when the first sample was taken: nanoseconds since the Unix epoch.
+    /// Sets when the first sample was taken: nanoseconds since the Unix epoch.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -334,16 +342,17 @@ impl<T: Sample> Loan<'_, T> {
         self
     }
 
-    /// Says when the packet should have been sent (monotonic nanoseconds of the host): latency at a fixed rate
-    /// counts from then. A packet sent like one that says its [`Order`](crate::packet::Order) says that instead.
+    /// Sets when the packet should have been sent (monotonic nanoseconds of the host): latency at a
+    /// fixed rate counts from then. A packet sent like one with an [`Order`](crate::packet::Order)
+    /// carries that order instead.
     #[must_use]
     pub fn intended_ns(self, intended_ns: u64) -> Self {
         self.link.stamp().intended_ns = intended_ns;
         self
     }
 
-    /// Chooses this packet's scope in place of the connection's: a weaker one, or a stronger one where the transport can. (One
-    /// weaker than what it gives in any case changes nothing.)
+    /// Sets this packet's scope instead of the connection's: a weaker one, or a stronger one where
+    /// the transport can. (One weaker than what the transport always gives changes nothing.)
     ///
     /// ```
     /// use std::time::Duration;
@@ -371,35 +380,39 @@ impl<T: Sample> Loan<'_, T> {
         self
     }
 
-    /// Chooses how long this packet's scope, if it is `server` or `target`, is waited for once it is sent, in place of the
-    /// connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
+    /// Sets how long this packet's scope, if it is `server` or `target`, is waited for after the
+    /// send. It replaces the connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.link.set_own_deadline(deadline);
         self
     }
 
-    /// Sends the packet. Blocks, if the loan may, while a receiver that blocks over another transport has no
-    /// room, and a packet in pieces also while one over the first has none. With [`Scope::Server`] and [`Scope::Target`] it
-    /// then blocks until they hold, or the deadline.
+    /// Sends the packet. Blocks, if the loan may, while a blocking receiver over another transport
+    /// has no room. A packet in fragments also waits for room over the first transport. With
+    /// [`Scope::Server`] and [`Scope::Target`] it then blocks until the scope is reached, or until
+    /// the deadline.
     ///
     /// # Errors
-    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for a scope that a transport of
-    /// this connection cannot keep: nothing was sent. [`Error::Unanswered`], [`Error::ReceiverGone`] or
-    /// [`Error::PacketRefused`] when what the scope promises did not come true, and [`Error::Stopped`] when nobody waits
-    /// for it any more: the packet is sent all the same. When a packet in pieces fails after the first of
-    /// them, its number is used up: receivers drop what they have of it and report it as lost
-    /// ([`GapReason::Transport`](crate::GapReason::Transport)) with what comes next.
+    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for a
+    /// scope that a transport of this connection cannot keep: nothing was sent.
+    ///
+    /// [`Error::Unanswered`], [`Error::ReceiverGone`] or [`Error::PacketRefused`] when the scope
+    /// was not reached, and [`Error::Stopped`] when the wait was stopped: the packet stays sent.
+    ///
+    /// When a packet in fragments fails after the first of them, its number is used up. Receivers
+    /// drop its fragments and report it as lost
+    /// ([`GapReason::Transport`](crate::GapReason::Transport)) with the next packet.
     #[inline(always)]
     pub fn send(self) -> Result<()> {
-        // What is sent is not given back.
+        // A sent packet must not be cancelled.
         let mut loan = ManuallyDrop::new(self);
         let samples = loan.samples;
         loan.link.send(samples * size_of::<T>(), samples as u64)
     }
 
-    /// Sends the packet as belonging to the same stream, sample index and time as one received. Like a packet that
-    /// a pool's handler was given, it also says its [`Order`](crate::packet::Order).
+    /// Sends the packet with the stream, sample index and time of a received one. Like a packet of
+    /// a pool's handler, it also carries its [`Order`](crate::packet::Order).
     ///
     /// # Errors
     /// As [`Publisher::loan`].
@@ -425,10 +438,10 @@ impl<T: Sample> Loan<'_, T> {
             stamp.set_order(order);
         }
         if self.link.holds_large() {
-            // The transports have nothing of it yet: its description goes ahead by itself.
+            // The transports have no part of the packet yet: its description is sent before it.
             self.link.set_stream(stream);
         } else if !self.link.follows(stream) {
-            // The description goes ahead of the packet, in the place that this loan holds.
+            // The description goes before the packet, in the memory that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             let (said, waits) = (self.link.said(), self.link.waits());
@@ -436,7 +449,7 @@ impl<T: Sample> Loan<'_, T> {
             self.link.set_stream(stream);
             let place = self.link.reserve(bytes, waits)?;
             self.link.say(said);
-            // SAFETY: just lent, and nothing has been asked of the link since.
+            // SAFETY: just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
         self.send()
@@ -446,14 +459,15 @@ impl<T: Sample> Loan<'_, T> {
 impl<T: Sample> Deref for Loan<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: the loan holds the link exclusively and asks nothing of it until it sends or cancels.
+        // SAFETY: the loan holds the link exclusively and does not call it until it sends or
+        // cancels.
         unsafe { &self.place.get::<T>()[..self.samples] }
     }
 }
 
 impl<T: Sample> DerefMut for Loan<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above; `&mut self` makes it the only use.
+        // SAFETY: as above; `&mut self` makes it the only reference.
         unsafe { &mut self.place.get_mut::<T>()[..self.samples] }
     }
 }

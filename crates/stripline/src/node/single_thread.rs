@@ -1,4 +1,4 @@
-//! One thread for all ports of a component.
+//! A single thread for all ports of a component.
 
 use serde::de::DeserializeOwned;
 
@@ -13,10 +13,12 @@ use super::supply::Supply;
 use super::wait::wait_until;
 use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 
-/// Runs the handlers of several ports on one thread, so that none of them runs beside another: they can share what
-/// the component has without locks (in a [`Cell`](std::cell::Cell) or [`RefCell`](std::cell::RefCell)).
+/// A runner of the handlers of several ports on one thread. No two handlers run at the same time,
+/// so they can share state without locks (in a [`Cell`](std::cell::Cell) or
+/// [`RefCell`](std::cell::RefCell)).
 ///
-/// Ports take turns, packet by packet: however much one has, the others wait for one handler each.
+/// Ports take turns, packet by packet: between two packets of a busy port, each other port runs at
+/// most one handler.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -55,12 +57,12 @@ pub struct SingleThread<'a> {
 }
 
 impl<'a> SingleThread<'a> {
-    /// No port yet.
+    /// Returns a runner without ports.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a handler for the packets of a port.
+    /// Adds a handler for the packets of a port.
     #[must_use]
     pub fn packets<T: Sample>(
         self,
@@ -70,7 +72,7 @@ impl<'a> SingleThread<'a> {
         self.with(subscriber, handler)
     }
 
-    /// With a handler for the messages of a port.
+    /// Adds a handler for the messages of a port.
     #[must_use]
     pub fn messages<M: DeserializeOwned>(
         self,
@@ -83,8 +85,9 @@ impl<'a> SingleThread<'a> {
     /// Runs the handlers until the end of stream of every port.
     ///
     /// # Errors
-    /// [`Error::Handler`](crate::Error::Handler) when one fails or panics; [`Error::Stopped`](crate::Error::Stopped)
-    /// when the component is asked to stop; otherwise as [`Subscriber::receive`].
+    /// [`Error::Handler`](crate::Error::Handler) when one fails or panics;
+    /// [`Error::Stopped`](crate::Error::Stopped) when the component is stopped; otherwise as
+    /// [`Subscriber::receive`].
     pub fn run(mut self) -> Result<()> {
         while !self.ports.is_empty() {
             let (mut is_idle, mut has_ended) = (true, Vec::new());
@@ -114,7 +117,7 @@ impl<'a> SingleThread<'a> {
     }
 }
 
-/// A port and its handler, whatever its type.
+/// A port of any type, and its handler.
 trait Port {
     fn serve_one(&mut self) -> Result<Received<()>>;
     fn incoming(&mut self) -> &mut Incoming;

@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiving side of topics and ports.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::transport::Wait;
 use super::view::{About, Stamped, sealed};
 use super::{Dispatch, PacketView, Windowed};
 
-/// Receives packets of samples from every sender of a topic or input port.
+/// A subscriber, which receives packets of samples from every sender of a topic or input port.
 ///
 /// A subscriber belongs to one thread at a time; it lends one packet at a time.
 ///
@@ -37,7 +37,7 @@ pub struct Subscriber<T: Sample> {
     samples: PhantomData<fn() -> T>,
 }
 
-/// What a receive that does not wait for ever found.
+/// The result of a receive that does not wait without limit.
 ///
 /// ```
 /// use stripline::Received;
@@ -50,14 +50,14 @@ pub struct Subscriber<T: Sample> {
 pub enum Received<P> {
     /// A packet.
     Packet(P),
-    /// Nothing yet.
+    /// No packet yet.
     Empty,
-    /// End of stream: nothing will come.
+    /// End of stream: no packet follows.
     Ended,
 }
 
 impl<P> Received<P> {
-    /// The packet, if it is one.
+    /// Returns the packet, if there is one.
     pub fn packet(self) -> Option<P> {
         match self {
             Self::Packet(packet) => Some(packet),
@@ -77,28 +77,28 @@ impl<T: Sample> Subscriber<T> {
         Ok(Self { incoming, dispatch: Dispatch::Queue, samples: PhantomData })
     }
 
-    /// The same, with what its users have said is to run its handler.
+    /// Sets the configured dispatch of its handler.
     pub(crate) fn run_by(mut self, dispatch: Dispatch) -> Self {
         self.dispatch = dispatch;
         self
     }
 
-    /// The port's or topic's name.
+    /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.incoming.port()
     }
 
-    /// Senders connected now.
+    /// Returns the number of senders connected now.
     pub fn senders(&mut self) -> usize {
         self.incoming.senders()
     }
 
-    /// Blocks until the next packet; `None` is the end of stream: every sender has said so. A sender that
-    /// died without saying so is waited for.
+    /// Blocks until the next packet; `None` is the end of stream, after every sender has ended its
+    /// stream. A sender that died without an end of stream is waited for.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the component is asked to stop; [`Error::Ejected`]; [`Error::PeerMisbehaved`], and
-    /// then the other connections go on.
+    /// [`Error::Stopped`] when the component is stopped; [`Error::Ejected`];
+    /// [`Error::PeerMisbehaved`], after which the other connections continue.
     #[inline(always)]
     pub fn receive(&mut self) -> Result<Option<Packet<'_, T>>> {
         match self.receive_within(Wait::FOREVER)? {
@@ -107,8 +107,8 @@ impl<T: Sample> Subscriber<T> {
         }
     }
 
-    /// As [`Subscriber::receive`] of a component that takes what it is asked meanwhile: `heed` looks for it before each
-    /// packet, and at once when something is asked while there is none.
+    /// Receives like [`Subscriber::receive`], for a component that also handles requests. `heed` is
+    /// called before each packet, and at once when a request arrives while there is no packet.
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
@@ -140,12 +140,12 @@ impl<T: Sample> Subscriber<T> {
         }
     }
 
-    /// Lets this be called when the component is asked something, by the thread that waits for packets here.
+    /// Sets a function that the thread waiting for packets here calls when a request arrives.
     pub(crate) fn when_asked(&mut self, hook: impl FnMut() + Send + 'static) {
         self.incoming.when_asked(Box::new(hook));
     }
 
-    /// The next packet if there is one.
+    /// Returns the next packet if there is one.
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
@@ -175,7 +175,7 @@ impl<T: Sample> Subscriber<T> {
         self.receive_within(Wait::within(timeout))
     }
 
-    /// After the end of stream: packets that were missing at its very end, if any were.
+    /// Returns, after the end of stream, the packets that were missing at its very end, if any.
     ///
     /// ```no_run
     /// # fn example(mut input: stripline::Input<f32>) -> stripline::Result<()> {
@@ -194,7 +194,7 @@ impl<T: Sample> Subscriber<T> {
         self.incoming.gap_at_end()
     }
 
-    /// The same samples in windows of any size, across the borders of packets.
+    /// Returns the same samples in windows of any size, across packet boundaries.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -212,28 +212,32 @@ impl<T: Sample> Subscriber<T> {
         Windowed::new(self)
     }
 
-    /// The same packets put back in sequence by their [`Order`]: what comes behind a stage that runs its handler on
-    /// several threads. A waveform or topics file asks for it with `resequence`; whatever receives the packets (one by
-    /// one, in windows, handlers) is not concerned.
+    /// Restores the sequence of packets by their [`Order`], downstream of a stage that runs its
+    /// handler on several threads. A waveform or topics file sets it with `resequence`. All ways to
+    /// receive (one by one, in windows, with handlers) then get packets in sequence.
     ///
-    /// A packet whose turn it is lies in the transport's memory, as ever. One that comes before its turn is copied, and
-    /// finished with as far as its sender is concerned. A missing one is waited for until `window` packets are held
-    /// or one of them has been for `skip_after`; then what is missing is reported with the next packet
-    /// ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost. Packets that say no order were not forwarded
-    /// by several threads: they come in sequence, and are handed on at once. What the connection itself loses is
-    /// missing in the sequence as well, and counted once; unless it is given up before the connection says so, with
-    /// the next packet that arrives: then twice.
+    /// A packet that is due stays in the transport's memory. An early one is copied, and its sender
+    /// sees it as finished. A missing packet is waited for until `window` packets are held, or
+    /// until one of them has been held for `skip_after`. Then the missing packets are reported with
+    /// the next packet ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost.
     ///
-    /// The stage in between forwards one packet for every one that it gets, if need be an empty one: it would be waited
-    /// for. Nobody knows whether the first packet that comes is the first there is, unless its number is 0. It is
-    /// waited for as for any other; what had its turn before it and comes later still is reported as lost.
+    /// Packets without an order were not forwarded by several threads: they arrive in sequence and
+    /// are passed on at once. What the connection itself loses is missing in the sequence as well,
+    /// and is counted once. It is counted twice if it is given up before the connection reports it
+    /// with the next packet that arrives.
     ///
-    /// From now on, receiving also tells of [`Error::WindowOverflow`] when more packets wait behind a missing one than
-    /// may, and of [`Error::Twice`] for a second one of the same number. It goes on after both.
+    /// The stage in between must forward one packet for each that it gets, if need be an empty one.
+    /// A missing packet would be waited for. Unless its number is 0, the first packet that arrives
+    /// may not be the first there is. It is then waited for like any other. A packet that belongs
+    /// before it and arrives later is reported as lost.
+    ///
+    /// From now on, receiving also returns [`Error::Twice`] for a second packet of the same
+    /// number. It returns [`Error::WindowOverflow`] when too many packets wait behind a missing
+    /// one. It continues after both.
     ///
     /// # Errors
-    /// [`Error::Port`] for a number out of range: `window` from 1 to [`Resequence::WINDOW_MAX`], `skip_after`
-    /// [`Resequence::SKIP_AFTER_MS_MAX`] at most.
+    /// [`Error::Port`] for a number out of range: `window` must be from 1 to
+    /// [`Resequence::WINDOW_MAX`], `skip_after` at most [`Resequence::SKIP_AFTER_MS_MAX`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -249,7 +253,7 @@ impl<T: Sample> Subscriber<T> {
     /// (0..20).try_for_each(|number| source.send(&[number]))?;
     /// source.finish()?;
     ///
-    /// // Four threads square, whoever is ready is sent.
+    /// // Four threads square; each result is sent when it is ready.
     /// let square = |packet: PacketView<'_, u32>| Ok(packet[0] * packet[0]);
     /// numbers.serve_then(Dispatch::pool(4)?, square, |packet, square| {
     ///     let mut loan = output.loan(1)?;
@@ -273,8 +277,8 @@ impl<T: Sample> Subscriber<T> {
         Ok(self)
     }
 
-    /// What the waveform or topics file says is to run its handler: for [`Subscriber::serve`]. Whoever receives packets
-    /// one by one does so on its own thread, whatever it says.
+    /// Returns the dispatch that the waveform or topics file sets for its handler, for
+    /// [`Subscriber::serve`]. It does not affect a thread that receives packets one by one.
     ///
     /// ```
     /// use stripline::node::{Dispatch, Node, Topics};
@@ -300,14 +304,15 @@ impl<T: Sample> Subscriber<T> {
         })
     }
 
-    /// The payload of the next packet, to be given back by `incoming`. Size and alignment suit `T`.
+    /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
+    /// `T`.
     #[inline(always)]
     pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Lent>> {
         let found = self.incoming.receive(wait)?;
         self.fitting(found)
     }
 
-    /// The payload of what was found, as samples.
+    /// Converts the payload that was received to samples.
     #[inline(always)]
     fn fitting(&mut self, found: Outcome) -> Result<Received<Lent>> {
         match found {
@@ -320,7 +325,7 @@ impl<T: Sample> Subscriber<T> {
         }
     }
 
-    /// Deals with a payload that does not suit `T` as it is.
+    /// Handles a payload that does not fit `T` as it is.
     #[cold]
     fn refit(&mut self) -> Result<Received<Lent>> {
         let bytes = self.incoming.taken().payload.bytes();
@@ -334,7 +339,7 @@ impl<T: Sample> Subscriber<T> {
     }
 }
 
-/// Samples received, used in place and given back when dropped.
+/// Received samples, used in place and released when dropped.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
@@ -356,54 +361,55 @@ pub struct Packet<'a, T: Sample> {
 }
 
 impl<T: Sample> Packet<'_, T> {
-    /// The packet's number among those of its sender, from 0.
+    /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
         self.incoming.taken().header.sequence
     }
 
-    /// Number of the first sample within its stream.
+    /// Returns the number of the first sample within its stream.
     pub fn sample_index(&self) -> u64 {
         self.incoming.taken().header.sample_index
     }
 
-    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     pub fn time_ns(&self) -> i64 {
         self.incoming.taken().header.time_ns
     }
 
-    /// When it was sent, monotonic nanoseconds of the host; `None`: this packet was not measured.
+    /// Returns when it was sent, in monotonic nanoseconds of the host; `None`: it was not measured.
     pub fn sent_ns(&self) -> Option<u64> {
         Some(self.incoming.taken().header.sent_ns).filter(|ns| *ns != 0)
     }
 
-    /// When it should have been sent, if its sender keeps a schedule.
+    /// Returns when it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
         self.incoming.taken().header.intended()
     }
 
-    /// Whose turn the packet has: that of its sequence number, unless it was forwarded by one of several threads.
+    /// Returns the packet's order: its sequence number, unless one of several threads forwarded it.
     pub fn order(&self) -> Order {
         self.incoming.order()
     }
 
-    /// What is missing just before this packet.
+    /// Returns the gap just before this packet.
     pub fn gap(&self) -> Option<&Gap> {
         self.incoming.taken().gap.as_ref()
     }
 
-    /// The stream it belongs to.
+    /// Returns the stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
         self.incoming.stream()
     }
 
-    /// The connection it came over, as `from -> to`.
+    /// Returns the connection it arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
         self.incoming.connection()
     }
 
-    /// Gives the packet back and tells its sender, if that waits for it ([`Scope::Target`](crate::link::Scope::Target)), why
-    /// it was of no use: its send fails with [`Error::PacketRefused`]. Of the reason, 256 bytes are sent at most. Nobody is
-    /// told in other scopes, nor of a packet that was held until its turn came ([`Subscriber::resequenced`]).
+    /// Refuses the packet with a reason, of at most 256 bytes. A sender that waits for it
+    /// ([`Scope::Target`](crate::link::Scope::Target)) fails with [`Error::PacketRefused`]. The
+    /// refusal has no effect in other scopes, or for a packet held to be put in sequence
+    /// ([`Subscriber::resequenced`]).
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -443,8 +449,8 @@ impl<T: Sample> sealed::Sealed for Packet<'_, T> {
 impl<T: Sample> Deref for Packet<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: the packet holds the link exclusively and asks nothing of its transport until dropped;
-        // size and alignment were checked when it was made.
+        // SAFETY: the packet holds the link exclusively and does not call its transport until
+        // dropped; size and alignment were checked when it was made.
         unsafe { self.payload.get() }
     }
 }

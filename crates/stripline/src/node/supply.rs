@@ -1,4 +1,4 @@
-//! Where handlers get their packets from: a subscriber, in the order of arrival or back in sequence.
+//! The packet sources of handlers: a subscriber, in the order of arrival or resequenced.
 
 use crate::error::Result;
 use crate::link::{Incoming, Receipt};
@@ -8,23 +8,24 @@ use crate::transport::Wait;
 use super::view::{About, PacketView};
 use super::{Received, Subscriber};
 
-/// Lends one packet at a time.
+/// A source that lends one packet at a time.
 pub(super) trait Supply<T: Sample> {
-    /// The next packet, which is lent until it is given back.
+    /// Takes the next packet, which stays lent until it is released.
     fn take(&mut self, wait: Wait) -> Result<Received<()>>;
-    /// The packet lent.
+    /// Returns the packet lent.
     fn view(&self) -> PacketView<'_, T>;
-    /// Gives the packet back.
+    /// Releases the packet.
     fn release(&mut self);
-    /// Gives the packet back, which was copied and is not finished with: when it was taken, if that is measured.
+    /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
+    /// measured.
     fn hand_over(&mut self) -> Option<u64>;
-    /// Of a packet that is handed over and not finished with then: to be dropped when it is.
+    /// Takes the receipt of a packet that is still in use, to be dropped when it is finished.
     fn take_receipt(&mut self) -> Option<Receipt> {
         self.incoming().take_receipt()
     }
-    /// The port's or topic's name.
+    /// Returns the port's or topic's name.
     fn port(&self) -> &str;
-    /// What to sleep on when there is nothing.
+    /// Returns the port to sleep on when there is no packet.
     fn incoming(&mut self) -> &mut Incoming;
 }
 
@@ -38,8 +39,8 @@ impl<T: Sample> Supply<T> for Subscriber<T> {
     }
 
     fn view(&self) -> PacketView<'_, T> {
-        // SAFETY: called between taking a packet, which checks size and alignment, and giving it back; nothing is
-        // asked of the transport while the subscriber is borrowed.
+        // SAFETY: called between taking a packet, which checks size and alignment, and its release;
+        // the transport is not called while the subscriber is borrowed.
         let samples = unsafe { self.incoming.taken().payload.get() };
         PacketView::new(samples, About::lent(&self.incoming))
     }

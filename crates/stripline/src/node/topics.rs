@@ -1,4 +1,4 @@
-//! Which transport and rules a topic has: a run-time configuration, not the program's business.
+//! The transport and options of each topic, configured at run time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::transport;
 
 use super::Dispatch;
 
-/// The rules of topics, from a TOML text.
+/// The options of topics, from a TOML text.
 ///
 /// ```
 /// use stripline::node::Topics;
@@ -31,9 +31,10 @@ use super::Dispatch;
 /// # Ok::<(), stripline::Error>(())
 /// ```
 ///
-/// A domain is open to the processes of one user. With a group in `[domain]` it is open to the members of that group
-/// as well, whichever user they are, and so is every topic in it; a topic may have a `group` of its own instead. Each
-/// side of a link asks the kernel who the other is. `tcp`, where the kernel cannot say, is refused then.
+/// A domain is open to the processes of one user. With a group in `[domain]` it is also open to the
+/// members of that group, and so is every topic in it. A topic may set a `group` of its own. Each
+/// side of a link gets the user of the other from the kernel. `tcp`, where the kernel cannot
+/// provide it, is refused then.
 ///
 /// ```
 /// use stripline::node::Topics;
@@ -48,9 +49,11 @@ pub struct Topics {
     topics: BTreeMap<String, TopicOptions>,
 }
 
-/// The rules of one topic. The sending side uses `transport`, `scope`, `deadline-ms`, `send-timeout-ms`, `buffer`, `wait`,
-/// `huge-pages`, `locked`, `group` and `sampling`, and under scope `none` `depth` and the watermarks; the receiving side
-/// `overflow`, `depth`, `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch` and `resequence`.
+/// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
+/// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group` and `sampling`. Under scope
+/// `none` it also uses `depth` and the watermarks. The receiving side uses `overflow`, `depth`,
+/// `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch` and
+/// `resequence`.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Sampling};
@@ -64,11 +67,12 @@ pub struct Topics {
 pub struct TopicOptions {
     /// The transport's name.
     pub transport: String,
-    /// The link's rules.
+    /// The link's options.
     pub link: LinkOptions,
-    /// What runs the handlers of its subscribers: see [`Subscriber::dispatch`](super::Subscriber::dispatch).
+    /// The dispatch of its subscribers' handlers: see
+    /// [`Subscriber::dispatch`](super::Subscriber::dispatch).
     pub dispatch: Dispatch,
-    /// How many packets are measured.
+    /// Which packets are measured.
     pub sampling: Sampling,
 }
 
@@ -130,8 +134,8 @@ impl Topics {
     /// Parses a configuration.
     ///
     /// # Errors
-    /// What is wrong and where: an unknown key, transport or word, a number out of range, a rule that the
-    /// transport cannot keep.
+    /// What is wrong and where: an unknown key, transport or word, a number out of range, an option
+    /// that the transport cannot keep.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|e| Error::failed(format!("topics: {e}")))?;
         let named = |name: &String| {
@@ -147,7 +151,7 @@ impl Topics {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// As [`Topics::parse`], and when the file cannot be read.
+    /// As [`Topics::parse`], or an unreadable file.
     ///
     /// ```
     /// let error = stripline::node::Topics::load("no/such/topics.toml".as_ref()).unwrap_err();
@@ -159,12 +163,12 @@ impl Topics {
         Self::parse(&text)
     }
 
-    /// The group that the domain is open to.
+    /// Returns the group that the domain is open to.
     pub(crate) fn group(&self) -> Option<Group> {
         self.group
     }
 
-    /// The rules of a topic.
+    /// Returns the options of a topic.
     pub fn of(&self, topic: &str) -> &TopicOptions {
         self.topics.get(topic).unwrap_or(&self.default)
     }
@@ -176,7 +180,7 @@ impl Entry {
         let own_group = self.group.as_deref().map(Group::named).transpose().map_err(|e| at(e.to_string()))?;
         if own_group.is_some() && base.link.group.is_none() {
             return Err(at(
-                "`group` is of no use to those who cannot find the topic: name a group in [domain], too"
+                "`group` needs a group in [domain] as well, so that its members can discover the topic"
                     .into(),
             ));
         }

@@ -1,4 +1,4 @@
-//! Packets to look at, wherever they lie: in a transport's memory, or in a copy.
+//! Read access to packets in a transport's memory or in a copy.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use crate::link::{Copied, Incoming, Receipt};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::payload::Sample;
 
-/// A packet to look at: what a handler is given. It is gone when the handler returns.
+/// A packet as a handler receives it, valid until the handler returns.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,22 +35,22 @@ pub struct PacketView<'a, T: Sample> {
     about: About<'a>,
 }
 
-/// What a packet says of itself, and what is known of it.
+/// The header of a packet, and its context.
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
     pub header: &'a Header,
     pub gap: Option<&'a Gap>,
     pub order: Order,
-    /// Whether what is forwarded from it says so.
+    /// Whether a packet forwarded from it carries its order.
     pub is_ordered: bool,
     pub stream: &'a Arc<StreamInfo>,
     pub connection: &'a str,
-    /// Of a packet that its sender waits for.
+    /// Set if the packet's sender waits for it.
     pub receipt: Option<&'a Receipt>,
 }
 
 impl<'a> About<'a> {
-    /// Of the packet that the link has lent.
+    /// Returns that of the packet that the link has lent.
     pub(super) fn lent(incoming: &'a Incoming) -> Self {
         let taken = incoming.taken();
         Self {
@@ -65,8 +65,8 @@ impl<'a> About<'a> {
     }
 }
 
-/// A packet that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes stream, sample index, time and
-/// turn from it.
+/// A packet that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes stream, sample
+/// index, time and order from it.
 ///
 /// ```
 /// use stripline::node::Stamped;
@@ -87,7 +87,7 @@ pub(crate) mod sealed {
         fn stamps(&self) -> Stamps<'_>;
     }
 
-    /// What a packet forwarded like another says of itself.
+    /// The header fields for a forwarded packet.
     pub struct Stamps<'a> {
         pub(crate) header: &'a Header,
         pub(crate) order: Option<Order>,
@@ -96,48 +96,49 @@ pub(crate) mod sealed {
 }
 
 impl<T: Sample> PacketView<'_, T> {
-    /// The packet's number among those of its sender, from 0.
+    /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
         self.about.header.sequence
     }
 
-    /// Number of the first sample within its stream.
+    /// Returns the number of the first sample within its stream.
     pub fn sample_index(&self) -> u64 {
         self.about.header.sample_index
     }
 
-    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown.
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     pub fn time_ns(&self) -> i64 {
         self.about.header.time_ns
     }
 
-    /// When it should have been sent, if its sender keeps a schedule.
+    /// Returns when it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
         self.about.header.intended()
     }
 
-    /// Whose turn the packet has.
+    /// Returns the packet's order.
     pub fn order(&self) -> Order {
         self.about.order
     }
 
-    /// What is missing just before this packet.
+    /// Returns the gap just before this packet.
     pub fn gap(&self) -> Option<&Gap> {
         self.about.gap
     }
 
-    /// The stream it belongs to.
+    /// Returns the stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
         self.about.stream
     }
 
-    /// The connection it came over, as `from -> to`.
+    /// Returns the connection it arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
         self.about.connection
     }
 
-    /// Tells the packet's sender, as [`Packet::refuse`](super::Packet::refuse), why it was of no use: when the handler
-    /// returns, which goes on with the next. (One that fails ends [`Subscriber::serve`](super::Subscriber::serve).)
+    /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse); its sender gets the reason
+    /// when the handler returns. Handling continues with the next packet. (A handler that fails
+    /// ends [`Subscriber::serve`](super::Subscriber::serve).)
     ///
     /// ```
     /// use std::time::Duration;
@@ -191,7 +192,7 @@ impl<'a, T: Sample> PacketView<'a, T> {
         Self { samples, about }
     }
 
-    /// The same, of whose refusal somebody is told.
+    /// Sets the receipt that a refusal is reported through.
     pub(super) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
         self.about.receipt = receipt;
         self
@@ -205,7 +206,7 @@ impl<T: Sample> Deref for PacketView<'_, T> {
     }
 }
 
-/// The packet that was copied; `None` before the first.
+/// Returns a view of the packet that was copied; `None` before the first.
 pub(super) fn view_of<T: Sample>(copy: &Copied) -> Option<PacketView<'_, T>> {
     let (header, order) = copy.about()?;
     let about = About {

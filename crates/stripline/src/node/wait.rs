@@ -9,8 +9,8 @@ use crate::sys::doorbell::{Doorbell, Sleep};
 
 use super::Subscriber;
 
-/// Something that packets arrive at: every [`Subscriber`] and
-/// [`MessageSubscriber`](super::MessageSubscriber), whatever its type.
+/// A receiver of packets: every [`Subscriber`] and [`MessageSubscriber`](super::MessageSubscriber),
+/// of any type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) mod sealed {
         fn incoming(&mut self) -> Access<'_>;
     }
 
-    /// Keeps the link's type out of the public interface.
+    /// A wrapper that keeps the link's type out of the public interface.
     pub struct Access<'a>(pub(crate) &'a mut Incoming);
 }
 
@@ -45,8 +45,8 @@ impl<T: Sample> sealed::Sealed for Subscriber<T> {
     }
 }
 
-/// Blocks until at least one of the subscribers has a packet or its end of stream, and says which: their indices.
-/// Empty when `timeout` passes first. `None` waits for ever.
+/// Blocks until at least one of the subscribers has a packet or its end of stream. Returns the
+/// indices of those that have; empty when `timeout` passes first. `None` waits without limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,14 +64,14 @@ impl<T: Sample> sealed::Sealed for Subscriber<T> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Stopped`] when the component is asked to stop; what a transport reports.
+/// [`Error::Stopped`] when the component is stopped; errors of a transport.
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
     wait_until(&mut links, None, deadline)
 }
 
-/// As [`wait_any`], and until the bell rings: nothing may be ready then.
+/// Waits like [`wait_any`], but also until the doorbell rings: then there may be no packet.
 pub(super) fn wait_until(
     links: &mut [&mut Incoming],
     bell: Option<&Doorbell>,
@@ -90,11 +90,12 @@ pub(super) fn wait_until(
         if links.iter().any(|link| link.stop().is_stopped()) {
             return Err(Error::Stopped);
         }
-        // A port that puts packets in sequence gives up those that are missing without any coming.
+        // A resequencing port gives up missing packets when their time is over, without any
+        // arrival.
         let again = links.iter_mut().filter_map(|link| link.look_again_at()).min();
         let is_first = |again: &Instant| deadline.is_none_or(|deadline| *again < deadline);
         let again = again.filter(is_first);
-        // All of them, even after one that has something: each must be cancelled again below.
+        // All of them, even after one that is ready: each must be cancelled again below.
         let mut quiet = true;
         links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
         let mut goes_on = true;

@@ -1,4 +1,4 @@
-//! Samples in runs of the length that the receiver wants, wherever packets begin and end.
+//! Windows of samples in the length that the receiver wants, independent of packet boundaries.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -14,17 +14,18 @@ use crate::transport::{AlignedBuffer, Wait};
 
 use super::{Received, Subscriber};
 
-/// A [`Subscriber`] whose samples are taken in windows of any length, which may overlap: what filters and transforms
-/// of a fixed size need.
+/// A [`Subscriber`] that gives its samples in windows of any length, which may overlap, as filters
+/// and transforms of a fixed size need.
 ///
-/// A window that lies within one packet is used in place. One that goes across the border of two packets cannot be:
-/// every packet has its header in front, so the samples of two packets are never neighbours in memory. Its samples
-/// are then copied, each of them once (and moved at most once more while windows overlap), and back in place as
-/// soon as the border is behind.
+/// A window within one packet is used in place. One that crosses the boundary of two packets cannot
+/// be: every packet has its header in front, so their samples are never adjacent in memory. Its
+/// samples are then copied once each (and moved at most once more while windows overlap). Windows
+/// behind the boundary are in place again.
 ///
-/// A window never goes across a gap, or from one stream or connection to another. Where samples end in this way it is
-/// shorter than asked for, [`Window::is_whole`] is false, and the next one begins behind the border. It is made for
-/// ports with one sender at a time: packets of several alternate, and every change ends a window.
+/// A window never crosses a gap, or a change of stream or connection. There it is shorter than
+/// requested, [`Window::is_whole`] is false, and the next one starts behind the boundary. Windows
+/// suit ports with one sender at a time: packets of several senders alternate, and every change
+/// ends a window.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -48,9 +49,9 @@ use super::{Received, Subscriber};
 pub struct Windowed<T: Sample> {
     source: Source<T>,
     carried: Carried<T>,
-    /// What the next window begins with.
+    /// The gap before the next window.
     gap: Option<Gap>,
-    /// Whether there is a border behind what is carried, and what is missing there.
+    /// Whether there is a boundary behind the copied samples, and the gap there.
     at_border: bool,
     gap_behind: Option<Gap>,
     /// Whether the end of stream was found behind it.
@@ -61,11 +62,11 @@ pub struct Windowed<T: Sample> {
 struct Source<T: Sample> {
     subscriber: Subscriber<T>,
     held: bool,
-    /// How many samples of the packet are behind, or carried.
+    /// How many samples of the packet are consumed or copied.
     used: usize,
 }
 
-/// Samples that were copied, one stream of one connection, and the packets they come from.
+/// Copied samples of one stream of one connection, and the packets they come from.
 struct Carried<T> {
     buffer: AlignedBuffer,
     /// In samples.
@@ -81,12 +82,12 @@ struct Carried<T> {
 #[derive(Clone, Copy)]
 struct Part {
     header: Header,
-    /// How many samples of the packet lie before them.
+    /// How many samples of the packet come before them.
     before: usize,
     samples: usize,
 }
 
-/// What there is for a window.
+/// What is available for a window.
 enum Found {
     Samples { count: usize, is_whole: bool },
     Nothing,
@@ -99,22 +100,23 @@ impl<T: Sample> Windowed<T> {
         Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
     }
 
-    /// The port's or topic's name.
+    /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.source.subscriber.name()
     }
 
-    /// Blocks until there are `samples` samples in a row, or fewer and a border behind them; `None` is the end of
-    /// stream.
+    /// Blocks until there are `samples` contiguous samples, or fewer in front of a boundary; `None`
+    /// is the end of stream.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`], after which waiting goes on with what has come; [`Error::Port`] for a window of no
-    /// samples, [`Error::TooLarge`] for one of more than [`LinkOptions::PACKET_MAX`] bytes.
+    /// As [`Subscriber::receive`], after which the samples so far are kept. [`Error::Port`] for a
+    /// window of no samples, [`Error::TooLarge`] for one of more than [`LinkOptions::PACKET_MAX`]
+    /// bytes.
     pub fn window(&mut self, samples: usize) -> Result<Option<Window<'_, T>>> {
         Ok(self.window_within(samples, Wait::FOREVER)?.packet())
     }
 
-    /// The next window if all its samples have come, or a border behind some.
+    /// Returns the next window if all its samples have arrived, or a boundary behind some.
     ///
     /// # Errors
     /// As [`Windowed::window`].
@@ -122,7 +124,8 @@ impl<T: Sample> Windowed<T> {
         self.window_within(samples, Wait::Never)
     }
 
-    /// As [`Windowed::window`], but not longer than `timeout`. What has come stays for the next.
+    /// Waits like [`Windowed::window`], but not longer than `timeout`. Samples that have arrived
+    /// are kept for the next call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,9 +151,9 @@ impl<T: Sample> Windowed<T> {
         self.window_within(samples, Wait::within(timeout))
     }
 
-    /// As [`Subscriber::gap_at_end`].
+    /// Returns the gap at the end, as [`Subscriber::gap_at_end`].
     pub fn gap_at_end(&mut self) -> Option<Gap> {
-        // One that was to come with samples, if none came any more, was before what the link knows of.
+        // A gap that was kept for samples that never came is earlier than the one of the link.
         self.gap.take().or_else(|| self.source.subscriber.gap_at_end())
     }
 
@@ -172,7 +175,7 @@ impl<T: Sample> Windowed<T> {
         })
     }
 
-    /// Sees to it that the next `samples` samples lie in a row, or those up to a border.
+    /// Makes the next `samples` samples contiguous, or those up to a boundary.
     fn find(&mut self, samples: usize, wait: Wait) -> Result<Found> {
         loop {
             let carried = self.carried.len();
@@ -183,7 +186,7 @@ impl<T: Sample> Windowed<T> {
                 return Ok(Found::Samples { count: carried, is_whole: false });
             }
             if std::mem::take(&mut self.at_border) {
-                // Those before the border are gone, and with them what was missing before them.
+                // The samples before the boundary are consumed, and with them the gap before them.
                 self.gap = self.gap_behind.take();
             }
             if std::mem::take(&mut self.ended) {
@@ -207,12 +210,12 @@ impl<T: Sample> Windowed<T> {
         }
     }
 
-    /// A packet has come.
+    /// Takes in a packet that was received.
     fn hold(&mut self) {
         if let Some(gap) = self.source.subscriber.incoming.taken().gap {
             self.at_border = self.carried.len() > 0;
             let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
-            // Of several gaps without a sample in between, the sum is missing.
+            // Several gaps without a sample in between are added up.
             *place = Some(place.map_or(gap, |before| before.and(gap)));
         }
         self.source.hold();
@@ -229,8 +232,9 @@ impl<T: Sample> Windowed<T> {
             return;
         }
         self.carried.skip(samples);
-        // What is carried now may be of the packet held only: it is back in place then. A packet is carried in parts
-        // only behind others, so from its beginning on.
+        // If the copied samples now all belong to the held packet, the window is back in place. A
+        // packet is copied in part only behind others, so the copy starts at the packet's
+        // beginning.
         if self.source.held && self.carried.len() <= self.source.used {
             self.source.used -= self.carried.len();
             self.carried.clear();
@@ -241,20 +245,20 @@ impl<T: Sample> Windowed<T> {
         if self.carried.len() > 0 { self.carried.samples() } else { self.source.rest() }
     }
 
-    /// Where the first sample comes from.
+    /// Returns where the first sample comes from.
     fn part(&self) -> Option<Part> {
         self.carried.parts.front().copied().or_else(|| self.source.part(0))
     }
 }
 
 impl<T: Sample> Source<T> {
-    /// The samples of the packet held that are not behind.
+    /// Returns the samples of the held packet that are not consumed.
     fn rest(&self) -> &[T] {
         if !self.held {
             return &[];
         }
-        // SAFETY: a packet is asked for only while none is held, and nothing else is asked of the link while one is;
-        // size and alignment were checked when it was taken.
+        // SAFETY: a packet is taken only while none is held, and the link is not called otherwise
+        // while one is. Size and alignment were checked when it was taken.
         unsafe { &self.subscriber.incoming.taken().payload.get::<T>()[self.used..] }
     }
 
@@ -263,7 +267,7 @@ impl<T: Sample> Source<T> {
         (self.held, self.used) = (true, 0);
     }
 
-    /// The next `samples` samples are done with; the packet, too, if there are no more.
+    /// Consumes the next `samples` samples, and releases the packet if there are no more.
     fn skip(&mut self, samples: usize) {
         self.used += samples;
         if self.held && self.rest().is_empty() {
@@ -310,13 +314,14 @@ impl<T: Sample> Carried<T> {
         bytemuck::cast_slice(&self.buffer.bytes()[bytes])
     }
 
-    /// Whether the packet held goes on with what is carried. A stream that was described once more is the same.
+    /// Whether the held packet continues the copied samples. A repeated description of the same
+    /// stream is no change.
     fn is_continued_by(&self, source: &Source<T>) -> bool {
         let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
         self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
     }
 
-    /// Copies samples from the packet held.
+    /// Copies samples from the held packet.
     fn append(&mut self, source: &Source<T>, samples: usize) {
         if self.len() == 0 {
             self.clear();
@@ -332,11 +337,11 @@ impl<T: Sample> Carried<T> {
         self.parts.extend(source.part(samples));
     }
 
-    /// Room for so many samples at the end.
+    /// Makes room for that many samples at the end.
     fn make_room(&mut self, samples: usize) {
         let size = size_of::<T>();
         if (self.end + samples) * size > self.buffer.len() && self.start > 0 && self.start >= self.len() {
-            // At least as many have gone since the last time as are moved now.
+            // At least as many were consumed since the last time as are moved now.
             self.buffer.bytes_mut().copy_within(self.start * size..self.end * size, 0);
             (self.start, self.end) = (0, self.len());
         }
@@ -364,7 +369,7 @@ impl<T: Sample> Carried<T> {
     }
 }
 
-/// Samples in a row, done with when dropped.
+/// Contiguous samples, consumed when dropped.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
@@ -398,32 +403,33 @@ pub struct Window<'a, T: Sample> {
 }
 
 impl<T: Sample> Window<'_, T> {
-    /// Whether it has all the samples that were asked for. If not, there is a border behind them or the end of
-    /// stream, and the next window begins behind it.
+    /// Whether it has all the samples that were requested. If not, a boundary or the end of stream
+    /// follows, and the next window starts behind it.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Says that only the first `samples` samples are done with: the next window begins with the one behind them.
-    /// A window that is not whole is done with in any case: it would never become longer.
+    /// Consumes only the first `samples` samples: the next window starts behind them. A window that
+    /// is not whole is consumed in any case, because it cannot become longer.
     pub fn consume(mut self, samples: usize) {
         if self.is_whole {
             self.done = samples.min(self.samples);
         }
     }
 
-    /// The number of the packet that the first sample came with.
+    /// Returns the number of the packet that the first sample came with.
     pub fn sequence(&self) -> u64 {
         self.of.part().map_or(0, |part| part.header.sequence)
     }
 
-    /// Number of the first sample within its stream: as its packet says of its own first sample, and on from there.
+    /// Returns the number of the first sample within its stream, counted on from its packet's first
+    /// sample.
     pub fn sample_index(&self) -> u64 {
         self.of.part().map_or(0, |part| part.header.sample_index.wrapping_add(part.before as u64))
     }
 
-    /// When the first sample was taken, nanoseconds since the Unix epoch; 0: unknown. Without a sample rate in the
-    /// stream's description, the time of its packet's first sample.
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. If
+    /// the stream's description has no sample rate, this is the time of its packet's first sample.
     pub fn time_ns(&self) -> i64 {
         let Some(part) = self.of.part().filter(|part| part.header.time_ns != 0) else { return 0 };
         let rate = self.stream().sample_rate_hz.filter(|rate| *rate > 0.0);
@@ -432,18 +438,18 @@ impl<T: Sample> Window<'_, T> {
         part.header.time_ns.saturating_add(later)
     }
 
-    /// What is missing just before the first sample.
+    /// Returns the gap just before the first sample.
     pub fn gap(&self) -> Option<&Gap> {
         self.gap.as_ref()
     }
 
-    /// The stream that all its samples belong to.
+    /// Returns the stream that all its samples belong to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
         let carried = &self.of.carried;
         self.of.source.stream().filter(|_| carried.len() == 0).unwrap_or(&carried.stream)
     }
 
-    /// The connection that all its samples came over, as `from -> to`.
+    /// Returns the connection that all its samples arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
         let Windowed { carried, source, .. } = &*self.of;
         if carried.len() > 0 { &carried.connection } else { source.connection() }

@@ -1,5 +1,5 @@
-//! A memory barrier on all processors at once, run by who goes to sleep so that who sends need not run one with
-//! every packet (Linux `membarrier`, 4.16 or later).
+//! A memory barrier on all processors at once (Linux `membarrier`, 4.16 or later). The side that
+//! goes to sleep runs it, so that the sending side needs no fence per packet.
 
 use std::sync::OnceLock;
 
@@ -12,29 +12,32 @@ const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 /// `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
 const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
-/// Whether this process takes part: it can run barriers, and those that others run work on its threads.
+/// Whether this process is registered: it can run barriers, and those of other processes work on
+/// its threads.
 pub(crate) fn is_supported() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED))
 }
 
-/// Whether one who waits like this runs it. Who sleeps at every turn does not: its barriers, which interrupt the
-/// other processors, would cost more than the fences that they save.
+/// Whether a port with this wait strategy runs the barrier. One that sleeps at every wait does not:
+/// its barriers, which interrupt the other processors, would cost more than the fences that they
+/// save.
 pub(crate) fn is_run_by(wait: WaitStrategy) -> bool {
     wait != WaitStrategy::Block && is_supported()
 }
 
-/// The barrier of one who goes to sleep: a full one here and, if it is one who `runs_it`, on every processor that runs
-/// a process that takes part.
+/// Runs the barrier before a sleep: a full fence here. If `runs_it` is set, it also acts on every
+/// processor that runs a registered process.
 pub(crate) fn before_sleep(runs_it: bool) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     if runs_it {
-        // It cannot fail where it has worked before; if it did, the peer would be woken late, by the next packet.
+        // It cannot fail where it has worked before. If it did, the next packet would wake the
+        // peer, late.
         membarrier(GLOBAL_EXPEDITED);
     }
 }
 
-/// What one side may leave out, given whether the other runs the barrier.
+/// Returns the fence that one side still needs, given whether the other runs the barrier.
 pub(crate) fn fence(peer_takes_part: bool) -> Fence {
     if peer_takes_part && is_supported() { Fence::Compiler } else { Fence::Full }
 }

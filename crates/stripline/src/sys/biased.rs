@@ -1,9 +1,10 @@
-//! A lock that costs one thread next to nothing, until a second one comes: the first that takes it as its own.
+//! A biased lock. The first thread takes it without atomic instructions; when a second thread
+//! comes, it becomes a mutex.
 //!
-//! A locked instruction waits until everything stored before it has left the processor, which behind a packet that was
-//! just published takes as long as the rest of a call. The first thread says only that it is in; who comes second says
-//! that the lock is shared now, runs a barrier on all processors for both, and waits until the first is out. From then
-//! on it is a mutex.
+//! A locked instruction waits until everything stored before it has left the processor. Behind a
+//! packet that was just published, that takes as long as the rest of a call. The first thread only
+//! sets a flag while it is inside. The second thread marks the lock as shared, runs a barrier on
+//! all processors for both, and waits until the first is outside. From then on the lock is a mutex.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -16,23 +17,23 @@ use super::barrier;
 pub(crate) struct Biased<T> {
     /// The thread that it is biased to; 0: none yet.
     owner: AtomicUsize,
-    /// Whether that thread is in.
+    /// Whether that thread is inside.
     is_in: AtomicBool,
-    /// Whether another thread has come: all take the mutex.
+    /// Whether another thread has come: then all threads take the mutex.
     is_shared: AtomicBool,
     mutex: Mutex<()>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: as a mutex: the value is with one thread at a time, which `lock` and `try_lock` see to.
+// SAFETY: like a mutex, `lock` and `try_lock` give the value to one thread at a time.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// The value, with this thread alone until it is dropped.
+/// A guard with exclusive access to the value until it is dropped.
 pub(crate) struct Held<'a, T> {
     of: &'a Biased<T>,
-    /// `None`: by the thread that the lock is biased to.
+    /// `None`: held by the thread that the lock is biased to.
     guard: Option<MutexGuard<'a, ()>>,
-    /// It stays with its thread, and so does what it gives out.
+    /// Keeps the guard, and what it lends, on its thread.
     _stays: PhantomData<*const T>,
 }
 
@@ -40,7 +41,7 @@ thread_local! {
     static TOKEN: u8 = const { 0 };
 }
 
-/// A number that no other thread has while this one lives.
+/// Returns a number that no other living thread has.
 #[inline]
 fn token() -> usize {
     TOKEN.with(|token| std::ptr::from_ref(token).addr())
@@ -57,20 +58,21 @@ impl<T> Biased<T> {
         }
     }
 
-    /// Waits until nobody else is in. Not to be called by a thread that is in itself.
+    /// Waits until no other thread is inside. The calling thread must not be inside itself.
     ///
     /// # Panics
-    /// If it is called so by the thread that the lock is biased to. (Any other waits for ever.)
+    /// Panics if the thread that the lock is biased to calls it while inside. (Any other thread
+    /// deadlocks.)
     pub(crate) fn lock(&self) -> Held<'_, T> {
         self.enter().unwrap_or_else(|| self.lock_slowly(false))
     }
 
-    /// As [`Biased::lock`], if nobody is in.
+    /// Locks like [`Biased::lock`], but only if no thread is inside.
     pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
         self.enter().or_else(|| self.try_lock_slowly(false))
     }
 
-    /// As [`Biased::lock`], by a thread that will take it again and again.
+    /// Locks like [`Biased::lock`], for a thread that will lock it repeatedly.
     #[inline]
     pub(crate) fn lock_as_own(&self) -> Held<'_, T> {
         match self.enter() {
@@ -79,7 +81,7 @@ impl<T> Biased<T> {
         }
     }
 
-    /// As [`Biased::try_lock`], by a thread that will take it again and again.
+    /// Locks like [`Biased::try_lock`], for a thread that will lock it repeatedly.
     #[inline]
     pub(crate) fn try_lock_as_own(&self) -> Option<Held<'_, T>> {
         match self.enter() {
@@ -88,21 +90,22 @@ impl<T> Biased<T> {
         }
     }
 
-    /// The way in of the thread that it is biased to.
+    /// Enters as the thread that the lock is biased to.
     #[inline]
     fn enter(&self) -> Option<Held<'_, T>> {
-        // Relaxed throughout: only the owner stores its own number, and only it reads `is_in` and the value before the
-        // lock is shared.
+        // Relaxed throughout: only the owner stores its own number. Before the lock is shared, only
+        // the owner reads `is_in` and the value.
         if self.owner.load(Ordering::Relaxed) != token() || self.is_in.load(Ordering::Relaxed) {
             return None;
         }
         self.is_in.store(true, Ordering::Relaxed);
-        // The other half is the barrier that whoever shares it runs on all processors: one of the two sees the other.
+        // Pairs with the barrier that the sharing thread runs on all processors: one of the two
+        // sees the other's flag.
         compiler_fence(Ordering::SeqCst);
         if !self.is_shared.load(Ordering::Relaxed) {
             return Some(Held::new(self, None));
         }
-        // Release: nothing was done, but whoever waits may go on.
+        // Release: nothing was changed, but a waiting thread may continue.
         self.is_in.store(false, Ordering::Release);
         None
     }
@@ -111,14 +114,14 @@ impl<T> Biased<T> {
     fn lock_slowly(&self, as_own: bool) -> Held<'_, T> {
         let is_owner = self.owner.load(Ordering::Relaxed) == token();
         assert!(!(is_owner && self.is_in.load(Ordering::Relaxed)), "a thread waits for itself");
-        // Nothing is behind the mutex itself.
+        // The mutex itself protects no value, so poisoning is harmless.
         let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         if as_own && let Some(held) = self.adopt() {
             return held;
         }
         self.share();
         let mut looks = 0u32;
-        // Acquire: pairs with the owner's Release on its way out.
+        // Acquire: pairs with the owner's Release when it leaves.
         while self.is_in.load(Ordering::Acquire) {
             looks = looks.saturating_add(1);
             match looks {
@@ -147,7 +150,7 @@ impl<T> Biased<T> {
         is_free.then_some(Held::new(self, Some(guard)))
     }
 
-    /// With the mutex held: makes this thread the owner of a lock that has none.
+    /// Makes this thread the owner of a lock without one. Called with the mutex held.
     fn adopt(&self) -> Option<Held<'_, T>> {
         let is_new = self.owner.load(Ordering::Relaxed) == 0 && !self.is_shared.load(Ordering::Relaxed);
         if !is_new || !barrier::is_supported() {
@@ -157,13 +160,14 @@ impl<T> Biased<T> {
         self.enter()
     }
 
-    /// With the mutex held: from now on, everybody takes it.
+    /// Marks the lock as shared: from now on all threads take the mutex. Called with the mutex
+    /// held.
     fn share(&self) {
-        // Who has no owner has nobody to be told.
+        // A lock without an owner needs no barrier.
         if self.owner.load(Ordering::Relaxed) != 0 && !self.is_shared.load(Ordering::Relaxed) {
             self.is_shared.store(true, Ordering::Relaxed);
-            // A full barrier here and on every processor that runs a thread of this process: the owner has seen the flag,
-            // or is seen to be in.
+            // A full barrier here and on every processor that runs a thread of this process. After
+            // it, the owner has seen the flag, or is seen to be inside.
             barrier::before_sleep(barrier::is_supported());
         }
     }
@@ -180,8 +184,9 @@ impl<T> Deref for Held<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: held by this thread alone: it has the mutex, and the owner was out and stays so; or it is the owner, was not
-        // in before, and nobody has shared the lock, who would wait for it.
+        // SAFETY: this thread has exclusive access. Either it has the mutex, and the owner was
+        // outside and stays so. Or it is the owner, was not inside before, and no thread has shared
+        // the lock: such a thread would wait for it.
         unsafe { &*self.of.value.get() }
     }
 }
@@ -189,7 +194,7 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and `&mut self` makes it the only use.
+        // SAFETY: as above, and `&mut self` makes it the only reference.
         unsafe { &mut *self.of.value.get() }
     }
 }
@@ -198,7 +203,7 @@ impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.guard.is_none() {
-            // Release: whoever sees it sees what was done.
+            // Release: a thread that sees it sees what was done.
             self.of.is_in.store(false, Ordering::Release);
         }
     }
@@ -224,7 +229,7 @@ mod tests {
                 scope.spawn(|| add(20_000));
                 (0..2).for_each(|_| {
                     drop(scope.spawn(|| {
-                        // Comes in the middle, at another place every time.
+                        // Interrupts at another point every time.
                         while lock.try_lock().is_some_and(|held| held.0 < 100 * round) {}
                         add(1000);
                     }))

@@ -1,8 +1,9 @@
-//! One clock for every stamp on a host.
+//! The one clock for every stamp on a host.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the same for every process of the host, about 20 ns a reading.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds: the same for every process of the host, about 20 ns a
+/// reading.
 pub(crate) fn now_ns() -> u64 {
     // The clock starts at boot, so neither part is negative.
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);

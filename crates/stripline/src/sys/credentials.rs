@@ -1,4 +1,4 @@
-//! Who is at the other end of a local link, as the kernel says, and whom a link is open to.
+//! The peer's credentials on a local link, as reported by the kernel, and the access check.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -14,9 +14,9 @@ const GROUPS_MAX: usize = 65_536;
 /// The longest entry of the group database that is read, in bytes: a group may have many members.
 const ENTRY_MAX: usize = 1 << 20;
 
-/// A group of this machine's users whom a local link is open to besides its own user.
+/// A group of this machine's users that may use a local link besides its own user.
 ///
-/// The name is looked up once; what travels and is compared is its number.
+/// The name is resolved once; its number is transmitted and compared.
 ///
 /// ```
 /// use stripline::link::Group;
@@ -29,10 +29,10 @@ const ENTRY_MAX: usize = 1 << 20;
 pub struct Group(u32);
 
 impl Group {
-    /// The group of that name, from the machine's group database.
+    /// Returns the group of that name, from the machine's group database.
     ///
     /// # Errors
-    /// When there is no such group, or the database cannot be read.
+    /// An unknown group, or an unreadable database.
     pub fn named(name: &str) -> Result<Self> {
         let unknown = || {
             Error::failed(format!(
@@ -44,8 +44,8 @@ impl Group {
         loop {
             let mut entry = MaybeUninit::<libc::group>::uninit();
             let mut found = std::ptr::null_mut();
-            // SAFETY: the name ends with a zero, entry and answer live across the call, and the length is that of
-            // the space.
+            // SAFETY: the name ends with a zero, entry and result pointer live across the call, and
+            // the length is that of the buffer.
             let answer = unsafe {
                 libc::getgrnam_r(
                     wanted.as_ptr(),
@@ -61,22 +61,22 @@ impl Group {
                 0 => return Ok(Self(unsafe { entry.assume_init() }.gr_gid)),
                 libc::EINTR => {}
                 libc::ERANGE if space.len() < ENTRY_MAX => space.resize(space.len() * 2, 0),
-                // What some name services say instead of "not found".
+                // Some name services return these instead of "not found".
                 libc::ENOENT | libc::ESRCH => return Err(unknown()),
                 number => {
                     let cause = std::io::Error::from_raw_os_error(number);
-                    return Err(Error::system(format!("cannot look up group `{name}`"), cause));
+                    return Err(Error::system(format!("cannot find group `{name}`"), cause));
                 }
             }
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn gid(self) -> u32 {
         self.0
     }
 
-    /// Whether this process belongs to it, so that others who ask for it let this process in.
+    /// Whether this process belongs to it, so that links opened to the group accept this process.
     pub(crate) fn has_this_process(self) -> bool {
         rustix::process::getegid().as_raw() == self.0
             || rustix::process::getgroups()
@@ -84,7 +84,7 @@ impl Group {
     }
 }
 
-/// Who is at the other end: when it connected, or began to listen.
+/// The credentials of the other end, from when it connected or began to listen.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     user: u32,
@@ -110,22 +110,23 @@ impl Peer {
         self.process
     }
 
-    /// Whether it belongs to another user: what it shares must be copied before it is looked at.
+    /// Whether it belongs to another user: its shared memory must be copied before it is validated.
     pub(crate) fn is_foreign(&self) -> bool {
         self.user != own_user()
     }
 
-    /// Local links are open to the same user, and to the members of a group where one is named.
+    /// Checks access: local links are open to the same user, and to the members of a group where
+    /// one is named.
     ///
     /// # Errors
-    /// Who it is and is not, in words for either side.
+    /// The user found and the one required, in a text for either side.
     pub(crate) fn check(&self, group: Option<Group>) -> Result<(), String> {
         let (its, own) = (self.user, own_user());
         match group {
             _ if self.may_pass(own, group) => Ok(()),
-            None => Err(format!("user {its} is not user {own}, to whom alone this link is open")),
+            None => Err(format!("user {its} is not user {own}; this link is open to no other user")),
             Some(Group(gid)) => Err(format!(
-                "user {its} is neither user {own} nor in group {gid}, to whom alone this link is open"
+                "user {its} is neither user {own} nor in group {gid}; this link is open to no other user"
             )),
         }
     }
@@ -140,12 +141,13 @@ fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The groups besides its first of whoever is at the other end.
+/// Returns the supplementary groups of the other end.
 fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
         let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
-        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, which the vector has.
+        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size
+        // of the vector.
         let answer = unsafe {
             libc::getsockopt(
                 stream.as_raw_fd(),
@@ -164,7 +166,7 @@ fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
             Some(libc::ERANGE) if groups.len() < GROUPS_MAX => {
                 groups.resize((groups.len() * 4).min(GROUPS_MAX), 0);
             }
-            // A kernel of before 4.13: the first group has to do.
+            // A kernel before 4.13: only the first group counts.
             Some(libc::ENOPROTOOPT) => return Ok(Vec::new()),
             _ => return Err(error),
         }
@@ -186,7 +188,7 @@ mod tests {
             (1001, Some(100), true),
             (1001, Some(42), true),
             (1001, Some(43), false),
-            // A user's number is no group's.
+            // A user's number must not count as a group's.
             (1001, Some(1000), false),
         ] {
             assert_eq!(peer.may_pass(user, group.map(Group)), passes, "user {user}, group {group:?}");

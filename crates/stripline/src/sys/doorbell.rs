@@ -1,4 +1,5 @@
-//! Sleeping and waking: eventfds within a process, socket pairs between two, which `poll` can watch together with sockets.
+//! Doorbells: eventfds within a process, socket pairs between two processes. `poll` can wait for
+//! them together with sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 
-/// A bell that one side rings and another sleeps on. Ringing never blocks; rings are not counted.
+/// A doorbell that one side rings and another sleeps on. Ringing never blocks; rings are not
+/// counted.
 ///
-/// Within a process it is an eventfd. Whether writing to one waits is a flag of the open file that both sides share, and either
-/// can change it; so between processes it is a pair of sockets, of which each has one, and every call says that it must not
-/// wait.
+/// Within a process it is an eventfd. Whether a write to an eventfd may block is a flag of the open
+/// file, which both sides share and either can change. So between processes it is a pair of
+/// sockets, one for each side. Every call on them is explicitly non-blocking.
 #[derive(Clone, Debug)]
 pub(crate) struct Doorbell(Arc<End>);
 
@@ -26,23 +28,23 @@ enum End {
     Socket(OwnedFd),
 }
 
-/// Makes a bell: the end to ring, and the end to sleep on.
+/// A function that makes a doorbell: the end to ring, and the end to sleep on.
 pub(crate) type Foundry = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
-    /// One for this process, which has only one end.
+    /// Returns a doorbell for this process, which has only one end.
     pub(crate) fn new() -> Result<Self> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map(|fd| Self(Arc::new(End::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
-    /// The same, twice.
+    /// Returns a doorbell for this process as both ends.
     pub(crate) fn within() -> Result<[Self; 2]> {
         Self::new().map(|bell| [bell.clone(), bell])
     }
 
-    /// One between two processes: the end to ring, and the end to sleep on.
+    /// Returns a doorbell between two processes: the end to ring, and the end to sleep on.
     pub(crate) fn between() -> Result<[Self; 2]> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -50,8 +52,8 @@ impl Doorbell {
             .map_err(|e| Error::system("cannot make a pair of sockets", e))
     }
 
-    /// Takes over an end that another process sent. A peer that sends another local socket harms only its own wake-ups;
-    /// anything else might wait for whatever it likes.
+    /// Takes an end that another process sent. A peer that sends another local socket harms only
+    /// its own wake-ups. Other descriptors are refused, because operations on them might block.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
             Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(fd)))),
@@ -61,30 +63,32 @@ impl Doorbell {
 
     /// Rings it.
     pub(crate) fn ring(&self) {
-        // It fails when there is no room (the bell is ringing already), or when a peer broke it, which is that peer's loss.
+        // It fails when there is no room (it is ringing already), or when a peer broke it, which
+        // harms only that peer.
         let _ = match &*self.0 {
             End::Event(fd) => rustix::io::write(fd, &1u64.to_ne_bytes()),
             End::Socket(fd) => send(fd, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
         };
     }
 
-    /// Makes the end that is slept on ring for ever, for whoever has it.
+    /// Makes the other end ring permanently.
     pub(crate) fn ring_for_good(&self) {
         match &*self.0 {
             End::Event(_) => self.ring(),
-            // It cannot fail, or somebody has done so before.
+            // It cannot fail, unless it was done before.
             End::Socket(fd) => drop(shutdown(fd, Shutdown::Both)),
         }
     }
 
-    /// Stops the ringing; false: it will not stop any more.
+    /// Drains the rings; false: the doorbell is broken and rings permanently.
     pub(crate) fn quiet(&self) -> bool {
         match &*self.0 {
             End::Event(fd) => {
                 let _ = rustix::io::read(fd, &mut [0u8; 8]);
                 true
             }
-            // More rings than fit a socket's buffer of separate bytes; if a peer sent more, it rings once more.
+            // More rings than fit a socket's buffer as separate bytes. If a peer sent more, it
+            // rings once more.
             End::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
         }
     }
@@ -98,7 +102,7 @@ impl AsFd for Doorbell {
     }
 }
 
-/// What to sleep on: readable (or hung up) descriptors, and writable ones.
+/// A set of descriptors to wait for: readable (or hung up) ones, and writable ones.
 #[derive(Default)]
 pub(crate) struct Sleep<'a> {
     fds: Vec<PollFd<'a>>,
@@ -113,7 +117,7 @@ impl<'a> Sleep<'a> {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
     }
 
-    /// Sleeps until something happens on one of them or the deadline passes; true: something happened.
+    /// Waits until one of them is ready or the deadline passes; true: one is ready.
     pub(crate) fn until(&mut self, deadline: Option<Instant>) -> Result<bool> {
         loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -126,7 +130,7 @@ impl<'a> Sleep<'a> {
         }
     }
 
-    /// After [`Sleep::until`]: whether the descriptor added as the `index`th has something.
+    /// Whether, after [`Sleep::until`], the descriptor added as the `index`th is ready.
     pub(crate) fn fired(&self, index: usize) -> bool {
         self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }
@@ -154,7 +158,7 @@ mod tests {
         for make in [Doorbell::within as Foundry, Doorbell::between] {
             let [ringing, listening] = make().unwrap();
             assert!(!rings(&listening));
-            // More than any buffer holds: no ring waits for room.
+            // More than any buffer holds: no ring blocks for lack of room.
             for rounds in [1, 2, 100_000, 1] {
                 (0..rounds).for_each(|_| ringing.ring());
                 assert!(rings(&listening));

@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory until it changes, which is all that a receiver of one ring needs.
+//! Parking on a word of memory until it changes, which suffices for a receiver of one ring.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,8 +10,8 @@ use rustix::time::Timespec;
 
 use crate::error::{Error, Result};
 
-/// Sleeps while a word has the value, until the deadline at most; false: it has passed. May also return for no reason.
-/// Other processes may share the word.
+/// Parks while a word has the value, until the deadline at most; false: the deadline has passed.
+/// May also return spuriously. Other processes may share the word.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Result<bool> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let left = left.map(|left| Timespec {
@@ -25,24 +25,24 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> R
     }
 }
 
-/// Wakes whoever sleeps on a word, whose value has been changed before.
+/// Wakes all threads that are parked on a word. Its value must have been changed before.
 pub(crate) fn wake(word: &AtomicU32) {
-    // It cannot fail: the word is there.
+    // It cannot fail: the word is mapped.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
 }
 
-/// What ends a sleep on a word.
+/// A waker of a parked thread.
 pub(crate) trait Alarm: Send + Sync {
-    /// Wakes whoever sleeps there, after what there is to wake for has been made known.
+    /// Wakes the parked thread. The reason must have been published before.
     fn raise(&self);
 }
 
-/// The alarms that somebody has to raise who has news.
+/// The wakers that a thread with an event must call.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms(Mutex<Vec<Weak<dyn Alarm>>>);
 
 impl Alarms {
-    /// Adds one, as long as somebody holds it.
+    /// Adds a waker, which stays until its last owner drops it.
     pub(crate) fn add(&self, alarm: &Arc<dyn Alarm>) {
         let mut alarms = self.lock();
         alarms.retain(|alarm| alarm.strong_count() > 0);
@@ -54,7 +54,7 @@ impl Alarms {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Alarm>>> {
-        // Entries are whole whatever happened to the last holder.
+        // Entries are valid even if the last holder panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

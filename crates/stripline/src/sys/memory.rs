@@ -16,7 +16,8 @@ pub(crate) const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Of the memory of a ring: nobody can map it writable any more, or punch holes into it.
+/// The seals of a ring's memory: no further writable mapping is possible, and no hole can be
+/// punched.
 const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
 
 /// A memfd of fixed size.
@@ -27,21 +28,22 @@ pub(crate) struct SharedMemory {
     page: usize,
 }
 
-/// Pages are there when they are first touched: a fault for each would come in the middle of the first lap of a ring.
+/// Pages are mapped in advance. Otherwise page faults would occur during the first lap of a ring.
 const IN_PLACE: MapFlags = MapFlags::SHARED.union(MapFlags::FIXED).union(MapFlags::POPULATE);
 
 impl SharedMemory {
-    /// Allocates every page now, so that a full tmpfs is an error here and not a signal later. The size is
-    /// sealed. The name shows in `/proc/PID/maps` only.
+    /// Allocates every page now, so that a full tmpfs is an error here and not a signal later. The
+    /// size is sealed. The name appears only in `/proc/PID/maps`.
     pub(crate) fn new(name: &str, bytes: usize) -> Result<Self> {
         let failed = |e| Error::system(format!("cannot allocate {bytes} bytes of shared memory"), e);
         Self::allocate(name, bytes, PAGE, MemfdFlags::empty()).map_err(failed)
     }
 
-    /// Memory for a control page and a ring of `capacity` bytes, of huge pages if asked.
+    /// Allocates memory for a control page and a ring of `capacity` bytes, of huge pages if
+    /// requested.
     ///
     /// # Errors
-    /// As [`SharedMemory::new`]; of huge pages also what has to be done to get them.
+    /// As [`SharedMemory::new`]; for huge pages the error names the remedy.
     pub(crate) fn ring(name: &str, capacity: usize, huge_pages: bool) -> Result<Self> {
         if !huge_pages {
             return Self::new(name, PAGE + capacity);
@@ -49,7 +51,7 @@ impl SharedMemory {
         let pages = HugePages::now()?;
         pages.check_capacity(capacity)?;
         let bytes = pages.size + capacity;
-        // Asked again: what was free may have gone since.
+        // Checked although pages were free before: another process may have taken them.
         Self::allocate(name, bytes, pages.size, MemfdFlags::HUGETLB)
             .map_err(|cause| HugePages::now().unwrap_or(pages).refusal(bytes, cause))
     }
@@ -63,7 +65,8 @@ impl SharedMemory {
         Ok(Self { fd, bytes, page })
     }
 
-    /// Bytes of one of its pages; also where a ring begins, behind its control page.
+    /// Returns the bytes of one of its pages, which is also the offset of a ring behind its control
+    /// page.
     pub(crate) fn page(&self) -> usize {
         self.page
     }
@@ -80,13 +83,14 @@ impl SharedMemory {
             .map_err(|e| Error::system("cannot seal shared memory", e))
     }
 
-    /// Takes over a descriptor that a peer sent, once it is seen to be a memfd of that size whose size is sealed:
-    /// otherwise the peer could truncate it and kill this process with SIGBUS.
+    /// Takes a descriptor that a peer sent, after checking that it is a memfd of that size with the
+    /// size sealed. Otherwise the peer could truncate it and kill this process with SIGBUS.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
         Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)
     }
 
-    /// As [`SharedMemory::from_peer`], for a control page and a ring, of pages of the size that the peer says.
+    /// Takes a descriptor like [`SharedMemory::from_peer`], for a control page and a ring, with the
+    /// page size that the peer announced.
     pub(crate) fn ring_from_peer(peer: &str, fd: OwnedFd, page: usize, capacity: usize) -> Result<Self> {
         if page != PAGE && !HugePages::now().is_ok_and(|pages| pages.size == page) {
             return Err(Error::misbehaved(peer, format!("announced memory in pages of {page} bytes")));
@@ -104,7 +108,7 @@ impl SharedMemory {
         let seals = rustix::fs::fcntl_get_seals(&fd)
             .map_err(|_| Error::misbehaved(peer, "sent a descriptor that is not shared memory"))?;
         if !seals.contains(SEALS_ALWAYS) {
-            return misbehaved("sent shared memory whose size is not sealed".into());
+            return misbehaved("sent shared memory with a size that is not sealed".into());
         }
         if !seals.contains(wanted) {
             return misbehaved("sent a ring that is not sealed against writing".into());
@@ -117,7 +121,8 @@ impl SharedMemory {
         if usize::try_from(its_page) != Ok(page) {
             return misbehaved(format!("sent shared memory in pages of {its_page} bytes, not {page}"));
         }
-        // A page that is not there has to be found when it is touched, which kills with SIGBUS if there is none.
+        // A missing page is allocated at its first access. Without a free page, that kills the
+        // process with SIGBUS.
         if u64::try_from(stat.st_blocks).unwrap_or(0) * 512 < bytes as u64 {
             return misbehaved("sent shared memory with holes".into());
         }
@@ -133,8 +138,8 @@ impl SharedMemory {
     pub(crate) fn map_mirrored(&self, writable: bool) -> Result<Mapping> {
         let ring = self.bytes - self.page;
         let mapping = Mapping::new(self, self.bytes + ring, writable)?;
-        // SAFETY: the range [bytes, bytes + ring) lies in the reservation that `mapping` owns and nothing
-        // refers to it yet; MAP_FIXED replaces just these pages.
+        // SAFETY: the range [bytes, bytes + ring) lies in the reservation that `mapping` owns, and
+        // no reference to it exists yet; MAP_FIXED replaces only these pages.
         let mirrored = unsafe {
             rustix::mm::mmap(
                 mapping.base.as_ptr().add(self.bytes).cast::<c_void>(),
@@ -163,19 +168,20 @@ pub(crate) struct Mapping {
     page: usize,
 }
 
-// SAFETY: a mapping is only an address range; what is read and written in it is up to its users.
+// SAFETY: a mapping is only an address range; its users argue for each access.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; every method takes `&self` and only computes addresses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `reserve` bytes of addresses, at a multiple of the page size, and maps the memory at their start.
+    /// Reserves `reserve` bytes of addresses, aligned to the page size, and maps the memory at
+    /// their start.
     fn new(memory: &SharedMemory, reserve: usize, writable: bool) -> Result<Self> {
         let failed = |e| Error::system("cannot map shared memory", e);
         let page = memory.page;
         // The kernel aligns to ordinary pages by itself.
         let spare = page - PAGE;
-        // SAFETY: a fresh anonymous reservation at an address of the kernel's choice.
+        // SAFETY: a fresh anonymous reservation at an address that the kernel chooses.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -186,8 +192,8 @@ impl Mapping {
         };
         let base = base.map_err(failed)?.cast::<u8>();
         let before = base.align_offset(page);
-        // SAFETY: within the reservation, which is `spare` bytes longer than what is kept; nothing refers to the
-        // bytes before and behind, which are given back.
+        // SAFETY: within the reservation, which is `spare` bytes longer than what is kept. No
+        // reference exists to the bytes before and behind, which are unmapped.
         let base = unsafe {
             let start = base.add(before);
             let _ = rustix::mm::munmap(base.cast(), before);
@@ -198,7 +204,8 @@ impl Mapping {
             return Err(failed(rustix::io::Errno::NOMEM));
         };
         let mapping = Self { base: start, bytes: reserve, page };
-        // SAFETY: replaces the first pages of the reservation just made, which nothing refers to yet.
+        // SAFETY: replaces the first pages of the reservation just made, to which no reference
+        // exists yet.
         let mapped = unsafe {
             rustix::mm::mmap(
                 base.cast::<c_void>(),
@@ -213,13 +220,14 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Keeps it all in memory, and mapped, until it is unmapped: no access waits for a page.
+    /// Locks all of it into memory, mapped until it is unmapped: no access waits for a page.
     ///
     /// # Errors
-    /// What the limit is and how to raise it.
+    /// The limit, and how to raise it.
     pub(crate) fn lock(&self) -> Result<()> {
         if self.page != PAGE {
-            // Huge pages are never swapped, and the kernel does not count them; they only have to be mapped.
+            // Huge pages are never swapped, and the kernel does not count them; they only have to
+            // be mapped.
             self.touch();
             return Ok(());
         }
@@ -231,19 +239,19 @@ impl Mapping {
     /// Reads a byte of every page.
     fn touch(&self) {
         for offset in (0..self.bytes).step_by(self.page) {
-            // SAFETY: within the mapping, and never written through this address as anything but bytes; atomic,
-            // because the peer may be writing. Relaxed: the value is of no interest.
+            // SAFETY: within the mapping, and never written through this address as anything but
+            // bytes; atomic, because the peer may be writing. Relaxed: the value is not used.
             let byte = unsafe { self.at(offset).cast::<std::sync::atomic::AtomicU8>().as_ref() };
             byte.load(std::sync::atomic::Ordering::Relaxed);
         }
     }
 
-    /// The address of the first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The address `offset` bytes on.
+    /// Returns the address at `offset` bytes.
     pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset < self.bytes, "offset {offset} is outside the mapping");
         // SAFETY: within the mapping, as just asserted.
@@ -253,7 +261,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this mapping owns the range; whoever holds addresses into it holds the mapping too.
+        // SAFETY: this mapping owns the range, and every user of addresses into it holds the
+        // mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -271,7 +280,7 @@ mod tests {
         let memory = SharedMemory::new("test", PAGE + 2 * PAGE).unwrap();
         let map = memory.map_mirrored(true).unwrap();
         memory.seal_read_only().unwrap();
-        // SAFETY: both addresses lie in the mapping, and nobody else uses it.
+        // SAFETY: both addresses lie in the mapping, and no other thread uses it.
         unsafe {
             map.at(PAGE + 5).write(77);
             assert_eq!(map.at(PAGE + 2 * PAGE + 5).read(), 77);
@@ -318,7 +327,7 @@ mod tests {
         if let Ok(HugePages { size, .. }) = HugePages::now() {
             let said = refused(&ring, size, PAGE);
             assert!(said.contains("a ring of 4096 bytes in pages"), "{said}");
-            // As large as it would have to be, but of ordinary pages.
+            // Of the required size, but of ordinary pages.
             let ring = SharedMemory::new("t", 2 * size).unwrap();
             ring.seal_read_only().unwrap();
             let said = refused(&ring, size, size);

@@ -1,5 +1,5 @@
-//! The edge to the operating system: memory, sockets, credentials, sleeping, clocks, processes. Nearly all of this crate's
-//! `unsafe` is here.
+//! The edge to the operating system: memory, sockets, credentials, sleeping, clocks, processes. It
+//! contains nearly all of this crate's `unsafe` code.
 
 pub(crate) mod barrier;
 pub(crate) mod biased;
@@ -15,7 +15,7 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod socket;
 
-/// Writes a line to standard error. A log that is full or closed is no reason to end a process.
+/// Writes a line to standard error. A full or closed log does not end the process.
 macro_rules! complain {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));

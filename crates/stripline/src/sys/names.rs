@@ -1,27 +1,28 @@
-//! Finding what listens for this user, by the form of its abstract socket name: `PREFIX` `PID-RANDOM`, or with a tag of 16
-//! hexadecimal digits and a `-` before that.
+//! Discovery of this user's listening sockets by their abstract names. A name has the form `PREFIX`
+//! `PID-RANDOM`, or a tag of 16 hexadecimal digits and a `-` before the process id.
 
 use crate::error::{Error, Result};
 
-/// The end of a name of that form: this process's, which nobody else has.
+/// Returns the end of a name of that form, unique to this call.
 pub(crate) fn own() -> Result<String> {
     let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
 
-/// The sockets with that prefix, and then a tag or none, that listen: name and process. Anybody can choose such names,
-/// so whoever connects must ask the kernel who listens.
+/// Returns the listening sockets with that prefix, with or without a tag: name and process. Any
+/// user can choose such names, so a connecting process must get the listener's credentials from the
+/// kernel.
 pub(crate) fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
     let list = || {
         std::fs::read("/proc/net/unix")
             .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))
     };
-    // Twice: the kernel gives the list in pages, and leaves out a socket at their border whenever one before it is closed
-    // meanwhile.
+    // Read twice: the kernel gives the list in pages. It omits a socket at their boundary when an
+    // earlier socket is closed meanwhile.
     Ok(find(&[list()?, list()?], prefix, tagged))
 }
 
-/// The sockets in any of the kernel's lists; only those of the very form are taken.
+/// Returns the sockets in any of the kernel's lists, if their names have exactly that form.
 fn find(lists: &[impl AsRef<[u8]>], prefix: &str, tagged: bool) -> Vec<(String, u32)> {
     let mut names = Vec::new();
     for list in lists {

@@ -1,21 +1,21 @@
-//! Huge pages and locked memory: what the system has of them, and what to do when it refuses.
+//! Huge pages and locked memory: what the system provides, and the remedies when it refuses.
 
 use crate::error::{Error, Result};
 
-/// The huge pages of the default size, as `/proc/meminfo` tells.
+/// The huge pages of the default size, as listed in `/proc/meminfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HugePages {
     /// Bytes of one.
     pub size: usize,
     /// How many are reserved on this machine.
     pub total: u64,
-    /// How many of those nobody has or has been promised.
+    /// How many of those are neither used nor promised to a process.
     pub free: u64,
 }
 
 impl HugePages {
     /// # Errors
-    /// When this kernel has none, or does not say.
+    /// A kernel without huge pages, or one that does not list them.
     pub(crate) fn now() -> Result<Self> {
         let text = std::fs::read_to_string("/proc/meminfo")
             .map_err(|e| Error::system("cannot read /proc/meminfo", e))?;
@@ -37,7 +37,7 @@ impl HugePages {
     /// Checks that a ring can be made of them.
     ///
     /// # Errors
-    /// A sentence that names the next size that can.
+    /// A sentence that names the next possible size.
     pub(crate) fn check_capacity(self, capacity: usize) -> Result<()> {
         if capacity.is_multiple_of(self.size) {
             return Ok(());
@@ -49,7 +49,7 @@ impl HugePages {
         )))
     }
 
-    /// What to do when a ring of `bytes` could not be made of them.
+    /// Returns the error for a ring of `bytes` that could not be made of them, with the remedy.
     pub(crate) fn refusal(self, bytes: usize, cause: rustix::io::Errno) -> Error {
         let Self { size, total, free } = self;
         let needed = (bytes / size) as u64;
@@ -68,12 +68,12 @@ impl HugePages {
     }
 }
 
-/// What to do when memory could not be locked.
+/// Returns the error for memory that could not be locked, with the remedy.
 pub(crate) fn lock_refusal(bytes: usize, cause: rustix::io::Errno) -> Error {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
     let limit = limit.map_or_else(|| "none".into(), |limit| format!("{limit} bytes"));
     let locked = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| locked_bytes(&status));
-    let locked = locked.map_or_else(String::new, |bytes| format!(", of which {bytes} are in use"));
+    let locked = locked.map_or_else(String::new, |bytes| format!(", and {bytes} are in use"));
     Error::failed(format!(
         "cannot lock {bytes} bytes of memory ({cause}): the limit of this process (RLIMIT_MEMLOCK) is \
          {limit}{locked}; raise it with `ulimit -l` or, for a systemd unit, `LimitMEMLOCK=`, give the program \
@@ -81,7 +81,7 @@ pub(crate) fn lock_refusal(bytes: usize, cause: rustix::io::Errno) -> Error {
     ))
 }
 
-/// What this process has locked, from its `status` file.
+/// Returns how many bytes this process has locked, from its `status` file.
 pub(crate) fn locked_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

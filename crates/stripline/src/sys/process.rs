@@ -1,15 +1,15 @@
-//! Processes and threads: dying with the parent, real-time priority, processor affinity.
+//! Processes and threads: death with the parent, real-time priority, processor affinity.
 
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
 use crate::error::{Error, Result};
 
-/// Asks the kernel to kill this process when the parent dies, which is the backstop for a launcher that is
-/// killed; an orphan already notices here.
+/// Makes the kernel kill this process when the parent dies, as the backstop for a launcher that is
+/// killed. A process that is an orphan already gets the error below.
 ///
 /// # Errors
-/// When the parent is not `parent` any more.
+/// The parent is not `parent` any more.
 pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| Error::system("cannot ask to die with the launcher", e))?;
@@ -33,14 +33,15 @@ pub(crate) fn set_priority(priority: u8) -> Result<()> {
     }
 }
 
-/// Takes a real-time priority that the calling thread inherited from it. That it keeps it is no harm worth a message.
+/// Removes a real-time priority that the calling thread inherited from its parent. A failure is
+/// ignored: keeping the priority is harmless.
 pub(crate) fn clear_priority() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
 }
 
-/// Lets the calling thread (and those it starts) run on these processors only.
+/// Restricts the calling thread (and those it starts) to these processors.
 pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -53,11 +54,11 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
         .map_err(|e| Error::system(format!("cannot run on processor(s) {cpus:?}"), e))
 }
 
-/// The process's state, as one letter, and its parent.
+/// Returns the process's state, as one letter, and its parent.
 pub(crate) fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
-    // The command before may have any characters, brackets too.
+    // The command before it may have any characters, brackets too.
     let mut words = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
 }

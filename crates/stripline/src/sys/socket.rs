@@ -1,4 +1,5 @@
-//! Local sockets: abstract names that vanish with their owner, peer credentials, descriptors in messages.
+//! Local sockets: abstract names that vanish with their owner, peer credentials, and descriptors in
+//! messages.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -89,8 +90,8 @@ impl Read for &Socket {
 
 impl Write for &Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        // Not through the C library, which pays for being able to cancel threads. Never waits: the other direction of
-        // the same socket may be one that blocks.
+        // Not through the C library, which pays for thread cancellation. Never waits, because reads
+        // on the same socket may block.
         Ok(rustix::net::send(self, buffer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
     }
 
@@ -202,8 +203,8 @@ fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
-/// Connects to an abstract Unix name and checks that the same user listens there, or a member of the group. Blocks for
-/// [`CONNECT_TIME`] at most: so many may wait at that door already that nobody else is let into the queue.
+/// Connects to an abstract Unix name and checks that the same user listens there, or a member of
+/// the group. Blocks for [`CONNECT_TIME`] at most, because the listener's queue may be full.
 pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<UnixStream> {
     connect_unix_within(name, group, CONNECT_TIME)
 }
@@ -214,7 +215,7 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(time))?;
-        // A process that is stopped and continued finds its waiting interrupted, even without a signal handler.
+        // Stopping and continuing a process interrupts its wait, even without a signal handler.
         rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
         Ok(socket.into())
@@ -222,12 +223,12 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
     let stream = connect().map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
     Peer::of(&stream)?
         .check(group)
-        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("is somebody else: {who}")))?;
+        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
     Ok(stream)
 }
 
-/// As [`connect_unix`], but never waits for a place in the listener's queue, and the stream does not block. Also says
-/// which process listens.
+/// Connects like [`connect_unix`], but never waits for a place in the listener's queue, and the
+/// stream does not block. Also returns the listening process.
 ///
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
@@ -242,12 +243,12 @@ pub(crate) fn connect_unix_at_once(name: &str) -> Result<(UnixStream, u32)> {
     let stream = UnixStream::from(fd);
     Peer::of(&stream)?
         .check(None)
-        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("is somebody else: {who}")))?;
+        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
     let pid = peer_process(&stream).ok_or_else(|| Error::misbehaved(name, "has no process"))?;
     Ok((stream, pid))
 }
 
-/// The process at the other end of a Unix socket, as it was when they were connected.
+/// Returns the process at the other end of a Unix socket, as it was when they were connected.
 pub(crate) fn peer_process(stream: &UnixStream) -> Option<u32> {
     Peer::of(stream).ok()?.process()
 }
@@ -257,10 +258,12 @@ pub(crate) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
-/// What the kernel holds of what was written to a socket: see [`crate::introspect::Reader::kernel_bytes`].
+/// Returns the bytes written to a socket that the kernel still holds: see
+/// [`crate::introspect::Reader::kernel_bytes`].
 pub(crate) fn unsent_bytes(socket: &Socket) -> Option<u64> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is open as long as the borrow; the call writes one int, which lives across it.
+    // SAFETY: the descriptor is open as long as the borrow; the call writes one int, which lives
+    // across it.
     let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
     if answer == 0 { u64::try_from(bytes).ok() } else { None }
 }
@@ -280,11 +283,11 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 /// Receives some bytes and the descriptors that came with them.
 ///
 /// # Errors
-/// Also when the kernel had to leave descriptors out: they are then gone for good.
+/// An error of the system, or descriptors that the kernel had to leave out: those are lost.
 pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    // A process that is stopped and continued finds its waiting interrupted, even without a signal handler.
+    // Stopping and continuing a process interrupts its wait, even without a signal handler.
     let message = rustix::io::retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(bytes)];
         rustix::net::recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -311,7 +314,7 @@ mod tests {
     fn a_door_with_a_full_queue_is_not_waited_at_for_ever() {
         let name = format!("stripline-test-{}", std::process::id());
         let _listener = Listener::unix(&name, None).unwrap();
-        // Nobody is let in; how many may queue is the system's business.
+        // No connection is accepted; the system decides how many may queue.
         let mut queue = Vec::new();
         while let Ok(stream) = connect_unix_within(&name, None, Duration::from_millis(1)) {
             queue.push(stream);

@@ -1,4 +1,4 @@
-//! What a receiver says back of a packet that its sender waits for (scopes `server` and `target`).
+//! The acknowledgement of a packet that its sender waits for (scopes `server` and `target`).
 
 use std::time::{Duration, Instant};
 
@@ -8,41 +8,42 @@ use crate::link::{Scope, flow};
 /// The most bytes of the reason for a refusal.
 pub(crate) const REASON_MAX: usize = 256;
 
-/// What has become of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate<'a> {
     /// It is in the port's queue.
     Accepted,
     /// The component has finished with it.
     Finished,
-    /// Neither will be so, and why.
+    /// Neither will happen, with the reason.
     Refused(&'a str),
 }
 
-/// Where a receiver answers. Any thread may: who finishes with a packet need not be who received it.
+/// A sender of acknowledgements, for any thread: a packet may be finished on another thread than it
+/// was received on.
 pub(crate) trait Answers: Send + Sync {
-    /// Says it. Whoever is not there any more is not told.
+    /// Sends an acknowledgement. It has no effect if the sender is gone.
     fn say(&self, sequence: u64, fate: Fate<'_>);
 
-    /// Tells the sender what holds it up or lets it go on, where the link sees to that.
+    /// Sends flow control, where the link keeps it.
     fn tell(&self, _message: flow::Message) {}
 }
 
-/// What a look at one receiver that is waited for has found.
+/// The state of the acknowledgement of one receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Heard {
     Nothing,
-    /// It has done what the scope promises,
+    /// The scope is reached,
     Done,
-    /// or will not.
+    /// or will not be.
     Refused(String),
-    /// It has left without a word.
+    /// The receiver is gone without an acknowledgement.
     Gone,
-    /// It broke the rules.
+    /// It violated the protocol.
     Lied(String),
 }
 
-/// What a send waits for.
+/// The packet and scope that a send waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     /// The packet, which is the newest of its port.
@@ -54,7 +55,7 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// From now on.
+    /// Starts the deadline now.
     pub(crate) fn new(sequence: u64, scope: Scope, deadline: Duration) -> Self {
         Self { sequence, scope, deadline, until: Instant::now() + deadline }
     }
@@ -63,7 +64,7 @@ impl Awaited {
         Instant::now() >= self.until
     }
 
-    /// What was heard of one receiver means for the send; `None`: that it is still waited for.
+    /// Returns what the state of one receiver means for the send; `None`: it is still waited for.
     pub(crate) fn outcome(&self, connection: &str, heard: Heard) -> Option<Result<()>> {
         let connection = connection.into();
         match heard {
@@ -75,7 +76,8 @@ impl Awaited {
         }
     }
 
-    /// Whether the wait is over, with those that have not been heard of; `None`: look again, or sleep.
+    /// Decides whether the wait is over, given the receivers still open; `None`: poll again, or
+    /// sleep.
     pub(crate) fn verdict<'a>(
         &self,
         open: impl Iterator<Item = &'a str>,
@@ -94,7 +96,7 @@ impl Awaited {
     }
 }
 
-/// As much of a reason as is sent.
+/// Returns as much of a reason as is sent.
 pub(crate) fn bounded(reason: &str) -> &str {
     let mut end = reason.len().min(REASON_MAX);
     while !reason.is_char_boundary(end) {
@@ -103,7 +105,7 @@ pub(crate) fn bounded(reason: &str) -> &str {
     &reason[..end]
 }
 
-/// A reason that came from somebody else, fit to be printed.
+/// Returns a reason from a peer, made printable.
 pub(crate) fn printable(reason: &[u8]) -> String {
     let text = String::from_utf8_lossy(reason);
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()

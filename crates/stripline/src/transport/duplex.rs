@@ -1,7 +1,8 @@
-//! Pairs of ends, one for each direction, made by one handshake: what calls go over.
+//! Two-way connections for calls: an outlet and an inlet, made by one handshake.
 //!
-//! On `uds` and `tcp` both directions share one socket. On `shm` each side has a ring of its own: the client's
-//! descriptors go with its hello, the server's with its welcome. On `inproc` a table leads to the server.
+//! On `uds` and `tcp` both directions share one socket. On `shm` each side has a ring of its own:
+//! the client sends its descriptors with its hello, the server with its welcome. On `inproc` a
+//! table leads to the server.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -17,42 +18,42 @@ use crate::error::{Error, Result};
 use crate::link::{LinkOptions, Overflow};
 use crate::sys::socket::{Listener, Socket};
 
-/// What a client of calls says besides its hello.
+/// The additional part of a hello from a client of calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallHello {
     /// Bytes of the client's buffer, which bounds its frames; on `shm`, of its ring.
     pub buffer: u32,
-    /// Of a ring: bytes of a page of its memory.
+    /// For a ring: bytes of a page of its memory.
     pub page: u32,
-    /// Whether the client runs a barrier on all processors before it sleeps for want of room.
+    /// Whether the client runs a barrier on all processors before it sleeps for lack of room.
     pub barriers: bool,
-    /// Calls that it will have outstanding at most.
+    /// The most calls that it will have outstanding.
     pub outstanding: u32,
 }
 
-/// What a server of calls says besides its welcome.
+/// The additional part of a welcome from a server of calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallWelcome {
-    /// Whether the server runs a barrier on all processors before it sleeps for want of requests.
+    /// Whether the server runs a barrier on all processors before it sleeps for lack of requests.
     pub barriers: bool,
-    /// What the server says of itself.
+    /// The server's information for clients.
     pub card: serde_json::Value,
 }
 
-/// Who takes clients in.
+/// An acceptor of clients.
 pub(crate) trait Host: Send {
-    /// What every client is told.
+    /// Returns the information sent to every client.
     fn card(&self) -> serde_json::Value;
 
-    /// Whether a client may come in.
+    /// Checks whether a client may connect.
     ///
     /// # Errors
-    /// Why not, in words for it.
+    /// The reason for a refusal, as a text for the client.
     fn admit(&mut self, hello: &Hello) -> Result<(), String>;
 
-    /// A client that has been told that it is in. Whatever it sends may be there already.
+    /// Takes a client that has been welcomed. Its first requests may have arrived already.
     fn enter(&mut self, hello: &Hello, pair: Pair);
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Pair {
     pub inlet: Box<dyn Inlet>,
 }
 
-/// The door of a server, closed when dropped.
+/// The listener of a server, closed when dropped.
 pub(crate) struct Door {
     pub endpoint: Endpoint,
     _way_in: Box<dyn Send>,
@@ -74,13 +75,13 @@ impl Door {
     }
 }
 
-/// What a client gets.
+/// The client's side of a new connection.
 pub(crate) struct Visit {
     pub pair: Pair,
     pub card: serde_json::Value,
 }
 
-/// What the two sides ask of the way from the server to a client.
+/// Checks the options for the direction from the server to a client.
 pub(super) fn way_back(hello: &Hello) -> Result<(), String> {
     let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
     if hello.overflow != Overflow::Block {
@@ -96,16 +97,16 @@ pub(super) fn is_buffer(bytes: u32) -> bool {
     (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&bytes) && bytes.is_power_of_two()
 }
 
-/// What a server says of itself.
+/// Returns the server's part of the welcome.
 ///
 /// # Errors
-/// When it is none.
+/// A welcome that is not from a server of calls.
 pub(super) fn card_of(peer: &str, welcome: &Welcome) -> Result<CallWelcome> {
     let card = welcome.call.clone();
     card.ok_or_else(|| Error::misbehaved(peer, "answered as a topic and not as a server of calls"))
 }
 
-/// The door of a server over sockets.
+/// Opens the listener of a server over sockets.
 pub(super) fn open_stream(
     request: Bind,
     endpoint: Endpoint,
@@ -117,7 +118,7 @@ pub(super) fn open_stream(
     Ok(Door::new(endpoint, accept_thread))
 }
 
-/// The client's part over a socket.
+/// Connects a client over a socket.
 pub(super) fn visit_stream(
     socket: Socket,
     endpoint: &Endpoint,

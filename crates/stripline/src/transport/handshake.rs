@@ -1,4 +1,4 @@
-//! The first words on every connection, before any frame.
+//! The handshake: the first messages on every connection, before any frame.
 //!
 //! ```text
 //! offset bytes
@@ -29,13 +29,13 @@ use super::{Connect, Endpoint};
 pub(crate) const VERSION: u16 = 2;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
-/// The longest answer of a server of calls.
+/// The longest reply of a server of calls.
 const ANSWER_MAX: usize = 64 * 1024;
-/// How long a connecting receiver waits for the sender's answer.
+/// How long a connecting receiver waits for the sender's reply.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 4] = b"SLNK";
 
-/// What the receiving side says first.
+/// The first message, from the receiving side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hello {
@@ -45,16 +45,16 @@ pub(crate) struct Hello {
     pub payload: TypeName,
     pub overflow: Overflow,
     pub depth: u32,
-    /// Packets at which the sender is held up and at which it goes on; `None`: those of the depth.
+    /// Packets at which the sender stops and at which it resumes; `None`: those of the depth.
     #[serde(default)]
     pub watermarks: Option<Watermarks>,
-    /// Who sees to that.
+    /// The kind of flow control.
     #[serde(default)]
     pub flow: Flow,
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub barriers: bool,
-    /// Of a client that comes for calls: what only these need.
+    /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
 }
@@ -76,12 +76,12 @@ impl Hello {
 
     pub(crate) const CONNECTION_MAX: usize = 512;
 
-    /// Packets at which the sender is held up and at which it goes on.
+    /// Returns the packets at which the sender stops and at which it resumes.
     pub(crate) fn marks(&self) -> Watermarks {
         self.watermarks.unwrap_or(Watermarks::of_depth(self.depth))
     }
 
-    /// What holds the sender up for this receiver's sake, if the link does, on a transport that is a stream of bytes.
+    /// Returns the flow control for this receiver on a byte stream, if the link keeps it.
     pub(crate) fn throttle(&self) -> Option<flow::Sender> {
         let own = flow::Incarnation::ONLY;
         let blocks = self.overflow == Overflow::Block;
@@ -89,10 +89,10 @@ impl Hello {
         if blocks { make() } else { None }
     }
 
-    /// What is wrong with it for a port of this type and key, in words for the other side.
+    /// Checks it for a port of this type and key. The error is a text for the other side.
     pub(crate) fn check(&self, key: u64, payload: &TypeName) -> Result<(), String> {
         if self.key != key {
-            return Err("the key is wrong: the endpoint belongs to somebody else".into());
+            return Err("the key is wrong: the endpoint belongs to another port".into());
         }
         if self.payload != *payload {
             return Err(format!("the sending port has type {payload}, not {}", self.payload));
@@ -114,37 +114,37 @@ impl Hello {
     }
 }
 
-/// What the sending side answers.
+/// The reply of the sending side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
     Welcome(Welcome),
     Refused(String),
-    /// It took too long to say hello, as on a machine that has too much to do: it may come again.
+    /// The hello came too late, as on an overloaded machine: the receiver may try again.
     Late(String),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
     pub key: u64,
-    /// Sequence number after the last packet that this connection's previous receiver had taken, as far as the
-    /// sender knows. (A ring says so in the cursor page.)
+    /// Sequence number after the last packet that this connection's previous receiver had taken, as
+    /// far as the sender can determine it. (A ring has it in the cursor page.)
     pub resume_from: Option<u64>,
     /// Bytes of the sending port's buffer, which bounds its frames; on `shm`, of its ring.
     pub buffer: u32,
     /// Whether the sender runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub barriers: bool,
-    /// Of a ring: bytes of a page of its memory, which are more than usual if it is made of huge pages.
+    /// For a ring: bytes of a page of its memory, more than usual if it is made of huge pages.
     #[serde(default = "ordinary_page")]
     pub page: u32,
-    /// Of a ring: whether both sides lock it into memory.
+    /// For a ring: whether both sides lock it into memory.
     #[serde(default)]
     pub locked: bool,
-    /// Of a byte stream: whether the sender takes answers for its packets.
+    /// For a byte stream: whether the sender reads acknowledgements of its packets.
     #[serde(default)]
     pub listens: bool,
-    /// At the door of a server of calls: what only its clients need.
+    /// The additional part from a server of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallWelcome>,
 }
@@ -168,12 +168,12 @@ fn ordinary_page() -> u32 {
     PAGE as u32
 }
 
-/// One message as bytes.
+/// Encodes one message.
 pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     encode_within(message, BODY_MAX)
 }
 
-/// An answer as bytes: that of a server of calls lists its operations.
+/// Encodes a reply. That of a server of calls lists its operations, so its limit is larger.
 pub(super) fn encode_answer(answer: &Answer) -> Result<Vec<u8>> {
     encode_within(answer, ANSWER_MAX)
 }
@@ -192,10 +192,10 @@ fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The length of the body that follows a prefix.
+/// Returns the length of the body that follows a prefix.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub(crate) fn body_length(prefix: &[u8; PREFIX_BYTES]) -> Result<usize, String> {
     body_length_within(prefix, BODY_MAX)
 }
@@ -203,11 +203,11 @@ pub(crate) fn body_length(prefix: &[u8; PREFIX_BYTES]) -> Result<usize, String> 
 fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, String> {
     let [m0, m1, m2, m3, v0, v1, _, _, l0, l1, l2, l3] = *prefix;
     if [m0, m1, m2, m3] != *MAGIC {
-        return Err("does not speak this protocol".into());
+        return Err("does not use this protocol".into());
     }
     let version = u16::from_le_bytes([v0, v1]);
     if version != VERSION {
-        return Err(format!("speaks version {version} of the protocol, not {VERSION}"));
+        return Err(format!("uses version {version} of the protocol, not {VERSION}"));
     }
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     if length > max {
@@ -219,7 +219,7 @@ fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, 
 /// Returns the length of the message that begins with these bytes, once its prefix is there.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub(crate) fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(prefix) = bytes.first_chunk() else { return Ok(None) };
     Ok(Some(PREFIX_BYTES + body_length(prefix)?))
@@ -228,24 +228,25 @@ pub(crate) fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
 /// Decodes a whole message.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub(crate) fn message<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     decode(bytes.get(PREFIX_BYTES..).unwrap_or_default())
 }
 
-/// A body as a message.
+/// Decodes a body.
 ///
 /// # Errors
-/// What the other side did wrong.
+/// A description of the other side's violation.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("sent a handshake that does not parse: {e}"))
 }
 
-/// The receiving side's part on a fresh connection: says hello and hears the answer, with the descriptors that
-/// came with it. Blocks for [`ANSWER_TIME`] at most; the socket blocks afterwards.
+/// Performs the receiving side's part on a fresh connection: sends hello and receives the reply,
+/// with its descriptors. Blocks for [`ANSWER_TIME`] at most; the socket blocks afterwards.
 ///
 /// # Errors
-/// When the other side refused, broke the protocol, or does not hold the endpoint's second key.
+/// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
+/// key.
 pub(super) fn introduce(
     socket: &Socket,
     endpoint: &Endpoint,
@@ -254,7 +255,7 @@ pub(super) fn introduce(
     introduce_as(socket, endpoint, &Hello::new(endpoint, request), &[])
 }
 
-/// As [`introduce`], with this hello and the descriptors that go with it.
+/// Performs the same as [`introduce`], with this hello and its descriptors.
 pub(super) fn introduce_as(
     mut socket: &Socket,
     endpoint: &Endpoint,
@@ -271,13 +272,13 @@ pub(super) fn introduce_as(
         _ => socket.write_all(&bytes),
     };
     match said {
-        // Who is turned down at the door may have been so before it spoke: the answer is there.
+        // A receiver may be refused before it has sent anything: the reply is there.
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(broke(e)),
         _ => {}
     }
     crate::fail_point::fail_point!("connect-hello");
-    // The prefix first, never a byte more than the answer: what follows are frames. Descriptors come with the
-    // first byte.
+    // The prefix first, and never a byte more than the reply: frames follow. Descriptors come with
+    // the first byte.
     let mut prefix = [0; PREFIX_BYTES];
     let (read, fds) = match socket {
         Socket::Unix(stream) => {
@@ -295,11 +296,11 @@ pub(super) fn introduce_as(
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
 
-/// The answer's welcome.
+/// Returns the welcome in the reply.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|deed| Error::misbehaved(peer, deed))? {
         Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
-        // As any failure of the system, which is tried again.
+        // Like any failure of the system, it is tried again.
         Answer::Late(reason) => {
             let late = io::Error::new(io::ErrorKind::TimedOut, reason);
             Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
@@ -314,7 +315,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The examples of `docs/wire.md` have every key, and say what is said.
+    /// Checks that the examples of `docs/wire.md` have every key, and decode to the same values.
     #[test]
     fn docs_match_the_code() {
         fn again<T: Serialize + DeserializeOwned>(example: &serde_json::Value) -> serde_json::Value {

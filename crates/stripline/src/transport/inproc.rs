@@ -50,7 +50,7 @@ impl Transport for Inproc {
             scopes: &Scope::ALL,
             overflows: &Overflow::ALL,
             ring: true,
-            // Nobody else gets in anyway.
+            // No other process can connect in any case.
             groups: true,
             trust: "the process",
         }
@@ -94,7 +94,7 @@ impl Transport for Inproc {
             peer: request.connection.clone(),
             reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
         })?;
-        // One client at a time, as at any other door.
+        // One client at a time, as at any other listener.
         let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let call = duplex::CallHello {
             buffer: bind.buffer,
@@ -109,7 +109,8 @@ impl Transport for Inproc {
             .and_then(|()| server.host.admit(&hello))
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let its = Bind { port: hello.connection.clone(), ..server.request.clone() };
-        // As many requests may lie unread as the client says for its replies, as over all other transports.
+        // The client's limit for its replies also limits unread requests, as over all other
+        // transports.
         let options = LinkOptions { wait: its.wait, ..request.options };
         let its_request = Connect { options, ..request.clone() };
         let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
@@ -120,7 +121,7 @@ impl Transport for Inproc {
     }
 }
 
-/// One direction of a pair.
+/// One direction of a two-way connection.
 struct Way {
     outlet: Box<dyn Outlet>,
     inlet: Box<dyn Inlet>,
@@ -133,7 +134,7 @@ impl Way {
             entrance = Some(lobby);
             Ok(())
         })?;
-        let lobby = entrance.ok_or_else(|| Error::failed("a ring without a lobby"))?;
+        let lobby = entrance.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
         let hello = Hello { barriers, ..Hello::new(endpoint, request) };
         let (inlet, arrival) = attach(&lobby, &hello, request)?;
         lobby.enter(arrival, || Ok::<(), Error>(()))?;
@@ -141,7 +142,7 @@ impl Way {
     }
 }
 
-/// A reader of a ring of this process, and what lets it in.
+/// Makes a reader of a ring of this process, and the pending reader for its writer.
 fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &Connect) -> Result<(RingInlet, Arrival)> {
     let (ticket, arrival) = lobby.prepare(hello, Some(std::process::id()))?;
     let locked = lobby.locked || request.options.locked;
@@ -156,27 +157,27 @@ fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &Connect) -> Result<(RingI
 }
 
 fn servers() -> MutexGuard<'static, Option<HashMap<String, Arc<Mutex<Server>>>>> {
-    // Entries are whole whatever happened to the last holder.
+    // Entries are valid even if the last holder panicked.
     SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A server's entry in the table, taken out when dropped.
+/// A server's entry in the table, removed when dropped.
 struct Signboard(String);
 
 impl Drop for Signboard {
     fn drop(&mut self) {
-        // The server goes without the table's lock: what it holds may be anything.
+        // The server is dropped without the table's lock: its handlers may own anything.
         let server = servers().as_mut().and_then(|servers| servers.remove(&self.0));
         drop(server);
     }
 }
 
 fn doors() -> MutexGuard<'static, Option<HashMap<String, Door>>> {
-    // Entries are whole whatever happened to the last holder.
+    // Entries are valid even if the last holder panicked.
     DOORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An entry in the table, taken out when dropped.
+/// An entry in the table, removed when dropped.
 struct Entry(String);
 
 impl Drop for Entry {

@@ -37,10 +37,11 @@ use crate::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{Alarm, Alarms};
 
-/// Every transport; adding one means adding it here and nowhere else.
+/// All transports. A new one must be added here and nowhere else.
 static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
 
-/// What a transport gives, for `stripline transports` and for refusing what it cannot.
+/// The capabilities of a transport, for `stripline transports` and for refusing unsupported
+/// options.
 ///
 /// ```
 /// let names: Vec<_> = stripline::transport::all().map(|t| t.name).collect();
@@ -50,25 +51,26 @@ static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds,
 pub struct Capabilities {
     /// Its name in a waveform file.
     pub name: &'static str,
-    /// One line for people.
+    /// A summary of one line.
     pub summary: &'static str,
     /// How far it reaches.
     pub reach: Reach,
     /// Copies of the payload between `send` and `receive`.
     pub copies: &'static str,
-    /// What `depth` and the watermarks bound under `block`, as long as the link does not see to it.
+    /// The unit that `depth` and the watermarks bound under `block`, unless the link keeps flow
+    /// control.
     pub depth: &'static str,
-    /// Who can see to it that they are kept.
+    /// The kinds of flow control that can keep them.
     pub flows: &'static [Flow],
-    /// The scopes it keeps.
+    /// The scopes it supports.
     pub scopes: &'static [Scope],
-    /// The overflow policies it keeps.
+    /// The overflow policies it supports.
     pub overflows: &'static [Overflow],
-    /// Whether packets lie in a ring of memory, which can be made of huge pages and locked.
+    /// Whether packets are in a ring of memory, which can be made of huge pages and locked.
     pub ring: bool,
     /// Whether it can be opened to a group of users, which takes credentials from the kernel.
     pub groups: bool,
-    /// Who may connect.
+    /// The processes that may connect.
     pub trust: &'static str,
 }
 
@@ -99,7 +101,7 @@ impl fmt::Display for Reach {
     }
 }
 
-/// What every transport gives, in the order of the registry.
+/// Returns the capabilities of every transport, in the order of the registry.
 ///
 /// ```
 /// for transport in stripline::transport::all() {
@@ -110,10 +112,10 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
     TRANSPORTS.iter().map(|t| t.capabilities())
 }
 
-/// The transport of that name.
+/// Returns the transport of that name.
 ///
 /// # Errors
-/// When there is none; the message lists those there are.
+/// An unknown name; the message lists the transports.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
     TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|t| t.name).collect();
@@ -121,7 +123,7 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
     })
 }
 
-/// Refuses rules that a transport does not keep.
+/// Refuses options that a transport does not support.
 ///
 /// ```
 /// use stripline::link::{LinkOptions, Scope};
@@ -133,7 +135,7 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Unsupported`] naming the transport, the rule and the alternatives.
+/// [`Error::Unsupported`] naming the transport, the option and the alternatives.
 pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     let gives = find(name)?.capabilities();
     let unsupported = |rule: String, has: Vec<&str>| Error::Unsupported {
@@ -161,7 +163,9 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
             (|t| t.ring) as fn(&Capabilities) -> bool,
         ),
         (options.locked, "locked", "it has no ring of memory", |t| t.ring),
-        (options.group.is_some(), "group", "the kernel does not say who is at the other end", |t| t.groups),
+        (options.group.is_some(), "group", "the kernel does not provide the peer's credentials", |t| {
+            t.groups
+        }),
     ] {
         if asked && !gives(&find(name)?.capabilities()) {
             let has = all().filter(gives).map(|t| t.name).collect();
@@ -171,7 +175,7 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     Ok(())
 }
 
-/// One kind of link.
+/// A kind of link.
 pub(crate) trait Transport: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
@@ -181,15 +185,15 @@ pub(crate) trait Transport: Send + Sync {
     /// Connects a receiving port; blocks for a few seconds at most.
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>>;
 
-    /// Opens the door of a server of calls; clients may come from now on.
+    /// Opens the listener of a server of calls; clients may connect from now on.
     fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door>;
 
-    /// Goes to the door of a server of calls; blocks for a few seconds at most. `bind` says what is asked of the way
-    /// there, `request` what of the way back.
+    /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
+    /// the direction to the server, `request` those of the direction back.
     fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit>;
 }
 
-/// What a sending port asks of a transport.
+/// A sending port's request to a transport.
 #[derive(Clone)]
 pub(crate) struct Bind {
     /// The port, for names and messages.
@@ -199,7 +203,7 @@ pub(crate) struct Bind {
     pub buffer: u32,
     /// The strongest scope of its connections.
     pub scope: Scope,
-    /// Of the queue in this process under scope `none`.
+    /// The watermarks of the queue in this process under scope `none`.
     pub watermarks: Watermarks,
     /// How long a send waits for room.
     pub send_timeout: Option<Duration>,
@@ -208,13 +212,13 @@ pub(crate) struct Bind {
     pub huge_pages: bool,
     /// Whether all sides lock the ring into memory.
     pub locked: bool,
-    /// Who may connect besides the same user.
+    /// A group that may connect besides the same user.
     pub group: Option<Group>,
     pub stop: Stop,
 }
 
 impl Bind {
-    /// What those who look from outside are told of the port, without what changes.
+    /// Returns the constant part of the port's inspection view.
     fn shown(&self, endpoint: &Endpoint) -> SendingPort {
         SendingPort {
             name: self.port.clone(),
@@ -228,7 +232,7 @@ impl Bind {
     }
 }
 
-/// What a receiving port asks of a transport.
+/// A receiving port's request to a transport.
 #[derive(Clone)]
 pub(crate) struct Connect {
     /// The connection's name, `from -> to`; the same again after a restart.
@@ -237,12 +241,13 @@ pub(crate) struct Connect {
     pub options: LinkOptions,
 }
 
-/// Where a sending port can be reached; whoever knows it may connect, subject to the transport's own checks.
+/// The address of a sending port. A process that has it may connect, subject to the transport's own
+/// checks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Endpoint {
     pub transport: String,
     pub address: String,
-    /// What the connecting side must show, and then what the listening side must answer.
+    /// The key that the connecting side must send, and the one that the listening side must return.
     pub keys: [u64; 2],
 }
 
@@ -258,7 +263,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A random number that other users cannot guess.
+/// Returns a random number that other users cannot guess.
 pub(crate) fn random() -> Result<u64> {
     getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))
 }
@@ -266,18 +271,19 @@ pub(crate) fn random() -> Result<u64> {
 /// How long an operation may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
-    /// Answer at once.
+    /// Return at once.
     Never,
     /// Until done, stopped, or this time.
     Until(Option<Instant>),
-    /// Until done or this time, even when stopped: for what must still be said at the end.
+    /// Until done or this time, even when stopped: for messages that must still be sent at the end.
     Finish(Instant),
 }
 
 impl Wait {
     pub(crate) const FOREVER: Self = Self::Until(None);
 
-    /// Until done, stopped, or this time from now; a time beyond what the clock can say is for ever.
+    /// Returns a wait until done, stopped, or this time from now. A time beyond the clock's range
+    /// means no limit.
     pub(crate) fn within(timeout: Duration) -> Self {
         Self::Until(Instant::now().checked_add(timeout))
     }
@@ -300,7 +306,7 @@ impl Wait {
     }
 }
 
-/// The request to stop, shared by all ports of a component.
+/// The stop request, shared by all ports of a component.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
@@ -313,20 +319,20 @@ impl Stop {
         Ok(Self { flag: Arc::default(), bell: Doorbell::new()?, alarms: Arc::default() })
     }
 
-    /// Wakes every port that sleeps; the bell is never quieted.
+    /// Wakes every port that sleeps; the doorbell is never drained.
     pub(crate) fn stop(&self) {
-        // Release: whoever sees the flag sees what led to it. A flag alone would do.
+        // Release: a thread that sees the flag sees what led to it. A flag alone would suffice.
         self.flag.store(true, Ordering::Release);
         self.bell.ring();
         self.alarms.raise();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        // Relaxed: a late look costs one more packet, nothing else hangs on it.
+        // Relaxed: a late read costs one more packet and orders no other data.
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// What to raise besides the bell.
+    /// Returns the wakers to wake besides the doorbell.
     pub(crate) fn alarms(&self) -> &Alarms {
         &self.alarms
     }
@@ -340,47 +346,49 @@ impl Stop {
 pub(crate) trait Outlet: Send {
     fn endpoint(&self) -> Endpoint;
 
-    /// The largest frame, in bytes.
+    /// Returns the largest frame, in bytes.
     fn frame_max(&self) -> usize;
 
-    /// Receivers connected now.
+    /// Returns the number of receivers connected now.
     fn receivers(&self) -> usize;
 
-    /// Whether nobody is connected, as far as is known without asking the system.
+    /// Whether there are no receivers, as far as can be checked without a system call.
     fn is_alone(&self) -> bool {
         self.receivers() == 0
     }
 
-    /// Whether a receiver's policy drops packets, so that it may have lost what was said once.
+    /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
     fn is_lossy(&self) -> bool;
 
-    /// Whether no receiver can miss a frame, however slow it is and whatever happens to others.
+    /// Whether no receiver can miss a frame, however slow it is.
     fn loses_nothing(&self) -> bool {
         false
     }
 
-    /// Takes in receivers that came or went; true when some came. Cheap when nothing changed.
+    /// Accepts receivers that came, and removes those that left; true when some came. Cheap when
+    /// nothing has changed.
     fn admit(&mut self) -> bool;
 
-    /// Makes room for a frame of up to `bytes` at every receiver that blocks, and gives the place to write it.
+    /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns it for
+    /// writing.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
-    /// As [`Outlet::reserve`] where nobody is to be taken in, looked at or waited for. `None` says nothing, and holds
-    /// nothing.
+    /// Fast path of [`Outlet::reserve`]: no accepting, checking or waiting is needed. After `None`,
+    /// which holds nothing, call `reserve`.
     fn reserve_at_hand(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
 
-    /// The place reserved last.
+    /// Returns the room reserved last.
     fn reserved(&mut self) -> &mut [u8];
 
-    /// Sends the first `bytes` of what was reserved.
+    /// Sends the first `bytes` of the reserved room.
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()>;
 
-    /// Gives the reserved place back unsent.
+    /// Releases the reserved room unsent.
     fn cancel(&mut self);
 
-    /// Whether it can wait for what a scope promises; to be asked before the packet is published.
+    /// Checks that it can wait for a scope; to be called before the packet is published.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -388,16 +396,16 @@ pub(crate) trait Outlet: Send {
         Ok(())
     }
 
-    /// Waits until every receiver of the packet published last has answered. One that left before it was published is not
-    /// waited for.
+    /// Waits until every receiver of the packet published last has acknowledged it. A receiver that
+    /// left before is not waited for.
     ///
     /// # Errors
-    /// What went wrong first; the others are waited for all the same. The packet stays sent.
+    /// The first error; the other receivers are waited for all the same. The packet stays sent.
     fn confirm(&mut self, _awaited: &Awaited) -> Result<()> {
         Ok(())
     }
 
-    /// Which flow control of the link holds it up for the sake of that connection, and for how long it has.
+    /// Returns the flow control of the link that stalls it for that connection, and for how long.
     fn held_by(&self, _connection: &str) -> Option<(Flow, Duration)> {
         None
     }
@@ -408,87 +416,90 @@ pub(crate) trait Outlet: Send {
 
 /// The receiving side of one connection.
 pub(crate) trait Inlet: Send {
-    /// The next frame, again and again until it is released.
+    /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// As [`Inlet::try_next`] where there is a frame and nothing else to be said. `None` says nothing.
+    /// Fast path of [`Inlet::try_next`]: a frame that is already buffered. After `None`, call
+    /// `try_next`.
     fn at_hand(&mut self) -> Option<&[u8]> {
         None
     }
 
-    /// Pauses for that many looks, or until there may be something.
+    /// Spins for that many polls, or until there may be a frame.
     fn linger(&mut self, _looks: u32) {
         std::hint::spin_loop();
     }
 
-    /// Whether there may be another frame behind the one returned last that can be had without asking the system.
+    /// Whether another frame may follow the last one without a system call.
     fn may_hold_more(&self) -> bool {
         true
     }
 
-    /// Done with the frame returned last.
+    /// Releases the frame returned last.
     fn release(&mut self);
 
-    /// Says, before it is dropped, that this receiver has not died but is done: nobody comes in its place.
+    /// Sends a goodbye before the drop: this receiver has finished, and no other comes in its
+    /// place.
     fn leave(&mut self) {}
 
-    /// Asks to be woken; false when there is something to take already.
+    /// Requests a wake-up; false when there is a frame already.
     fn prepare_sleep(&mut self) -> bool;
 
-    /// Awake again.
+    /// Withdraws the request.
     fn cancel_sleep(&mut self);
 
-    /// Whether it can be napped on until then: slept on alone, in a way that is cheaper than on descriptors.
+    /// Whether it can be parked on until then. Parking works on one inlet alone, and is cheaper
+    /// than `poll`.
     fn can_nap(&self, _deadline: Option<Instant>) -> bool {
         false
     }
 
-    /// What ends a nap on this inlet for other reasons. Without it, naps are short.
+    /// Returns the waker that ends parking for other reasons. Without it, parking is short.
     fn alarm(&self) -> Option<Arc<dyn Alarm>> {
         None
     }
 
-    /// As [`Inlet::prepare_sleep`], for a nap.
+    /// Prepares to park, as [`Inlet::prepare_sleep`] does for a sleep.
     fn prepare_nap(&mut self) -> bool {
         false
     }
 
-    /// Sleeps, prepared for it, until there is something to take, the alarm or the deadline; false: it has passed. May
-    /// return for no reason.
+    /// Parks, after preparation, until there is a frame, a wake-up or the deadline; false: the
+    /// deadline has passed. May return spuriously.
     fn nap(&mut self, _deadline: Option<Instant>) -> Result<bool> {
         Ok(true)
     }
 
-    /// What wakes it.
+    /// Adds the descriptors that wake it.
     fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);
 
-    /// Where is said what becomes of packets that the sender waits for; `None` where it cannot wait.
+    /// Returns the sender of acknowledgements; `None` where the sending side cannot wait.
     fn answers(&self) -> Option<Arc<dyn Answers>> {
         None
     }
 
-    /// What holds the sender up for this receiver's sake, if the link does.
+    /// Takes this receiver's flow control, if the link keeps it.
     fn flow(&mut self) -> Option<flow::Receiver> {
         None
     }
 
-    /// Whether packets lie where the port cannot find them without help, so that somebody has to take them to its queue
-    /// before the sender may be told that they are there.
+    /// Whether the port cannot find packets without help. Then a thread must move them to its queue
+    /// before the sender may get acknowledgements.
     fn needs_queue(&self) -> bool {
         false
     }
 
-    /// When the frame returned last came in, monotonic nanoseconds; `None`: as it was returned.
+    /// Returns when the last frame arrived, in monotonic nanoseconds; `None`: when it was returned.
     fn received_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Its queue in this process, for those who look from outside.
+    /// Returns a probe of its queue in this process, for inspection.
     fn depot(&self) -> Option<Weak<dyn Depot>> {
         None
     }
 
-    /// Whether looking costs no system call, so that a short spin pays.
+    /// Whether a poll takes no system call, so that a short spin pays.
     fn is_cheap(&self) -> bool {
         false
     }
@@ -498,28 +509,28 @@ pub(crate) trait Inlet: Send {
         false
     }
 
-    /// After a restart of this side: the sequence number after the last packet that its predecessor had taken.
-    /// Known with the first frame.
+    /// Returns, after a restart of this side, the sequence number after the last packet that its
+    /// predecessor had taken. Available with the first frame.
     fn resume_from(&self) -> Option<u64>;
 
-    /// Sequence number and sample index of the first frame that was sent to this receiver, where that frame may
-    /// have been lost. Known with the first frame that was not.
+    /// Returns the sequence number and sample index of the first frame sent to this receiver, where
+    /// that frame may have been lost. Available with the first frame that was not.
     fn first_sent(&self) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// A queue that can be looked at from another thread.
+/// A queue that another thread can inspect.
 pub(crate) trait Depot: Send + Sync {
-    /// Packets in it now.
+    /// Returns the number of packets in it now.
     fn packets(&self) -> usize;
 }
 
-/// What an inlet has.
+/// The result of polling an inlet.
 #[derive(Debug)]
 pub(crate) enum Next<'a> {
     Frame(&'a [u8]),
     Empty,
-    /// Nothing will ever come again.
+    /// No frame will ever come again.
     Gone,
 }

@@ -1,6 +1,6 @@
-//! A queue in front of the component, filled by a thread: what `drop-oldest`, `drop-newest` and `eject` need
-//! where the transport itself would hold the sender up, and what `block` needs where the sender wants to know that a
-//! packet is in the port's queue.
+//! A receive queue in front of the component, filled by a thread. `drop-oldest`, `drop-newest` and
+//! `eject` need it where the transport itself would block the sender. `block` needs it where the
+//! sender waits for acknowledgements from the port's queue.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
 
-/// The inlet itself under `block`, unless it needs a queue; otherwise behind a pump.
+/// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
 pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
     match request.options.overflow {
         Overflow::Block if !inlet.needs_queue() => Ok(inlet),
@@ -24,9 +24,9 @@ pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box
     }
 }
 
-/// What a sender is told of a packet that is dropped.
+/// The reason sent for a packet that is dropped.
 const DROPPED: &str = "its queue was full, and its policy dropped it";
-/// And of one that is larger than the ring, of which parts were overwritten before they were taken.
+/// The reason for a packet larger than the ring, with parts overwritten before they were taken.
 const OVERTAKEN: &str =
     "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
@@ -37,7 +37,7 @@ struct Pump {
     current: Option<Waiting>,
 }
 
-/// The number of a packet whose sender waits for it.
+/// Returns the number of a packet that its sender waits for.
 fn awaited(header: Header) -> Option<u64> {
     (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
@@ -45,7 +45,7 @@ fn awaited(header: Header) -> Option<u64> {
 /// A frame in the queue.
 struct Waiting {
     bytes: Vec<u8>,
-    /// When it came, if it is one that is measured.
+    /// When it arrived, if it is measured.
     received_ns: Option<u64>,
     kind: Option<Kind>,
     /// Its number, if the sender waits until the component has finished with it.
@@ -61,28 +61,29 @@ struct Shared {
     room: Option<Doorbell>,
     answers: Option<Arc<dyn Answers>>,
     over: AtomicBool,
-    /// Whether its end is to be said.
+    /// Whether to send a goodbye at its end.
     leaves: AtomicBool,
     connection: String,
     overflow: Overflow,
     depth: usize,
-    /// Under `block`, packets at which no more is taken off the transport, and at which it goes on.
+    /// Under `block`, packets at which no more is taken from the transport, and at which taking
+    /// resumes.
     limit: usize,
     low: usize,
 }
 
-/// What the inlet knows once it has a frame.
+/// The inlet's start position, available once it has a frame.
 struct Beginning {
     resume_from: Option<u64>,
     first_sent: Option<(u64, u64)>,
 }
 
-/// What the thread remembers of the frames before.
+/// The thread's memory of earlier frames.
 #[derive(Default)]
 struct Progress {
     /// The stream that was described last.
     stream: Option<u16>,
-    /// The sequence number that comes next, once known.
+    /// The sequence number that comes next, once set.
     next: Option<u64>,
 }
 
@@ -93,7 +94,7 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     /// Whether the thread waits for room.
     is_full: bool,
-    /// What holds the sender up.
+    /// The flow control of the sender.
     flow: Option<flow::Receiver>,
     end: Option<Result<()>>,
 }
@@ -104,9 +105,10 @@ impl Pump {
         let (marks, flow) = (request.options.watermarks(), inlet.flow());
         let limit = match request.options.flow {
             Flow::Transport => marks.high(),
-            // No sender that keeps to its credits comes to it, and one that does not is found out.
+            // A sender that keeps to its credits never reaches it, and one that does not is
+            // detected.
             Flow::Credit => u32::MAX,
-            // The rest of the depth is for what is under way when it says stop.
+            // The rest of the depth is for packets in transit at the stop.
             Flow::StopResume => request.options.depth,
         };
         let shared = Arc::new(Shared {
@@ -176,7 +178,7 @@ impl Inlet for Pump {
     }
 
     fn leave(&mut self) {
-        // Relaxed: `over`, which follows, is what ends the thread; it is joined.
+        // Relaxed: `over`, which follows, ends the thread; the thread is joined.
         self.shared.leaves.store(true, Ordering::Relaxed);
     }
 
@@ -226,7 +228,7 @@ impl Depot for Shared {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        // Release: with it comes whether its end is to be said.
+        // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
         self.shutdown.ring();
         if let Some(thread) = self.thread.take() {
@@ -240,7 +242,8 @@ impl Shared {
         let mut progress = Progress::default();
         let mut joiner = Joiner::new(self.overflow != Overflow::Block);
         let end = loop {
-            // Acquire: see `drop`. A late look costs one more frame; the bell wakes whoever sleeps.
+            // Acquire: see `drop`. A late read costs one more frame; the doorbell wakes a sleeping
+            // thread.
             if self.over.load(Ordering::Acquire) {
                 break Ok(());
             }
@@ -252,7 +255,7 @@ impl Shared {
             match inlet.try_next() {
                 Ok(Next::Frame(frame)) => {
                     let header = Header::read(frame);
-                    // The middle of a packet says nothing of where it starts.
+                    // The middle of a packet gives no start position.
                     let starts = header.is_none_or(|header| !header.is_continued());
                     if starts && self.beginning.get().is_none() {
                         let first = header.map(|header| (header.sequence, header.sample_index));
@@ -295,22 +298,22 @@ impl Shared {
                 Err(error) => break Err(error),
             }
         };
-        // Relaxed: whoever ends the thread by its bell has stored it before.
+        // Relaxed: a thread that ends this one by its doorbell has stored it before.
         if self.leaves.load(Ordering::Relaxed) {
             inlet.leave();
         }
-        // First the link, then the news: whoever hears it finds the link closed.
+        // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
         self.queue().end = Some(end);
         self.bell.ring();
     }
 
-    /// Under `block`, waits until there is room for a packet; false: it is over.
+    /// Waits, under `block`, until there is room for a packet; false: the queue is over.
     fn await_room(&self, shutdown: &Doorbell) -> Result<bool> {
         let Some(room) = &self.room else { return Ok(true) };
         loop {
             let mut queue = self.queue();
-            // Once full, it is until the low watermark.
+            // Once full, it stays full until the low watermark.
             queue.is_full |= queue.packets >= self.limit;
             if !queue.is_full {
                 return Ok(true);
@@ -327,21 +330,21 @@ impl Shared {
         }
     }
 
-    /// Tells the sender what holds it up or lets it go on. With the queue locked, so that nothing is said out of turn.
+    /// Sends flow control. Called with the queue locked, so that messages keep their order.
     fn tell(&self, say: Option<flow::Message>) {
         if let (Some(answers), Some(message)) = (&self.answers, say) {
             answers.tell(message);
         }
     }
 
-    /// Tells the sender, if it waits for the packet, what has become of it.
+    /// Acknowledges a packet, if its sender waits for it.
     fn answer(&self, packet: Option<u64>, fate: Fate<'_>) {
         if let (Some(answers), Some(packet)) = (&self.answers, packet) {
             answers.say(packet, fate);
         }
     }
 
-    /// Queues a copy of the frame, or drops what the policy says.
+    /// Queues a copy of the frame, or drops one according to the policy.
     fn accept(&self, frame: &[u8], progress: &mut Progress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
@@ -409,8 +412,8 @@ impl Shared {
 }
 
 impl Queue {
-    /// Removes the oldest packet, and a description that has none left to describe. The packet's number, if the sender
-    /// waits for it.
+    /// Removes the oldest packet, and a description that has no packet left to describe. Returns
+    /// the packet's number, if the sender waits for it.
     fn drop_oldest(&mut self) -> Option<u64> {
         let oldest = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data))?;
         let awaited = self.remove(oldest);
@@ -422,7 +425,7 @@ impl Queue {
         awaited
     }
 
-    /// A description is coming: one that it follows at once describes nothing.
+    /// Removes the description queued last when another follows at once: it describes no packet.
     fn supersede(&mut self) {
         if self.frames.back().is_some_and(|frame| frame.kind == Some(Kind::Stream)) {
             self.remove(self.frames.len() - 1);

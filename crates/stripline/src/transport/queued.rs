@@ -1,5 +1,5 @@
-//! Scope `none` over a transport whose own send may wait: a queue in the sender's process and a thread that
-//! empties it.
+//! A send queue for scope `none` over a transport with a blocking send: a queue in the sender's
+//! process, and a thread that empties it.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::link::{Scope, Watermarks};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 
-/// How often a full queue looks whether its component is to stop.
+/// The interval at which a full queue checks for a stop of its component.
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
-/// The outlet itself, or behind a queue when its strongest scope is `none`.
+/// Returns the outlet itself, or behind a queue when its strongest scope is `none`.
 pub(super) fn for_scope(
     request: Bind,
     make: impl FnOnce(Bind) -> Result<Box<dyn Outlet>>,
@@ -25,7 +25,7 @@ pub(super) fn for_scope(
         return make(request);
     }
     let (marks, stop) = (request.watermarks, request.stop.clone());
-    // The queue's thread goes on when the component is asked to stop: what was queued is still sent.
+    // The queue's thread continues when the component is stopped: queued packets are still sent.
     let give_up = Stop::new()?;
     let inner = make(Bind { stop: give_up.clone(), ..request })?;
     Ok(Box::new(Queued::start(inner, marks, stop, give_up)?))
@@ -54,14 +54,14 @@ struct Queue {
     frames: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     sending: bool,
-    /// Packets waiting: the pieces of one count once.
+    /// Packets waiting: the fragments of one count once.
     packets: usize,
-    /// Whether there was no room, and nobody goes on before the low watermark.
+    /// Whether there was no room, so that sends wait for the low watermark.
     is_held: bool,
-    /// Whether another piece of the packet queued last is to come.
+    /// Whether another fragment of the packet queued last is to come.
     open: bool,
     receivers: usize,
-    /// Somebody asks how many receivers there are.
+    /// Whether the number of receivers is to be refreshed.
     asked: bool,
     over: bool,
     failed: Option<Error>,
@@ -86,7 +86,7 @@ impl Queued {
         Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, thread })
     }
 
-    /// Waits until `done`, in the wait's own way.
+    /// Waits until `done`, as the wait specifies.
     fn wait_for(
         &self,
         wait: Wait,
@@ -133,7 +133,8 @@ impl Outlet for Queued {
     }
 
     fn receivers(&self) -> usize {
-        // The thread knows, and is asked to look; whoever waits for receivers asks again.
+        // The thread has the number and is asked to refresh it. A caller that waits for receivers
+        // asks again.
         let mut queue = self.shared.queue();
         queue.asked = true;
         self.shared.changed.notify_all();
@@ -141,7 +142,7 @@ impl Outlet for Queued {
     }
 
     fn is_lossy(&self) -> bool {
-        // Asking the thread costs more than the rare description that this saves.
+        // Asking the thread would cost more than the rare description that this saves.
         true
     }
 
@@ -168,7 +169,8 @@ impl Outlet for Queued {
         let mut queue = self.shared.queue();
         queue.packets += usize::from(header.is_none_or(|header| !header.is_continued()));
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
-        // The thread looks for newcomers before it sends, but must not between two pieces of a packet.
+        // The thread accepts receivers before it sends, but must not between two fragments of a
+        // packet.
         queue.asked = false;
         let mut copy = queue.spare.pop().unwrap_or_default();
         copy.extend_from_slice(&self.frame.bytes()[..bytes]);
@@ -184,7 +186,7 @@ impl Outlet for Queued {
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
             rule: format!(
-                "scope {scope} for a packet of a connection of scope none (who takes packets off the socket was settled \
+                "scope {scope} for a packet of a connection of scope none (the reader of the socket was fixed \
                  when it was made)"
             ),
             alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
@@ -209,7 +211,7 @@ impl Drop for Queued {
 
 impl Shared {
     fn run(&self, mut outlet: Box<dyn Outlet>) {
-        // The description of the current stream, for those who come later.
+        // The description of the current stream, for receivers that connect later.
         let mut described: Option<Vec<u8>> = None;
         let mut newcomers = false;
         loop {
@@ -237,8 +239,8 @@ impl Shared {
             let is_end = Header::read(&frame).is_some_and(|header| header.kind == Kind::End as u8);
             let mut outcome = send(&mut *outlet, &mut described, &frame, &mut newcomers);
             if is_end {
-                // What receivers have to say last must be heard: a socket that is closed with it unread takes back what they
-                // have not read. Whoever waits gives up by `give_up`.
+                // The last messages of receivers must be read. A socket that is closed with unread
+                // bytes discards what its receiver has not read. `give_up` ends this wait.
                 outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
             }
             if let Err(error) = outcome {

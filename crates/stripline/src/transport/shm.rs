@@ -1,5 +1,5 @@
-//! `shm`: processes of one host share a ring; its descriptors travel over an abstract Unix socket, which then
-//! stays open so that each side learns of the other's death.
+//! `shm`: processes of one host share a ring. Its descriptors travel over an abstract Unix socket.
+//! The socket then stays open so that each side detects the other's death.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Transport for Shm {
             entrance = Some(lobby);
             Ok(())
         })?;
-        let lobby = entrance.ok_or_else(|| Error::failed("a ring without a lobby"))?;
+        let lobby = entrance.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
         let (ticket, mut arrival) = lobby.prepare(&hello, pid)?;
         let (welcome, fds) =
             handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&lobby, &ticket))?;
@@ -102,7 +102,7 @@ impl Transport for Shm {
     }
 }
 
-/// What is said of a ring together with its descriptors.
+/// The announcement of a ring that goes with its descriptors.
 struct Ring {
     bytes: u32,
     page: u32,
@@ -111,7 +111,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// The receiving end of it.
+    /// Returns the receiving end of it.
     fn inlet(
         &self,
         fds: Vec<OwnedFd>,
@@ -142,7 +142,7 @@ impl Ring {
     }
 }
 
-/// What a receiver needs of a ring, in the order of the wire.
+/// Returns the descriptors that a receiver needs of a ring, in the order of the wire.
 fn descriptors<'a>(lobby: &'a Lobby, ticket: &'a Ticket) -> [BorrowedFd<'a>; 5] {
     [
         lobby.memory.as_fd(),
@@ -175,7 +175,7 @@ impl Acceptor for ShmDoorman {
             Ok(())
         });
         let outlet = outlet.map_err(said)?;
-        let lobby = entrance.ok_or("a ring without a lobby")?;
+        let lobby = entrance.ok_or("the ring's shared state is missing")?;
         let (ticket, mut arrival) = lobby.prepare(&hello, socket::peer_process(stream)).map_err(said)?;
         arrival.tie = Some(copied()?);
         let ring = Ring { bytes: call.buffer, page: call.page, locked: false, barriers: call.barriers };

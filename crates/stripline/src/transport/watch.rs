@@ -1,5 +1,6 @@
-//! One thread of the process that watches sockets for their end, so that a receiver learns of its sender's death
-//! from a flag in its own memory: who spins makes no system call, and who sleeps sleeps on one bell fewer.
+//! The peer monitor: one thread of the process polls sockets for their end. A receiver then detects
+//! its sender's death by a flag in its own memory. So a spinning receiver makes no system call, and
+//! a sleeping one waits for one descriptor less.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +12,16 @@ use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::Alarm;
 use crate::sys::socket::Socket;
 
-/// A socket being watched; let go when dropped.
+/// A monitored socket; released when dropped.
 pub(super) struct Watched(Arc<Subject>);
 
 struct Subject {
     socket: Socket,
-    /// Who sleeps on one of these is woken when it is over.
+    /// The threads that sleep on these two are woken when the socket ends.
     bell: Doorbell,
     page: Arc<CursorPage>,
     gone: AtomicBool,
-    /// A reader of the other end, if it has one: where it is to be taken out then.
+    /// A reader at the other end, if there is one, to be removed then.
     reader: Option<Presence>,
 }
 
@@ -32,12 +33,12 @@ struct Watch {
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 
 impl Watched {
-    /// Watches a socket on which the other end has nothing more to say: anything to read is its end, at which
-    /// whoever sleeps on the bell or the page is woken. `reader` is the other end's if that also reads a ring of this
-    /// side.
+    /// Monitors a socket on which the other end sends no more data: anything to read is its end.
+    /// Threads that sleep on the doorbell or the page are woken then. `reader` is that of the other
+    /// end, if it also reads a ring of this side.
     ///
     /// # Errors
-    /// When the system lacks descriptors or threads.
+    /// A lack of descriptors or threads.
     pub(super) fn new(
         socket: Socket,
         bell: Doorbell,
@@ -58,8 +59,8 @@ impl Watched {
     /// Whether the other end is gone.
     #[inline]
     pub(super) fn is_gone(&self) -> bool {
-        // Acquire: what the other end had published before is seen by whoever sees that it is gone; the kernel's
-        // hang-up, which came after it, was seen by the thread that set this.
+        // Acquire: a thread that sees this flag sees what the other end had published before. The
+        // kernel's hang-up came after that, and the thread that set the flag saw the hang-up.
         self.0.gone.load(Ordering::Acquire)
     }
 
@@ -68,7 +69,7 @@ impl Watched {
         self.0.socket.is_foreign()
     }
 
-    /// Asks the kernel, without waiting for the thread.
+    /// Polls the kernel, without waiting for the thread.
     pub(super) fn check(&self) -> bool {
         if !self.is_gone() {
             let mut sleep = Sleep::default();
@@ -83,7 +84,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The other end hears of it now, not when the thread next looks.
+        // The other end detects the end now, not at the thread's next poll.
         self.0.socket.close();
         if let Some(watch) = &mut *lock() {
             watch.subjects.retain(|subject| !Arc::ptr_eq(subject, &self.0));
@@ -93,7 +94,7 @@ impl Drop for Watched {
 }
 
 fn lock() -> MutexGuard<'static, Option<Watch>> {
-    // Entries are whole whatever happened to the last holder.
+    // Entries are valid even if the last holder panicked.
     WATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -113,7 +114,7 @@ fn run(bell: &Doorbell) {
             let mut watch = lock();
             match &*watch {
                 Some(running) if !running.subjects.is_empty() => running.subjects.clone(),
-                // Nobody to watch: whoever comes next starts another thread.
+                // No socket is left: the next one starts another thread.
                 _ => {
                     *watch = None;
                     return;
@@ -124,7 +125,7 @@ fn run(bell: &Doorbell) {
         sleep.readable(bell.as_fd());
         subjects.iter().for_each(|subject| sleep.readable(subject.socket.as_fd()));
         if let Err(error) = sleep.until(None) {
-            // Receivers that sleep would not hear of a death any more: better to know than to guess.
+            // Sleeping receivers would not detect a death any more, so the failure is reported.
             crate::sys::complain!("stripline: {error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
@@ -134,7 +135,7 @@ fn run(bell: &Doorbell) {
         if sleep.fired(0) {
             bell.quiet();
         }
-        // First out of the list, lest they be polled again; then the news.
+        // Removed from the list first, so that they are not polled again; then reported.
         if !over.is_empty() {
             if let Some(watch) = &mut *lock() {
                 watch.subjects.retain(|subject| !over.iter().any(|gone| Arc::ptr_eq(gone, subject)));

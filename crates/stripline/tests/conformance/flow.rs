@@ -188,7 +188,7 @@ pub fn a_stop_that_never_resumes_names_the_receiver_and_the_time(transport: &'st
         let deed = match (transport, flow) {
             ("uds" | "tcp", Flow::Credit) => "has granted no credit for",
             // Unless the kernel's buffers were full first.
-            ("uds" | "tcp", Flow::StopResume) if *named == flow => "has said stop and not resume for",
+            ("uds" | "tcp", Flow::StopResume) if *named == flow => "has sent stop and not resume for",
             _ => "has had no room for",
         };
         assert!(text.contains(deed) && text.contains(connection), "{text}");
@@ -347,13 +347,13 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
             [record(5, grant, 1, 1), record(4, grant, 1, 1)].concat(),
             "granted packets up to 4 after 5",
         ),
-        ("credit", record(1, stop, 1, 1), "said stop or resume where credits were agreed on"),
-        ("credit", record(5, grant, 2, 1), "spoke to another sender"),
-        ("credit", record(5, grant, 1, 2), "spoke for another receiver"),
-        ("credit", record(0, ask, 1, 1), "asked what only a sender asks"),
+        ("credit", record(1, stop, 1, 1), "sent stop or resume where credits were agreed on"),
+        ("credit", record(5, grant, 2, 1), "sent flow control for another sender"),
+        ("credit", record(5, grant, 1, 2), "sent flow control of another receiver"),
+        ("credit", record(0, ask, 1, 1), "sent an ask, which only a sender sends"),
         ("credit", record(9, over, 1, 1), "has got 9 packets"),
-        ("stop-resume", record(9, stop, 1, 1), "said stop for time 9"),
-        ("stop-resume", record(9, resume, 1, 1), "said stop for time 9"),
+        ("stop-resume", record(9, stop, 1, 1), "sent stop 9"),
+        ("stop-resume", record(9, resume, 1, 1), "sent stop 9"),
         ("stop-resume", record(0, stop, 1, 1), "a stop without its number"),
         ("stop-resume", record(5, grant, 1, 1), "granted credits where stop and resume were agreed on"),
     ] {

@@ -480,7 +480,7 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
                     assert!(!is_kept && *named == transport, "{text}");
                     assert!(rule.contains(own.as_str()) && rule.contains(connection.as_str()), "{text}");
                     assert!(alternatives.contains("give the connection scope"), "{text}");
-                    assert!(rule.contains("settled when"), "why: {text}");
+                    assert!(rule.contains("fixed when"), "why: {text}");
                     refused(transport, &format!("{own} on a connection of {connection}"), &text);
                 }
                 Err(error) => panic!("{error}"),

@@ -476,12 +476,12 @@ pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str)
         bytes
     };
     for (forged, deed) in [
-        (record(2, 2, 0), "answered packet 2, which was not sent"),
-        (record(1, 1, 0), "answered packet 1 before it was finished with"),
-        (record(1, 9, 0), "sent an answer that is none"),
+        (record(2, 2, 0), "acknowledged packet 2, which was not sent"),
+        (record(1, 1, 0), "acknowledged packet 1 before it was finished"),
+        (record(1, 9, 0), "sent an invalid acknowledgement"),
         (record(1, 3, 257), "announced a reason of 257 bytes"),
-        ([record(1, 2, 0), record(0, 2, 0)].concat(), "answered packet 0 without being asked"),
-        (vec![0xa5; 100_000], "sent an answer that is none"),
+        ([record(1, 2, 0), record(0, 2, 0)].concat(), "acknowledged packet 0 without a request"),
+        (vec![0xa5; 100_000], "sent an invalid acknowledgement"),
     ] {
         let domain = domain();
         let node = join(&domain, transport, TARGET);

@@ -282,8 +282,8 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
             let component =
                 scope.spawn(|| [0, 1].map(|number| take_number(&mut subscriber, number).samples[0]));
             let error = publisher.send(&[0]).unwrap_err().to_string();
-            assert!(error.contains("liar -> numbers: the other end answered packet"), "{error}");
-            // It is disconnected; the other goes on.
+            assert!(error.contains("liar -> numbers: the other end acknowledged packet"), "{error}");
+            // It is out; the other goes on.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[1]).unwrap();
             assert_eq!(component.join().unwrap(), [0, 1]);

@@ -218,7 +218,7 @@ pub fn a_sender_with_an_invalid_welcome_disturbs_no_receiver(transport: &'static
     let mut oversized = b"SLNK\x02\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
     let mut lies = vec![
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak this protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not use this protocol"),
         (b"SLNK\x63\0\0\0\0\0\0\0".to_vec(), "version 99"),
         (oversized, "4294967295"),
         (welcome(1 << 21, 23), "key"),
@@ -295,8 +295,8 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (flagged(0, 0, 4, 8), "announced 8 bytes and sent 40"),
         (flagged(0, 0, end, 8), "without its beginning"),
         (flagged(0, 0, begin, 0), "empty piece"),
-        (in_pieces(flagged(5, 16, go_on, 8)), "at byte 16, of which 8 had come"),
-        (in_pieces(flagged(5, 0, go_on, 8)), "at byte 0, of which 8 had come"),
+        (in_pieces(flagged(5, 16, go_on, 8)), "at byte 16 after 8 bytes"),
+        (in_pieces(flagged(5, 0, go_on, 8)), "at byte 0 after 8 bytes"),
         (in_pieces(flagged(6, 8, end, 8)), "continued packet 6 without its beginning"),
         (in_pieces(flagged(5, 0, 0, 8)), "inside packet 5"),
         (in_pieces(frame(0, 3, &[])), "inside packet 5"),

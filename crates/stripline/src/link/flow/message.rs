@@ -1,4 +1,4 @@
-//! What the two sides of flow control say to each other, byte by byte. Little-endian:
+//! The messages of flow control, byte by byte. Little-endian:
 //!
 //! ```text
 //! offset bytes
@@ -6,24 +6,25 @@
 //! 8      1     16: grant, 17: stop, 18: resume, 19: ask, 20: over
 //! 9      1     zero
 //! 10     2     16: the bytes behind the first 16
-//! 12     4     in an ask: how many of those packets are addressed to this receiver, at most 2^32 - 1; else zero
+//! 12     4     in an ask: packets addressed to this receiver, at most 2^32 - 1; else zero
 //! 16     8     the sender's incarnation
-//! 24     8     the receiver's incarnation; 0 if the sender that says it knows none
+//! 24     8     the receiver's incarnation; 0 if the sender has seen none
 //! ```
 //!
-//! | message | said by | number |
+//! | message | sent by | number |
 //! | --- | --- | --- |
-//! | grant | receiver | how many packets may be sent in all |
-//! | stop, resume | receiver | which stop it is, the first being 1; a resume has the number of its stop, or 0 before any |
-//! | ask | sender | how many packets have been sent in all; the receiver says again where it stands |
-//! | over | receiver | how many packets have come in all; the end of the stream has come, and nothing more will be said |
+//! | grant | receiver | packets that may be sent in all |
+//! | stop, resume | receiver | number of the stop, from 1; a resume repeats it, or has 0 before |
+//! | ask | sender | packets sent in all; the receiver repeats its position |
+//! | over | receiver | packets arrived in all; the stream has ended, and no message follows |
 //!
-//! The first 16 bytes are laid out as those of an answer (`transport/stream/answers.rs`), with which they share a socket.
+//! The first 16 bytes have the layout of an acknowledgement (`transport/stream/answers.rs`). Both
+//! travel on the same socket.
 
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 32;
 
-/// No connection has more packets than this, so that no sum of numbers overflows.
+/// The limit of packets per connection. It keeps every sum of two numbers from overflowing.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 const GRANT: u8 = 16;
@@ -32,16 +33,16 @@ const RESUME: u8 = 18;
 const ASK: u8 = 19;
 const OVER: u8 = 20;
 
-/// Which life of a sender or receiver this is: of two, the later has the greater. Zero: not known.
+/// The incarnation of a sender or receiver: a later one is greater. Zero: not yet received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// On a transport whose connections end with either side.
+    /// The only incarnation, on a transport where connections end with either side.
     pub(crate) const ONLY: Self = Self(1);
 }
 
-/// A message, with the two that it is between.
+/// A message, with the incarnations of its sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Message {
     pub sender: Incarnation,
@@ -49,24 +50,24 @@ pub(crate) struct Message {
     pub body: Body,
 }
 
-/// What it says.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Body {
-    /// So many packets may be sent in all.
+    /// Permission to send this many packets in all.
     Grant { until: u64 },
-    /// No more, for now.
+    /// Permission is withdrawn until the next resume.
     Stop { epoch: u64 },
-    /// The stop of that number is over.
+    /// The stop of that number has ended.
     Resume { epoch: u64 },
-    /// So many have been sent, the last of them to this receiver (its predecessor may have had those before; `u32::MAX`: so
-    /// many or more): where does it stand?
+    /// The sender asks for the receiver's position. It has sent `sent` packets in all, the last
+    /// `yours` of them to this incarnation of the receiver; `u32::MAX`: that many or more.
     Ask { sent: u64, yours: u32 },
-    /// So many have come, and the end of the stream; nothing more will be said.
+    /// The stream has ended after this many packets. No message follows.
     Over { arrived: u64 },
 }
 
 impl Body {
-    /// Of two that the same receiver says, which is the later.
+    /// Returns a rank. Of two messages of one receiver, the later has the greater rank.
     pub(crate) fn rank(self) -> u128 {
         match self {
             Self::Grant { until: number } | Self::Ask { sent: number, .. } => u128::from(number),
@@ -78,7 +79,7 @@ impl Body {
 }
 
 impl Message {
-    /// Its bytes.
+    /// Returns its bytes.
     pub(crate) fn encode(self) -> [u8; MESSAGE_BYTES] {
         let (kind, number, yours) = match self.body {
             Body::Grant { until } => (GRANT, until, 0),
@@ -96,15 +97,15 @@ impl Message {
         bytes
     }
 
-    /// Whether what has these first 16 bytes is a message of flow control.
+    /// Whether the bytes that start with these 16 are a message of flow control.
     pub(crate) fn is_one(head: &[u8; 16]) -> bool {
         (GRANT..=OVER).contains(&head[8])
     }
 
-    /// The message that these bytes are.
+    /// Parses a message.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A description of what is wrong with the bytes.
     pub(crate) fn parse(bytes: &[u8; MESSAGE_BYTES]) -> Result<Self, String> {
         let word = |at: usize| {
             let mut word = [0; 8];
@@ -122,7 +123,7 @@ impl Message {
             STOP => Body::Stop { epoch: number },
             RESUME => Body::Resume { epoch: number },
             ASK if u64::from(yours) > number => {
-                return Err("asked after more packets than it has sent".into());
+                return Err("asked about more packets than it has sent".into());
             }
             ASK => Body::Ask { sent: number, yours },
             OVER => Body::Over { arrived: number },

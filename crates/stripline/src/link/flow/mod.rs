@@ -1,23 +1,26 @@
-//! Flow control as a part of the link, for transports that have none of their own or whose own is not exact: credits, or
-//! stop and resume between two watermarks. No I/O here: the two sides are functions of the messages that they hear.
+//! Flow control in the link, for transports that have none, or none that is exact. It uses credits,
+//! or stop and resume between two watermarks. No I/O here: the two sides are functions of the
+//! messages that they receive.
 //!
-//! The receiver counts what waits in its port's queue; its sender must not overrun it.
+//! The receiver counts the packets in its port's queue. The sender must not overrun the queue.
 //!
-//! - **Credits** ([`Flow::Credit`]): the receiver says how many packets may be sent *in all*, which is as many as are done
-//!   with and `high` more. So no more than `high` are ever under way or waiting. It says so anew when the sender's credit and
-//!   what waits have come down to `low` together: a sender that ran out of credit goes on when `low` are left.
-//! - **Stop and resume** ([`Flow::StopResume`]): the receiver says stop when `high` packets wait, and resume when `low` are
-//!   left. What is under way when it says stop still comes: it takes room behind `high`, or a transport that holds it back.
+//! - **Credits** ([`Flow::Credit`]): the receiver grants a number of packets *in all*: those
+//!   already taken, plus `high`. So at most `high` packets are in transit or queued. It sends a new
+//!   grant when unused credit and queued packets together have fallen to `low`. A sender without
+//!   credit resumes when `low` packets are left.
+//! - **Stop and resume** ([`Flow::StopResume`]): the receiver sends stop when `high` packets are
+//!   queued, and resume when `low` are left. Packets in transit at the stop still arrive. They need
+//!   room above `high`, or a transport that holds them back.
 //!
-//! Nothing that is said is an increment: a grant is a total, and stops are numbered. So a message may be lost, come twice, or
-//! come after a later one, as on a datagram transport. What was lost is said again when the sender asks, which it does as
-//! long as it may not send ([`Sender::due`]). A sender that never asks, because nothing is lost on its transport, says so
-//! ([`Channel::Ordered`]), and believes less.
+//! No message is an increment: a grant is a total, and stops are numbered. So a message may be
+//! lost, repeated or overtaken, as on a datagram transport. A lost message is sent again when the
+//! sender asks, which it does as long as it is stalled ([`Sender::due`]). Over a transport that
+//! loses nothing the sender never asks ([`Channel::Ordered`]). It then checks more strictly.
 //!
-//! Both sides have an [`Incarnation`], which grows when they restart: what was meant for, or said by, the one before is not
-//! heard any more.
+//! Both sides have an [`Incarnation`], which grows when they restart. A message for or from an
+//! earlier incarnation is ignored.
 //!
-//! The model that walks every order of losses, repetitions and restarts is in `model/`.
+//! The model in `model/` explores every order of losses, repetitions and restarts.
 
 mod message;
 mod receiver;

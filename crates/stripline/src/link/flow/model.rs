@@ -1,5 +1,6 @@
-//! Every order in which packets and messages can come, be lost, be repeated and overtake each other, and either side restart,
-//! walked with the real [`Sender`] and [`Receiver`]: small numbers of packets, but every state.
+//! A model that explores, with the real [`Sender`] and [`Receiver`], every order of events. Packets
+//! and messages arrive, are lost, repeated or overtaken, and either side restarts. The numbers of
+//! packets are small, but every state is visited.
 
 use crate::explorer::{System, explore};
 
@@ -13,33 +14,33 @@ struct Rules {
     low: u32,
     /// Packets to be sent.
     packets: u8,
-    /// Packets, and messages in either direction, that may be under way.
+    /// Packets, and messages in either direction, that may be in transit.
     under_way: usize,
-    /// Whether messages of flow control may be lost, repeated and overtaken,
+    /// Whether messages of flow control may be lost, repeated and overtaken.
     loses_messages: bool,
-    /// and packets.
+    /// Whether packets may be lost, repeated and overtaken.
     loses_packets: bool,
     /// Times that each side may restart.
     sender_restarts: u8,
     receiver_restarts: u8,
-    /// Packets that have room behind the high watermark.
+    /// Packets that have room above the high watermark.
     headroom: u64,
     fault: Fault,
 }
 
-/// What is made wrong, to see that the model finds it.
+/// The fault that is injected, to check that the model finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     None,
-    /// The receiver does not say that its sender may go on.
+    /// The receiver never sends resume.
     ResumeForgotten,
     /// Grants are increments.
     GrantsAddUp,
-    /// A sender that may not send waits in silence.
+    /// A sender without permission never asks.
     NobodyAsks,
-    /// Credit is given for what lies in the queue, as if it were taken.
+    /// Credit is given for queued packets, as if they were taken.
     CreditForNothing,
-    /// The sender goes on at the last word that it heard, however old.
+    /// The sender acts on the last message received, however old.
     StopsHaveNoNumbers,
 }
 
@@ -57,7 +58,7 @@ const SOUND: Rules = Rules {
     fault: Fault::None,
 };
 
-/// A packet under way. What it carries says where it belongs, whatever its number.
+/// A packet in transit. Its content, not its number, is its place in the stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Packet {
     from: Incarnation,
@@ -70,21 +71,21 @@ struct Packet {
 struct World {
     rules: Rules,
     sender: Sender,
-    /// Its own life, which packets say.
+    /// The receiver's own incarnation, which packets carry.
     life: Incarnation,
     receiver: Receiver,
     receiver_life: Incarnation,
-    /// What the next packet carries.
+    /// The content of the next packet.
     next: u8,
     packets: Vec<Packet>,
     grants: Vec<Message>,
     asks: Vec<Message>,
     queue: Vec<u8>,
-    /// What was delivered last, and how many packets were, or were reported as lost.
+    /// The packet delivered last, and how many were delivered or reported lost.
     newest: Option<u8>,
     delivered: u8,
     lost: u64,
-    /// What a faulty sender has been granted.
+    /// What a faulty sender adds up from grants.
     added_up: u64,
 }
 
@@ -120,7 +121,7 @@ impl World {
             || (self.life, self.receiver_life) != (FIRST, FIRST)
     }
 
-    /// The receiver says something, which may be lost.
+    /// Sends a message of the receiver, which may be lost.
     fn say(&mut self, message: Option<Message>) {
         let Some(message) = message else { return };
         let goes_on = matches!(message.body, Body::Resume { .. } | Body::Grant { .. });
@@ -131,11 +132,12 @@ impl World {
     }
 
     fn has_room_to_say(&self) -> bool {
-        // Where nothing may be lost, whoever has something to say waits for room; so much never comes together.
+        // Where nothing may be lost, the side that sends waits for room. More than 8 never pile up.
         self.grants.len() < if self.rules.loses_messages { self.rules.under_way } else { 8 }
     }
 
-    /// Where nothing is overtaken only the first of what is under way can come; else any, and order means nothing.
+    /// Without reordering, only the first in transit can arrive; otherwise any, and the order in
+    /// transit is irrelevant.
     fn arrivals(&self, lossy: bool, len: usize) -> std::ops::Range<usize> {
         0..if lossy { len } else { len.min(1) }
     }
@@ -161,7 +163,7 @@ impl World {
         if self.rules.fault == Fault::NobodyAsks || self.asks.len() >= self.rules.under_way.min(1) {
             return None;
         }
-        // Of a copy: it is always high time.
+        // On a copy, at time 0: the interval between two asks is always over.
         let ask = self.sender.clone().due(0)?;
         let mut after = self.clone();
         after.asks.push(ask);
@@ -171,7 +173,7 @@ impl World {
     fn packet_comes(&self, index: usize) -> Result<Option<Self>, String> {
         let room = u64::from(self.rules.high) + self.rules.headroom;
         let is_full = self.receiver.waiting() >= room;
-        // A stream stays where it is. Of datagrams what finds no room is lost.
+        // A stream holds a packet back. A datagram that finds no room is lost.
         if is_full && !self.rules.loses_packets || !self.has_room_to_say() {
             return Ok(None);
         }
@@ -213,7 +215,7 @@ impl World {
         let mut message = after.grants.remove(index);
         match (self.rules.fault, &mut message.body) {
             (Fault::GrantsAddUp, Body::Grant { until }) => {
-                // One more each time, as grants of one packet would be.
+                // One more each time, as if a grant were for one packet.
                 after.added_up += 1;
                 *until = u64::from(self.rules.high) + after.added_up;
             }
@@ -260,7 +262,7 @@ impl World {
         Some(after)
     }
 
-    /// What the channels by themselves may do to one kind of what is under way.
+    /// The steps that the channel alone may take with one kind of item in transit.
     fn meddle<T: Copy>(
         &self,
         steps: &mut Vec<(&'static str, Self)>,
@@ -296,27 +298,27 @@ impl System for World {
             may("a packet comes", self.packet_comes(index)?);
         }
         for index in self.arrivals(messages, self.grants.len()) {
-            may("the sender is told", Some(self.is_heard(index)?));
+            may("the sender gets a message", Some(self.is_heard(index)?));
         }
         for index in self.arrivals(messages, self.asks.len()) {
             if self.has_room_to_say() {
-                may("the receiver is asked", Some(self.is_asked(index, false)?));
+                may("the receiver gets an ask", Some(self.is_asked(index, false)?));
                 if packets {
-                    may("the receiver is asked, and gives up", Some(self.is_asked(index, true)?));
+                    may("the receiver gets an ask, and gives up", Some(self.is_asked(index, true)?));
                 }
             }
         }
         if messages {
-            self.meddle(&mut steps, ["a word is lost", "a word comes twice"], |world| &mut world.grants);
-            self.meddle(&mut steps, ["a question is lost", "a question comes twice"], |world| {
-                &mut world.asks
+            self.meddle(&mut steps, ["a message is lost", "a message comes twice"], |world| {
+                &mut world.grants
             });
+            self.meddle(&mut steps, ["an ask is lost", "an ask comes twice"], |world| &mut world.asks);
         }
         if packets {
             self.meddle(&mut steps, ["a packet is lost", "a packet comes twice"], |world| &mut world.packets);
         }
         for (_, after) in &mut steps {
-            // Where order means nothing, it is no difference.
+            // Where the order in transit is irrelevant, states that differ only in it are one.
             if messages {
                 after.grants.sort();
                 after.asks.sort();
@@ -383,7 +385,8 @@ fn packets_may_be_lost_as_well() {
         let packets = if high == 1 { 3 } else { 4 };
         let rules = Rules { high, low, packets, loses_messages: true, loses_packets: true, ..SOUND };
         assert!(states(rules) > 1000);
-        // What is under way when it says stop takes room behind the high watermark, or is lost, and counted.
+        // Packets in transit at the stop need room above the high watermark; without room they are
+        // lost and counted.
         for headroom in [0, 1] {
             states(Rules { flow: Flow::StopResume, headroom, ..rules });
         }
@@ -403,7 +406,7 @@ fn either_side_may_restart_at_any_time() {
     }
 }
 
-/// The model finds what is made wrong.
+/// Checks that the model finds each injected fault.
 #[test]
 fn faults_are_found() {
     let lossy = Rules { loses_messages: true, ..SOUND };

@@ -1,47 +1,47 @@
-//! The side that holds up.
+//! The receiving side of flow control, which withholds permission.
 
 use super::message::NUMBER_MAX;
 use super::{Body, Flow, Incarnation, Message, Watermarks};
 
-/// What a receiver keeps of its sender.
+/// The state that a receiver keeps of its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Receiver {
     high: u64,
     low: u64,
     own: Incarnation,
-    /// Zero: none has been heard of.
+    /// Zero: no sender has been seen yet.
     sender: Incarnation,
-    /// All packets with smaller numbers have come, or been given up.
+    /// All packets with smaller numbers have arrived or been given up.
     arrived: u64,
-    /// Those of them that are still to be taken.
+    /// The number of those that are not taken yet.
     waiting: u64,
     said: Said,
     is_over: bool,
 }
 
-/// What it has told its sender.
+/// The permission that it last announced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Said {
     Granted(u64),
     Running { epoch: u64, is_stopped: bool },
 }
 
-/// What to do with a packet that has come.
+/// The result of a packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Whether it goes to the queue. Otherwise it came before, too late, or was meant for another.
+    /// Whether it goes to the queue. Otherwise it is a duplicate, late, or for another incarnation.
     pub is_taken: bool,
-    /// Packets before it that did not come, and will not be taken any more.
+    /// Packets before it that did not arrive and will no longer be accepted.
     pub lost: u64,
-    /// What to tell the sender.
+    /// The message to send to the sender.
     pub say: Option<Message>,
 }
 
 impl Receiver {
-    /// A receiver that keeps to these watermarks. `sender` is whom it shook hands with, who knows it; if nobody, the first
-    /// that it hears is its sender.
+    /// Returns a receiver with these watermarks. `sender` is the incarnation learned in the
+    /// handshake. Without one, the first sender that a packet comes from is taken.
     ///
-    /// `None`: there is no flow control to be kept by the link.
+    /// `None`: the link keeps no flow control.
     pub(crate) fn new(
         flow: Flow,
         marks: Watermarks,
@@ -58,30 +58,30 @@ impl Receiver {
         Some(Self { high, low, own, sender, arrived: 0, waiting: 0, said, is_over: false })
     }
 
-    /// Packets that wait to be taken.
+    /// Returns the number of packets that wait to be taken.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// All packets with smaller numbers have come, or been given up.
+    /// Returns the number below which all packets have arrived or been given up.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// The next packet has come, on a transport that loses none.
+    /// Records the arrival of the next packet, on a transport that loses none.
     ///
     /// # Errors
-    /// What the sender did wrong.
+    /// A description of the sender's violation.
     pub(crate) fn arrive_next(&mut self) -> Result<Option<Message>, String> {
         self.arrive(self.sender, self.own, self.arrived).map(|arrival| arrival.say)
     }
 
-    /// A packet has come, of this sender, addressed to that receiver, of that number.
+    /// Records the arrival of a packet with this sender, receiver and number.
     ///
     /// # Errors
-    /// What the sender did wrong.
+    /// A description of the sender's violation.
     pub(crate) fn arrive(
         &mut self,
         sender: Incarnation,
@@ -89,7 +89,7 @@ impl Receiver {
         number: u64,
     ) -> Result<Arrival, String> {
         if number >= NUMBER_MAX {
-            return Err(format!("sent packet {number}, of which no connection has so many"));
+            return Err(format!("sent packet {number}, beyond the limit of a connection"));
         }
         let is_for_us = receiver == self.own || receiver == Incarnation::default();
         if sender < self.sender {
@@ -99,7 +99,7 @@ impl Receiver {
             self.meet(sender, if is_for_us { 0 } else { number + 1 });
         }
         if !is_for_us {
-            // It does not know us yet: all it has sent so far was for our predecessor.
+            // The sender has not seen this receiver yet: all it has sent was for the predecessor.
             let (lost, _) = self.give_up(number + 1);
             return Ok(Arrival { is_taken: false, lost, say: Some(self.position()) });
         }
@@ -115,7 +115,7 @@ impl Receiver {
         self.arrived = number + 1;
         self.waiting += 1;
         let say = match &mut self.said {
-            // Those that are lost need no room.
+            // Lost packets need no room.
             Said::Granted(_) => self.grant(),
             Said::Running { epoch, is_stopped } => {
                 let above = self.waiting.checked_sub(self.high);
@@ -123,14 +123,15 @@ impl Receiver {
                 if stops {
                     (*epoch, *is_stopped) = (*epoch + 1, true);
                 }
-                // That packets come all the same may be because the stop was lost.
+                // A packet after the stop may mean that the stop was lost: repeat it, ever less
+                // often.
                 (stops || above.is_some_and(u64::is_power_of_two)).then(|| self.position())
             }
         };
         Ok(Arrival { is_taken: true, lost, say })
     }
 
-    /// A packet is taken out of the queue: what to tell the sender.
+    /// Records that a packet was taken from the queue. Returns the message to send, if any.
     pub(crate) fn take(&mut self) -> Option<Message> {
         self.waiting = self.waiting.saturating_sub(1);
         let is_low = self.waiting <= self.low;
@@ -144,8 +145,8 @@ impl Receiver {
         }
     }
 
-    /// The packets with smaller numbers that have not come will not be taken any more: how many those are, and what to tell
-    /// the sender.
+    /// Gives up the packets with smaller numbers that have not arrived. Returns how many those are,
+    /// and the message to send.
     pub(crate) fn give_up(&mut self, until: u64) -> (u64, Option<Message>) {
         let lost = until.saturating_sub(self.arrived);
         self.arrived += lost;
@@ -153,14 +154,14 @@ impl Receiver {
         (lost, say)
     }
 
-    /// Takes in what the sender asks: what to tell it.
+    /// Handles a message of the sender. Returns the message to send, if any.
     ///
     /// # Errors
-    /// What it did wrong.
+    /// A description of the sender's violation.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn hear(&mut self, message: &Message) -> Result<Option<Message>, String> {
         let Body::Ask { sent, yours } = message.body else {
-            return Err("said what only a receiver says".into());
+            return Err("sent a message that only a receiver sends".into());
         };
         if message.sender < self.sender {
             return Ok(None);
@@ -169,38 +170,39 @@ impl Receiver {
         if message.sender > self.sender {
             self.meet(message.sender, sent);
         } else if knows_us && yours < u32::MAX {
-            // What it has sent before was for our predecessor,
+            // The packets before those were for the predecessor.
             self.give_up(sent.saturating_sub(u64::from(yours)));
         } else if !knows_us && message.receiver != Incarnation::default() {
-            // or all of it.
+            // All of them were for the predecessor.
             self.give_up(sent);
         }
         Ok(Some(self.position()))
     }
 
-    /// The end of the stream has come. Nothing is said after this.
+    /// Records the end of the stream. Returns the last message to send.
     pub(crate) fn end(&mut self) -> Message {
         self.is_over = true;
         let body = Body::Over { arrived: self.arrived };
         Message { sender: self.sender, receiver: self.own, body }
     }
 
-    /// A sender is heard for the first time, which has sent so many packets that are not for us.
+    /// Records the first contact with a sender that has sent `arrived` packets before, none for
+    /// this receiver.
     fn meet(&mut self, sender: Incarnation, arrived: u64) {
         (self.sender, self.arrived) = (sender, arrived);
         self.said = match self.said {
             Said::Granted(_) => Said::Granted(self.until()),
-            // Its own stops are still to come.
+            // The new sender counts its stops from 1 again.
             Said::Running { .. } => Said::Running { epoch: 0, is_stopped: false },
         };
     }
 
-    /// How many packets may be sent in all: those that have come, and as many as there is room for.
+    /// Returns how many packets may be sent in all: those that have arrived, plus the free room.
     fn until(&self) -> u64 {
         self.arrived + self.high.saturating_sub(self.waiting)
     }
 
-    /// A new grant, if it is worth one: credits and what waits have come down to the low watermark.
+    /// Returns a new grant if credit and queued packets together have fallen to the low watermark.
     fn grant(&mut self) -> Option<Message> {
         let until = self.until();
         let Said::Granted(granted) = &mut self.said else { return None };
@@ -215,7 +217,7 @@ impl Receiver {
         (!self.is_over).then(|| self.position())
     }
 
-    /// Where it stands.
+    /// Returns a message that repeats the receiver's position.
     fn position(&self) -> Message {
         let body = match self.said {
             Said::Granted(until) => Body::Grant { until },
@@ -263,7 +265,7 @@ mod tests {
             let (last, before) = queued.split_last().unwrap();
             assert_eq!(*last, Some(Body::Stop { epoch }));
             assert!(before.iter().all(Option::is_none));
-            // What was under way; now and then it is said again.
+            // These were in transit; the stop is repeated now and then.
             let late = bodies((0..8).map(|_| receiver.arrive_next().unwrap()));
             let again = Some(Body::Stop { epoch });
             assert_eq!(late, [again, again, None, again, None, None, None, again]);
@@ -279,7 +281,7 @@ mod tests {
         let mut receiver = receiver(Flow::Credit);
         let arrival = receiver.arrive(THEM, ME, 2).unwrap();
         assert_eq!((arrival.is_taken, arrival.lost, arrival.say), (true, 2, None));
-        // Late, and twice.
+        // Late, and duplicates.
         for number in [0, 1, 2] {
             assert!(!receiver.arrive(THEM, ME, number).unwrap().is_taken);
         }
@@ -294,7 +296,9 @@ mod tests {
         (0..4).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
         let error = receiver.arrive_next().unwrap_err();
         assert_eq!(error, "sent packet 4, where packets up to 4 were granted");
-        assert!(receiver.arrive(THEM, ME, u64::MAX).unwrap_err().contains("no connection has so many"));
+        assert!(
+            receiver.arrive(THEM, ME, u64::MAX).unwrap_err().contains("beyond the limit of a connection")
+        );
         let grant = Message { sender: THEM, receiver: ME, body: Body::Grant { until: 1 } };
         assert!(receiver.hear(&grant).unwrap_err().contains("only a receiver"));
     }
@@ -310,7 +314,7 @@ mod tests {
         };
         let answer = receiver.hear(&ask(Incarnation(8), Incarnation(0), 0)).unwrap();
         assert_eq!(bodies([answer]), [Some(Body::Grant { until: 1 })]);
-        assert_eq!(receiver.hear(&ask(THEM, ME, 4)), Ok(None), "the dead are not heard");
+        assert_eq!(receiver.hear(&ask(THEM, ME, 4)), Ok(None), "messages of the predecessor are ignored");
         assert!(!receiver.arrive(THEM, ME, 3).unwrap().is_taken);
         assert!(receiver.arrive(Incarnation(8), ME, 0).unwrap().is_taken);
     }
@@ -322,7 +326,7 @@ mod tests {
         let arrival = successor.arrive(THEM, ME, 9).unwrap();
         assert!(!arrival.is_taken);
         assert_eq!(bodies([arrival.say]), [Some(Body::Grant { until: 14 })]);
-        // It asks its predecessor where it stands, and has sent more meanwhile.
+        // The sender asks the predecessor for its position, and has sent more meanwhile.
         let ask = Message { sender: THEM, receiver: ME, body: Body::Ask { sent: 12, yours: 3 } };
         let answer = successor.hear(&ask).unwrap();
         assert_eq!((bodies([answer]), successor.arrived()), (vec![Some(Body::Grant { until: 16 })], 12));

@@ -1,21 +1,22 @@
-//! The side that is held up.
+//! The sending side of flow control, which may be stalled.
 
 use super::{Body, Flow, Incarnation, Message, Watermarks};
 
-/// A sender that may not send asks so often where its receiver stands, in nanoseconds, if what that one says may be lost.
+/// The interval at which a stalled sender asks for its receiver's position, in nanoseconds, over a
+/// lossy channel.
 pub(crate) const ASK_EVERY_NS: u64 = 100_000_000;
 
-/// What may happen to messages on their way.
+/// What may happen to messages in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Channel {
-    /// Nothing: each comes once, in the order said, and the connection ends with either side.
+    /// Each message arrives once, in order, and the connection ends with either side.
     Ordered,
-    /// They may be lost, come twice, or late; either side may restart.
+    /// Messages may be lost, repeated or late; either side may restart.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     Lossy,
 }
 
-/// What a sender keeps of one receiver. It believes nothing.
+/// The state that a sender keeps of one receiver. Every message is validated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sender {
     high: u64,
@@ -24,29 +25,30 @@ pub(crate) struct Sender {
     receiver: Incarnation,
     /// Packets sent in all.
     sent: u64,
-    /// Of which so many were for others.
+    /// The number of those that were for earlier receivers.
     others: u64,
     leave: Leave,
-    /// Since when it may not send, in nanoseconds, as far as it has been noticed.
+    /// The time at which the sender was first noticed to be stalled, in nanoseconds.
     held_ns: Option<u64>,
     asked_ns: Option<u64>,
     is_over: bool,
 }
 
-/// What says whether it may.
+/// The permission to send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Leave {
-    /// As long as fewer packets have been sent.
+    /// While fewer packets have been sent.
     Granted(u64),
-    /// Unless it was stopped; the number of the stop heard of last.
+    /// Unless stopped; `epoch` is the number of the stop received last.
     Running { epoch: u64, is_stopped: bool },
 }
 
 impl Sender {
-    /// A sender whose receiver keeps to these watermarks. `receiver` is who shook hands with it, from whom it has its first
-    /// credits; if nobody did, it has none until one is heard.
+    /// Returns a sender to a receiver with these watermarks. `receiver` is the incarnation learned
+    /// in the handshake; it implies the first credits. Without one there are no credits until a
+    /// receiver sends a message.
     ///
-    /// `None`: there is no flow control to be kept by the link.
+    /// `None`: the link keeps no flow control.
     pub(crate) fn new(
         flow: Flow,
         marks: Watermarks,
@@ -75,7 +77,7 @@ impl Sender {
         })
     }
 
-    /// Which of the two it is.
+    /// Returns the kind of flow control.
     pub(crate) fn flow(&self) -> Flow {
         match self.leave {
             Leave::Granted(_) => Flow::Credit,
@@ -91,18 +93,18 @@ impl Sender {
         }
     }
 
-    /// Whether it may be sent whatever the receiver has said since it was last listened to.
+    /// Whether it may be sent without polling for messages of the receiver first.
     pub(crate) fn may_send_unheard(&self) -> bool {
         matches!(self.leave, Leave::Granted(until) if self.sent < until)
     }
 
-    /// A packet is sent.
+    /// Records that a packet is sent.
     pub(crate) fn send(&mut self) {
         self.sent += 1;
         self.held_ns = None;
     }
 
-    /// Packets sent in all: the number of the next.
+    /// Returns the number of packets sent in all, which is the number of the next.
     #[cfg_attr(
         not(test),
         allow(dead_code, reason = "for transports that number what they send; walked by the model")
@@ -111,31 +113,31 @@ impl Sender {
         self.sent
     }
 
-    /// Who was heard last, to whom packets are addressed.
+    /// Returns the receiver seen last, to which packets are addressed.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn receiver(&self) -> Incarnation {
         self.receiver
     }
 
-    /// Whether the receiver has said all it will.
+    /// Whether the receiver has sent its last message.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Notices that it may not send, at this time.
+    /// Records a stall at this time, if the sender may not send.
     pub(crate) fn note_held(&mut self, now_ns: u64) {
         if !self.may_send() {
             self.held_ns.get_or_insert(now_ns);
         }
     }
 
-    /// Since when it may not send, in nanoseconds.
+    /// Returns the time since which the sender is stalled, in nanoseconds.
     pub(crate) fn held_since(&self) -> Option<u64> {
         self.held_ns.filter(|_| !self.may_send())
     }
 
-    /// What to ask the receiver at this time, if anything: as long as it may not send, again and again, since what would
-    /// let it go on may have been lost.
+    /// Returns the message to send at this time, if any. A stalled sender asks again and again,
+    /// because the message that ends the stall may have been lost.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<Message> {
         let is_due = self.asked_ns.is_none_or(|asked| now_ns.saturating_sub(asked) >= ASK_EVERY_NS);
@@ -151,21 +153,21 @@ impl Sender {
         })
     }
 
-    /// Takes in what was said. What is old is passed over where that can be.
+    /// Handles a message of the receiver. An outdated one is ignored where it can occur.
     ///
     /// # Errors
-    /// What the receiver did wrong. Nothing it says is believed any more.
+    /// A description of the receiver's violation. No later message of it may be used.
     pub(crate) fn hear(&mut self, message: &Message) -> Result<(), String> {
         let is_lossy = self.channel == Channel::Lossy;
         if message.sender != self.own {
-            return if is_lossy { Ok(()) } else { Err("spoke to another sender".into()) };
+            return if is_lossy { Ok(()) } else { Err("sent flow control for another sender".into()) };
         }
         if message.receiver != self.receiver {
             match (self.receiver, is_lossy) {
                 (Incarnation(0), _) => {}
-                (_, false) => return Err("spoke for another receiver".into()),
+                (_, false) => return Err("sent flow control of another receiver".into()),
                 (known, true) if message.receiver < known => return Ok(()),
-                // It has restarted, and knows nothing of what its predecessor said.
+                // It has restarted, and what its predecessor announced is void.
                 (_, true) => {
                     self.others = self.sent;
                     self.leave = match self.leave {
@@ -195,9 +197,9 @@ impl Sender {
                 Body::Stop { epoch: number } | Body::Resume { epoch: number },
                 Leave::Running { epoch, is_stopped },
             ) => {
-                // It takes a packet at least to be stopped once more.
+                // Every further stop needs at least one packet in between.
                 if number > sent {
-                    return Err(format!("said stop for time {number}, where {sent} packets were sent"));
+                    return Err(format!("sent stop {number}, where {sent} packets were sent"));
                 }
                 let before =
                     if *is_stopped { Body::Stop { epoch: *epoch } } else { Body::Resume { epoch: *epoch } };
@@ -211,8 +213,8 @@ impl Sender {
                 }
                 self.is_over = true;
             }
-            (Body::Ask { .. }, _) => return Err("asked what only a sender asks".into()),
-            (_, Leave::Granted(_)) => return Err("said stop or resume where credits were agreed on".into()),
+            (Body::Ask { .. }, _) => return Err("sent an ask, which only a sender sends".into()),
+            (_, Leave::Granted(_)) => return Err("sent stop or resume where credits were agreed on".into()),
             (_, Leave::Running { .. }) => {
                 return Err("granted credits where stop and resume were agreed on".into());
             }
@@ -244,7 +246,7 @@ mod tests {
             (0..4).for_each(|_| sender.send());
             assert!(!sender.may_send());
             let grant = says(Body::Grant { until: 7 });
-            // Twice is once.
+            // A repeated grant counts once.
             assert_eq!((sender.hear(&grant), sender.hear(&grant)), (Ok(()), Ok(())));
             (0..3).for_each(|_| sender.send());
             assert!(!sender.may_send());
@@ -292,10 +294,10 @@ mod tests {
         assert_eq!(sender.due(0).unwrap().body, Body::Ask { sent: 3, yours: 0 });
         assert!(!sender.may_send(), "the credit of its predecessor is void");
         sender.hear(&says(Body::Grant { until: 7 })).unwrap();
-        assert!(!sender.may_send(), "the dead are not heard");
+        assert!(!sender.may_send(), "messages of the predecessor are ignored");
         sender.hear(&next(Body::Grant { until: 7 })).unwrap();
         assert!(sender.may_send());
-        // What was meant for this sender's own predecessor.
+        // This was for the predecessor of this sender.
         sender.hear(&Message { sender: Incarnation(6), ..says(Body::Grant { until: 999 }) }).unwrap();
     }
 
@@ -321,29 +323,29 @@ mod tests {
                 Credit,
                 Ordered,
                 says(Body::Stop { epoch: 1 }),
-                "said stop or resume where credits were agreed on",
+                "sent stop or resume where credits were agreed on",
             ),
-            (Credit, Ordered, says(Body::Ask { sent: 1, yours: 1 }), "asked what only a sender asks"),
-            (Credit, Ordered, says(Body::Over { arrived: 2 }), "has got 2 packets, where 1 were sent"),
             (
-                StopResume,
-                Lossy,
-                says(Body::Stop { epoch: 2 }),
-                "said stop for time 2, where 1 packets were sent",
+                Credit,
+                Ordered,
+                says(Body::Ask { sent: 1, yours: 1 }),
+                "sent an ask, which only a sender sends",
             ),
-            (StopResume, Lossy, says(Body::Resume { epoch: 2 }), "said stop for time 2"),
+            (Credit, Ordered, says(Body::Over { arrived: 2 }), "has got 2 packets, where 1 were sent"),
+            (StopResume, Lossy, says(Body::Stop { epoch: 2 }), "sent stop 2, where 1 packets were sent"),
+            (StopResume, Lossy, says(Body::Resume { epoch: 2 }), "sent stop 2"),
             (StopResume, Ordered, says(Body::Grant { until: 1 }), "granted credits where stop and resume"),
             (
                 Credit,
                 Ordered,
                 Message { sender: THEM, ..says(Body::Grant { until: 4 }) },
-                "to another sender",
+                "for another sender",
             ),
             (
                 Credit,
                 Ordered,
                 Message { receiver: ME, ..says(Body::Grant { until: 4 }) },
-                "for another receiver",
+                "of another receiver",
             ),
         ] {
             let mut sender = sender(flow, channel);

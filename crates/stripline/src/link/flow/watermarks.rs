@@ -1,12 +1,12 @@
-//! Where a sender stops and where it goes on, and who sees to it.
+//! The watermarks at which a sender stops and resumes, and the kinds of flow control.
 
 use serde::{Deserialize, Serialize};
 
-/// Who holds a sender up, under overflow `block`, when its receiver has as many packets waiting as may.
+/// The mechanism that stalls a sender, under overflow `block`, when its receiver's queue is full.
 ///
-/// Memory rings count their packets exactly in any case, and keep all three with the same cursors. Over sockets,
-/// `transport` leaves it to the kernel's buffers, which count bytes; with the other two the link counts packets, and a thread
-/// of the receiving process takes them to the port's queue.
+/// Memory rings count packets exactly in any case: there all three kinds use the same cursors. Over
+/// sockets, `transport` relies on the kernel's buffers, which count bytes. With the other two the
+/// link counts packets, and a thread of the receiving process moves them to the port's queue.
 ///
 /// ```
 /// use stripline::link::Flow;
@@ -18,20 +18,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flow {
-    /// The transport by itself.
+    /// The flow control of the transport itself.
     #[default]
     Transport,
-    /// The receiver grants credits: never more packets than the high watermark are under way or waiting.
+    /// The receiver grants credits: never more packets than the high watermark are in transit or
+    /// queued.
     Credit,
-    /// The receiver says stop at the high watermark and resume at the low one; what is under way then still comes.
+    /// The receiver sends stop at the high watermark and resume at the low one. Packets in transit
+    /// at the stop still arrive.
     StopResume,
 }
 
 impl Flow {
-    /// Every kind, in the order documented.
+    /// All kinds, in the order documented.
     pub const ALL: [Self; 3] = [Self::Transport, Self::Credit, Self::StopResume];
 
-    /// The word in a waveform file.
+    /// Returns the word used in a waveform file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transport => "transport",
@@ -41,7 +43,7 @@ impl Flow {
     }
 }
 
-/// Packets at which a sender stops, and at which it goes on: the second is less than the first.
+/// The number of packets at which a sender stops, and the smaller number at which it resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[u32; 2]", into = "[u32; 2]")]
 pub(crate) struct Watermarks {
@@ -50,7 +52,8 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// Those of a queue of `depth` packets, where they are not left to be chosen; in words of the keys of a waveform file.
+    /// Returns the watermarks of a queue of `depth` packets; `None` selects the default. The error
+    /// texts use the keys of a waveform file.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -72,19 +75,19 @@ impl Watermarks {
         }
     }
 
-    /// The whole depth, and three quarters of it: to take up every place as it becomes free costs both sides more than it
-    /// gains.
+    /// Returns the whole depth and three quarters of it. To resume at each freed place would cost
+    /// both sides more than it gains.
     pub(crate) fn of_depth(depth: u32) -> Self {
         let high = depth.max(1);
         Self { high, low: high - high.div_ceil(4) }
     }
 
-    /// Packets at which a sender stops, at least 1.
+    /// Returns the number of packets at which a sender stops, at least 1.
     pub(crate) fn high(self) -> u32 {
         self.high
     }
 
-    /// Packets at which it goes on.
+    /// Returns the number of packets at which it resumes.
     pub(crate) fn low(self) -> u32 {
         self.low
     }

@@ -1,4 +1,4 @@
-//! What other threads have left for a receiving port: connections, and questions to its component.
+//! Events from other threads for a receiving port: connections, and requests to its component.
 
 use std::sync::Arc;
 
@@ -8,37 +8,39 @@ use crate::link::{Delivery, WaitStrategy};
 use crate::transport::Wait;
 
 impl Incoming {
-    /// Lets this be called, on the thread that waits here, when the component is asked something meanwhile.
+    /// Sets a function to call, on the thread that waits here, when a request for the component
+    /// arrives.
     pub(crate) fn when_asked(&mut self, hook: Box<dyn FnMut() + Send>) {
         self.hook = Some(hook);
     }
 
-    /// As [`Incoming::receive`] without an end to the wait, and nothing as soon as the component is asked something.
+    /// Receives like [`Incoming::receive`] without a deadline, but returns `Nothing` as soon as a
+    /// request arrives.
     #[inline(always)]
     pub(crate) fn receive_or_asked(&mut self) -> Result<Outcome> {
         if self.is_easy() && self.take_at_hand() {
             return Ok(Outcome::Packet);
         }
-        // What was asked before has been looked at.
+        // Earlier requests have been handled.
         (self.heeds_asked, self.asked) = (true, false);
         let found = self.receive_slowly(Wait::FOREVER, u32::MAX);
         self.heeds_asked = false;
         found
     }
 
-    /// Whether to leave off waiting, because the component is asked something and wants to know.
+    /// Whether a request has arrived that ends the current wait.
     pub(in crate::link) fn is_interrupted(&self) -> bool {
         self.heeds_asked && self.asked
     }
 
-    /// Reads the mail.
+    /// Handles the queued events.
     pub(super) fn open_mail(&mut self) {
         for delivery in self.mailbox.empty() {
             match delivery {
                 Delivery::Expect(name) => drop(self.origin(name)),
                 Delivery::Abandoned(name) => {
                     let origin = self.origin(name);
-                    // Whatever was connected before says its own end.
+                    // A connection made earlier reports its own end.
                     origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
                 }
                 Delivery::Connected(name, inlet) => {
@@ -70,8 +72,9 @@ impl Incoming {
         }
     }
 
-    /// Where senders come and go under ever new names: the connection whose place a new one takes, because its
-    /// sender is gone. Of two senders that died, the one that came first has its place taken first.
+    /// Returns the connection that a new one replaces, because its sender is gone. This is for
+    /// ports where senders come and go under ever new names. Of two dead senders, the earlier one
+    /// is replaced first.
     fn predecessor(&mut self, name: &str) -> Option<usize> {
         if !self.open || self.origins.iter().any(|origin| origin.name == name) {
             return None;

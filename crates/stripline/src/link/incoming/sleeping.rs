@@ -1,4 +1,5 @@
-//! How a receiving port sleeps: on the only connection that it has, or on descriptors of all.
+//! How a receiving port waits: parked on its only connection, or in `poll` on the descriptors of
+//! all.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +9,7 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::Wait;
 
 impl Incoming {
-    /// Prepares to sleep on this port together with others; false when there is something to take.
+    /// Prepares to sleep on this port together with others; false: a packet is ready.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         let quiet = !self.mailbox.is_full()
             && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep());
@@ -29,7 +30,7 @@ impl Incoming {
         self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
     }
 
-    /// Sleeps until something happens; false: the time is over.
+    /// Sleeps until something happens; false: the deadline has passed.
     pub(super) fn sleep(&mut self, wait: Wait) -> Result<bool> {
         if self.can_nap(wait) {
             return self.nap(wait);
@@ -48,16 +49,17 @@ impl Incoming {
         fired
     }
 
-    /// Whether to sleep is to sleep on its only connection, and that does without descriptors.
+    /// Whether the port can park on its only connection, without descriptors.
     pub(super) fn can_nap(&self, wait: Wait) -> bool {
         matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
     }
 
-    /// Sleeps on its only connection; false: the time is over.
+    /// Parks on the only connection; false: the deadline has passed.
     pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
         let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins else { return Ok(true) };
         let is_quiet = inlet.prepare_nap();
-        // Behind that announcement: who has news makes it known and then raises the alarm.
+        // After the announcement: a thread with an event first publishes it and then wakes the
+        // parked port.
         if !is_quiet || self.mailbox.is_full() || wait.heeds_stop() && self.stop.is_stopped() {
             return Ok(!wait.has_passed());
         }

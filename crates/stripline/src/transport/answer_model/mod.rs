@@ -1,6 +1,8 @@
-//! Every order in which receivers can take packets, answer, refuse and die while their sender waits for them (scopes `server`
-//! and `target`), its deadline passes and late answers come: walked with the real decisions ([`Awaited::outcome`],
-//! [`Awaited::verdict`], the ear of a stream, the judgement of a ring's words), and the waiting around them step by step.
+//! A model of the wait for acknowledgements (scopes `server` and `target`). It explores every order
+//! in which receivers take packets, acknowledge, refuse and die, the deadline passes, and late
+//! acknowledgements arrive. The decisions are the real ones: [`Awaited::outcome`],
+//! [`Awaited::verdict`], the parser of a stream and the decoder of a ring's words. The waiting
+//! around them is modelled step by step.
 
 mod ring;
 mod streams;
@@ -17,7 +19,7 @@ fn awaited(sequence: u64, scope: Scope) -> Awaited {
     Awaited::new(sequence, scope, Duration::ZERO)
 }
 
-/// What has really become of the packets, whatever is heard of it.
+/// The real outcome of the packets, independent of what has been received about it.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 struct Truth {
     accepted: Vec<u64>,
@@ -36,7 +38,7 @@ impl Truth {
     }
 }
 
-/// Whether the end of a wait tells the truth of those that were waited for.
+/// Checks that the end of a wait is true of the receivers that were waited for.
 fn check_end(
     outcome: &Result<(), Error>,
     sequence: u64,
@@ -51,7 +53,7 @@ fn check_end(
         Err(Error::PacketRefused { connection, .. }) => {
             of(connection).is_some_and(|truth| truth.refused.contains(&sequence))
         }
-        // It may have done all it had to, and died before it could say so.
+        // It may have done all it had to, and died before it could acknowledge.
         Err(Error::ReceiverGone { connection, .. }) => of(connection).is_some_and(|truth| truth.dead),
         Err(Error::Unanswered { connection, .. }) => {
             has_passed && connection.split(", ").all(|name| of(name).is_some())
@@ -76,17 +78,17 @@ struct Rules {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     None,
-    /// Receivers do not answer for what they finish.
+    /// Receivers never acknowledge what they finish.
     AnswerForgotten,
-    /// An end of the socket is not looked for.
+    /// The end of a socket is not checked.
     DeathUnnoticed,
-    /// An answer for any packet is taken for the newest.
+    /// An acknowledgement of any packet is taken for that of the newest.
     NumbersIgnored,
-    /// A ring's sender does not run its fence between the announcement of its sleep and its last look.
+    /// A ring's sender runs no fence between the announcement of its sleep and its last poll.
     SenderFenceForgotten,
-    /// A ring's receiver does not run its fence between its answer and its look who sleeps.
+    /// A ring's receiver runs no fence between its acknowledgement and its check for a sleeper.
     ReceiverFenceForgotten,
-    /// A ring's sender sleeps without a last look.
+    /// A ring's sender sleeps without a last poll.
     LastLookForgotten,
 }
 

@@ -1,7 +1,7 @@
-//! Over a ring: `ring/confirm.rs`, `ring/answers.rs`. Stores wait in a buffer until the processor writes them out, as they
-//! do on x86, or a fence is run; that is what the fences are for. The bell of the other side, and the kernel's word of a
-//! death (`Lobby::leave`: a lock, then the same bell), are seen at once. The look every 100 ms does not happen here: it is for
-//! peers that lie.
+//! The model over a ring: `ring/confirm.rs`, `ring/answers.rs`. Stores wait in a store buffer, as
+//! on x86, until the processor writes them out or a fence runs. That is the purpose of the fences.
+//! The other side's doorbell is seen at once. So is the kernel's report of a death (`Lobby::leave`:
+//! a lock, then the same doorbell). The poll every 100 ms is left out: it exists for hostile peers.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
@@ -18,7 +18,7 @@ enum At {
     Announce,
     /// `announced()`
     Fence,
-    /// `sleep_for_answers`: on the bell,
+    /// `sleep_for_answers`: on the doorbell,
     Sleep,
     /// and `quiet`.
     Quiet,
@@ -35,7 +35,7 @@ enum Says {
 
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 struct Page {
-    // In memory, for both to see: numbers plus 1.
+    // In memory, visible to both: numbers plus 1.
     done: u64,
     refused: u64,
     sleeps: bool,
@@ -53,7 +53,7 @@ struct Reader {
     is_counted: bool,
     awaited: bool,
     truth: Truth,
-    /// The kernel has told of its death; it has been seen out.
+    /// The kernel has reported its death; it has been detached.
     departed: bool,
     gone: bool,
 }
@@ -98,7 +98,7 @@ impl Ring {
     fn publish(&self) -> Option<Self> {
         let mut after = self.clone();
         for reader in &mut after.readers {
-            // One that is dead and has not been seen out yet is waited for until it is.
+            // A dead one that has not been detached yet is waited for until it is.
             (reader.awaited, reader.is_counted) = (!reader.gone, !reader.gone);
             if !reader.truth.dead {
                 reader.queue.push(self.sent);
@@ -108,7 +108,8 @@ impl Ring {
         (self.sent < self.rules.packets).then_some(after)
     }
 
-    /// What the sender sees in a page: its own stores come before those that it has not written out.
+    /// Returns what the sender reads in a page: its own stores come before those not yet written
+    /// out.
     fn heard(&self, index: usize) -> Heard {
         let page = &self.readers[index].page;
         judge(self.sent - 1, page.refused, page.done, || "no".into())
@@ -160,7 +161,7 @@ impl Ring {
         Ok(after)
     }
 
-    /// The sender's next step.
+    /// Returns the state after the sender's next step.
     fn proceed(&self) -> Result<Option<Self>, String> {
         let mut after = self.clone();
         match self.at {
@@ -207,8 +208,8 @@ impl Ring {
         }
         if reader.truth.dead {
             if !reader.departed {
-                // `Lobby::leave`, by the thread that the kernel tells.
-                may("a death is told", &|ring| {
+                // `Lobby::leave`, on the thread that the kernel wakes.
+                may("a death is reported", &|ring| {
                     ring.readers[index].departed = true;
                     ring.bell = true;
                 });
@@ -218,7 +219,7 @@ impl Ring {
         if self.rules.may_die {
             may("a receiver dies", &|ring| {
                 let reader = &mut ring.readers[index];
-                // What it has stored is not lost with it.
+                // Its stores are not lost with it.
                 reader.write_out();
                 reader.truth.dead = true;
                 reader.queue.clear();
@@ -238,7 +239,7 @@ impl Ring {
                 }
                 ring.readers[index].says = Says::LookWhoSleeps;
             }),
-            Says::LookWhoSleeps => may("a receiver looks who sleeps", &|ring| {
+            Says::LookWhoSleeps => may("a receiver checks for a sleeper", &|ring| {
                 let reader = &mut ring.readers[index];
                 reader.says = if reader.page.sleeps { Says::Ring } else { Says::Nothing };
             }),
@@ -253,7 +254,7 @@ impl Ring {
 
 impl Reader {
     fn answer(&mut self, sequence: u64, refuses: bool) {
-        // A store behind another goes out behind it.
+        // A later store is written out after it.
         self.write_out();
         self.queue.remove(0);
         self.page.buffered = Some((refuses, sequence + 1));
@@ -311,7 +312,7 @@ fn every_wait_over_a_ring_ends_with_the_truth_and_nobody_oversleeps() {
         walk(Rules { packets: 1, ..rules });
         walk(Rules { receivers: 1, packets: 3, ..rules });
     }
-    // Late answers of two, and deaths between two packets.
+    // Late acknowledgements of two, and deaths between two packets.
     walk(Rules { may_die: false, may_refuse: false, ..SOUND });
     walk(Rules { may_be_late: false, may_refuse: false, ..SOUND });
     println!("{states} states");

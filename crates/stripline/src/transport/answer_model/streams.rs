@@ -1,4 +1,4 @@
-//! Over sockets: `stream/confirm.rs`, `stream/answers.rs`.
+//! The model over sockets: `stream/confirm.rs`, `stream/answers.rs`.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
@@ -9,14 +9,15 @@ use crate::transport::stream::{Ear, record};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Guest {
     ear: Ear,
-    /// Whether it was there when the packet was sent; whether it is still waited for, and has been let go.
+    /// Whether it was there when the packet was sent; whether it is still waited for, and has been
+    /// removed.
     is_counted: bool,
     awaited: bool,
     buried: bool,
-    /// Its queue, and whether it has accepted the first of it already.
+    /// Its queue, and whether it has accepted the first packet already.
     queue: Vec<u64>,
     is_accepted: bool,
-    /// Answers on their way to the sender.
+    /// Acknowledgements in transit to the sender.
     said: Vec<u8>,
     truth: Truth,
 }
@@ -50,7 +51,7 @@ impl Streams {
         Self { rules, guests, sent: 0, waits: false, asleep: false, has_passed: false, problem: None }
     }
 
-    /// `publish`, and the beginning of `await_answers`.
+    /// `publish`, and the start of `await_answers`.
     fn send(&self) -> Option<Self> {
         if self.waits || self.sent == self.rules.packets {
             return None;
@@ -58,7 +59,7 @@ impl Streams {
         let mut after = self.clone();
         let expected = awaited(self.sent, self.rules.scope);
         for guest in &mut after.guests {
-            // Writing to a dead peer's socket fails, which buries it.
+            // Writing to a dead peer's socket fails, and the receiver is removed.
             guest.buried |= guest.truth.dead;
             (guest.awaited, guest.is_counted) = (!guest.buried, !guest.buried);
             if guest.awaited {
@@ -70,7 +71,8 @@ impl Streams {
         Some(after)
     }
 
-    /// One round of the loop of `await_answers`: a look at all, then the verdict or sleep.
+    /// One round of the loop of `await_answers`: a poll of all receivers, then the verdict or
+    /// sleep.
     fn look(&self) -> Result<Option<Self>, String> {
         if !self.waits || self.asleep {
             return Ok(None);
@@ -120,7 +122,7 @@ impl Streams {
         Ok(Some(after))
     }
 
-    /// `poll`: as long as there is something to read or the end of a socket to see, it does not sleep on.
+    /// `poll`: it wakes as long as there are bytes or the end of a socket to read.
     fn wake(&self) -> Option<Self> {
         let sees_ends = self.rules.fault != Fault::DeathUnnoticed;
         let is_readable =
@@ -136,7 +138,7 @@ impl Streams {
         may.then(|| Self { has_passed: true, ..self.clone() })
     }
 
-    /// What a receiver does next.
+    /// Returns a receiver's possible next steps.
     fn receive(&self, index: usize) -> Vec<(&'static str, Self)> {
         let mut steps = Vec::new();
         let guest = &self.guests[index];
@@ -203,7 +205,7 @@ impl System for Streams {
     fn steps(&self) -> Result<Vec<(&'static str, Self)>, String> {
         let mut steps = Vec::new();
         steps.extend(self.send().map(|after| ("a packet is sent", after)));
-        steps.extend(self.look()?.map(|after| ("the sender looks", after)));
+        steps.extend(self.look()?.map(|after| ("the sender polls", after)));
         steps.extend(self.wake().map(|after| ("the sender wakes", after)));
         steps.extend(self.pass().map(|after| ("the deadline passes", after)));
         (0..self.guests.len()).for_each(|index| steps.extend(self.receive(index)));
@@ -229,7 +231,7 @@ fn every_wait_over_sockets_ends_with_the_truth() {
             states += explore(Streams::new(rules)).unwrap_or_else(|found| panic!("{rules:?}\n{found}"));
         }
         println!("{scope}: {states} states");
-        // One receiver, and answers that are several packets late.
+        // One receiver, and acknowledgements that are several packets late.
         let rules = Rules { scope, receivers: 1, packets: 4, ..SOUND };
         explore(Streams::new(rules)).unwrap_or_else(|found| panic!("{rules:?}\n{found}"));
     }

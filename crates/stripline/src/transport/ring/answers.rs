@@ -1,7 +1,8 @@
-//! What a ring's receiver says back, in words of its cursor page: written by the receiver, checked by the sender.
+//! The acknowledgements of a ring's receiver, in words of its cursor page: written by the receiver,
+//! validated by the sender.
 //!
-//! The words only grow. That is enough for several packets under way: a sender waits for its newest only, and has given
-//! up those before it.
+//! The words only grow. That suffices for several packets in transit: a sender waits only for its
+//! newest, and has given up those before it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,39 +14,44 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
 use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
 
-/// Where they lie: on lines of their own.
+/// Their offset: on cache lines of their own.
 const OFFSET: usize = WORDS_OFFSET + 64;
 const _: () = assert!(size_of::<Words>() <= 64 && OFFSET + size_of::<AnswerWords>() <= PAGE);
 
-/// Zeroed: nothing yet. Sequence numbers are stored plus 1, so that 0 is none.
+/// The words of acknowledgements. Zeroed: nothing yet. Sequence numbers are stored plus 1, so that
+/// 0 means none.
 #[repr(C)]
 struct AnswerWords {
     accepted: AtomicU64,
     finished: AtomicU64,
     refused: AtomicU64,
-    /// Written by the sender: it sleeps on the bell for space until there is an answer.
+    /// Written by the sender: it sleeps on the space doorbell until there is an acknowledgement.
     sleeps: AtomicU32,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; REASON_MAX / 8],
-    /// The receiver leaves, and nobody comes in its place.
+    /// The receiver has sent a goodbye.
     left: AtomicU32,
 }
 
 impl CursorPage {
     fn answers(&self) -> &AnswerWords {
-        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both sides.
+        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
+        // sides.
         unsafe { self.0.at(OFFSET).cast::<AnswerWords>().as_ref() }
     }
 
-    /// Announces whether the sender sleeps for an answer. To be followed by [`announced`] and another look.
+    /// Announces whether the sender sleeps for an acknowledgement. [`announced`] and another poll
+    /// must follow.
     pub(super) fn set_sleeps(&self, sleeps: bool) {
-        // Relaxed: the fence in `announced` orders it; taken back late it costs a wake-up too many.
+        // Relaxed: the fence in `announced` orders it; a late withdrawal costs one wake-up too
+        // many.
         self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
     }
 
-    /// Says that the receiver leaves for good.
+    /// Records the goodbye of the receiver.
     pub(super) fn leave(&self) {
-        // Release: pairs with the look behind the news that it is gone, which comes over another way.
+        // Release: pairs with the load after the report of its end, which comes over another
+        // channel.
         self.answers().left.store(1, Ordering::Release);
     }
 
@@ -53,18 +59,19 @@ impl CursorPage {
         self.answers().left.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the sender sleeps for an answer, for those who look from outside.
+    /// Whether the sender sleeps for an acknowledgement, for inspection.
     pub(super) fn is_slept_for(&self) -> bool {
-        // Relaxed: a moment that may be over.
+        // Relaxed: a momentary value.
         self.answers().sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// What the receiver has answered.
+    /// Returns the state of the receiver's acknowledgement.
     pub(super) fn answer(&self, awaited: &Awaited) -> Heard {
         let words = self.answers();
-        // Acquire: with the number comes the reason.
+        // Acquire: the reason comes with the number.
         let refused = words.refused.load(Ordering::Acquire);
-        // Acquire: what the component did with the packet is seen by who was told that it has finished.
+        // Acquire: a sender that reads that the component has finished sees what it did with the
+        // packet.
         let done = match awaited.scope {
             Scope::Target => words.finished.load(Ordering::Acquire),
             _ => words.accepted.load(Ordering::Acquire),
@@ -73,12 +80,12 @@ impl CursorPage {
     }
 }
 
-/// What the words of a receiver mean for the packet that is waited for, its sender's newest.
+/// Decodes the words of a receiver for the packet that is waited for, its sender's newest.
 pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce() -> String) -> Heard {
     let wanted = sequence.saturating_add(1);
     let latest = refused.max(done);
     if latest > wanted {
-        Heard::Lied(format!("answered packet {}, which was not sent", latest - 1))
+        Heard::Lied(format!("acknowledged packet {}, which was not sent", latest - 1))
     } else if refused == wanted {
         Heard::Refused(reason())
     } else if done == wanted {
@@ -88,9 +95,10 @@ pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce(
     }
 }
 
-/// Between announcing sleep and looking again.
+/// Runs the fence between the announcement of sleep and the last poll.
 pub(super) fn announced() {
-    // The receiver stores its answer and, behind its own fence, looks who sleeps: one of the two sees the other.
+    // The receiver stores its acknowledgement and, after its own fence, checks for a sleeper: one
+    // of the two sees the other.
     fence(Ordering::SeqCst);
 }
 
@@ -115,16 +123,16 @@ impl AnswerWords {
     }
 }
 
-/// The receiver's end of it.
+/// The receiver's sender of acknowledgements.
 pub(super) struct RingAnswers {
     page: Arc<CursorPage>,
     bell: Doorbell,
-    /// Held by who writes a reason.
+    /// Held by the thread that writes a reason.
     reason: Mutex<()>,
 }
 
 impl RingAnswers {
-    /// `bell` wakes the sender.
+    /// Returns the receiver's end; `bell` wakes the sender.
     pub(super) fn new(page: Arc<CursorPage>, bell: Doorbell) -> Self {
         Self { page, bell, reason: Mutex::default() }
     }
@@ -134,7 +142,8 @@ impl Answers for RingAnswers {
     fn say(&self, sequence: u64, fate: Fate<'_>) {
         let (words, number) = (self.page.answers(), sequence.saturating_add(1));
         match fate {
-            // Release: see `CursorPage::answer`. The largest, because threads may finish in any order.
+            // Release: see `CursorPage::answer`. The maximum, because threads may finish in any
+            // order.
             Fate::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
             Fate::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),
             Fate::Refused(reason) => {
@@ -147,7 +156,7 @@ impl Answers for RingAnswers {
             }
         }
         fail_point!("answer-stored");
-        // See `announced`.
+        // Pairs with the fence in `announced`.
         fence(Ordering::SeqCst);
         if words.sleeps.load(Ordering::Relaxed) != 0 {
             self.bell.ring();
@@ -216,9 +225,9 @@ mod tests {
         answers.say(8, Fate::Finished);
         assert_eq!(
             page.answer(&awaited(7, Scope::Target)),
-            Heard::Lied("answered packet 8, which was not sent".into())
+            Heard::Lied("acknowledged packet 8, which was not sent".into())
         );
-        // Any length, and bytes that are no text.
+        // Any length, and bytes that are not text.
         let words = page.answers();
         words.reason_bytes.store(u32::MAX, Ordering::Relaxed);
         words.reason.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The sender's wait for its receivers' answers.
+//! The sender's wait for acknowledgements over a ring.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,8 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::answer::{Awaited, Heard};
 
 impl RingOutlet {
-    /// Waits until the readers there are have answered for the packet published last. What lies in the ring is in the
-    /// queue of a reader that blocks: to that one, `server` is no wait.
+    /// Waits until the present readers have acknowledged the packet published last. The ring itself
+    /// is the queue of a blocking reader, so `server` is reached without a wait.
     pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
         for reader in &mut self.readers {
             reader.awaited = (awaited.scope == Scope::Target || reader.lossy).then_some(*awaited);
@@ -36,7 +36,8 @@ impl RingOutlet {
                     break Err(error);
                 }
             } else if !self.spinner.again() {
-                // Announce first, look once more, then sleep: an answer in between rings the bell.
+                // Announce first, poll once more, then sleep: an acknowledgement in between rings
+                // the doorbell.
                 self.spinner.slept();
                 sleeps = true;
                 let awaited = self.readers.iter().filter(|reader| reader.awaited.is_some());
@@ -61,14 +62,14 @@ impl RingOutlet {
             let deed = if let Heard::Lied(deed) = &heard { Some(deed.clone()) } else { None };
             let Some(outcome) = awaited.outcome(&reader.connection, heard) else { continue };
             reader.awaited = None;
-            // For those who look: it is not this one that is waited for any more.
+            // For inspection: this reader is not waited for any more.
             reader.cursor.set_sleeps(false);
             if let Err(problem) = outcome {
                 self.problem.get_or_insert(problem);
             }
             liar = deed.map(|deed| (reader.id, deed)).or(liar);
         }
-        // Of several, the others are met at the next packet.
+        // If there are several, the others are found at the next packet.
         if let Some((id, deed)) = liar {
             self.expel(id, &deed);
         }
@@ -80,7 +81,7 @@ impl RingOutlet {
             sleep.readable(self.lobby.space.as_fd());
         }
         sleep.readable(self.stop.bell().as_fd());
-        // The same bell rings for space, and the same readers may silence it.
+        // The same doorbell rings for space, and the same readers may break it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
         fail_point!("await-woken");
         self.quiet();

@@ -21,15 +21,16 @@ use crate::transport::{Answers, Connect, Inlet, Next};
 pub(in crate::transport) struct RingInlet {
     // Dropped before the memory it reads.
     reader: Reader,
-    // Its drop tells the other side that this reader is gone.
+    // Its drop signals the other side that this reader is gone.
     tie: Tie,
     bells: Bells,
     answers: Arc<RingAnswers>,
     connection: String,
-    /// Whether frames are used where they lie: neither of the next two.
+    /// Whether frames are used in place: neither of the next two is set.
     borrows: bool,
     lossy: Option<Lossy>,
-    /// What a sender of another user could change while it is looked at is copied out first.
+    /// Set for a sender of another user. It could change a frame during validation, so frames are
+    /// copied first.
     foreign: Option<CopiedFrame>,
     /// Whether the writer has detached it.
     is_let_go: bool,
@@ -41,22 +42,22 @@ pub(in crate::transport) struct RingInlet {
     _memory: Arc<RingMemory>,
 }
 
-/// What a ring's receiver reads and writes.
+/// The mapped memory of a ring's receiver.
 pub(in crate::transport) struct Pages {
     pub memory: Arc<RingMemory>,
     pub cursor: Arc<CursorPage>,
     pub sleepers: SleepersPage,
 }
 
-/// What holds the two sides together, and tells either of the other's death.
+/// A handle that ties the lives of the two sides together, and detects the other's death.
 pub(in crate::transport) enum Tie {
     /// A socket to the other process.
     Socket(Watched),
-    /// Something whose drop takes the reader out, in the same process.
+    /// A value with a drop that removes the reader, in the same process.
     Local(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
 
-/// The bells between the two sides.
+/// The doorbells between the two sides.
 pub(in crate::transport) struct Bells {
     /// Rung by the writer when there is a packet for a sleeping reader.
     pub data: Doorbell,
@@ -64,7 +65,7 @@ pub(in crate::transport) struct Bells {
     pub space: Doorbell,
 }
 
-/// The frame returned last, while it is taken.
+/// The copy of the current frame.
 #[derive(Default)]
 struct CopiedFrame {
     bytes: Vec<u8>,
@@ -91,14 +92,15 @@ impl RingInlet {
         let foreign = matches!(&tie, Tie::Socket(socket) if socket.is_foreign()).then(CopiedFrame::default);
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
-            // The queue in front of the component does the dropping; the ring only must never block for it.
+            // The queue in front of the component drops packets; the ring only must never block for
+            // it.
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => (ReaderMode::Lossy, Some(0)),
         };
-        // SAFETY: both mappings are of the sizes checked when they were mapped and live in this value, which
-        // drops the reader first.
+        // SAFETY: the sizes of both mappings were checked when they were mapped. Both live in this
+        // value, which drops the reader first.
         let reader =
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
-        let deed = |e| Error::misbehaved(&request.connection, format!("gave memory of no use: {e}"));
+        let deed = |e| Error::misbehaved(&request.connection, format!("sent unusable memory: {e}"));
         let mut reader = reader.map_err(deed)?;
         // SAFETY: mapped, of that size, and held in this value.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
@@ -146,14 +148,15 @@ impl RingInlet {
             }
         };
         if found == Err(ReadError::Detached) {
-            // The other end has let this one go: it is leaving, or has said elsewhere why.
+            // The other end has detached this reader: it is leaving, or has reported the reason
+            // elsewhere.
             self.is_let_go = true;
             return Ok(false);
         }
         found.map_err(|error| Error::misbehaved(&self.connection, format!("broke the ring's rules: {error}")))
     }
 
-    /// The frame that the last look found.
+    /// Returns the frame that the last poll found.
     #[inline]
     fn found(&mut self) -> Next<'_> {
         match (&self.lossy, &self.foreign) {
@@ -163,7 +166,7 @@ impl RingInlet {
         }
     }
 
-    /// Whether nothing more will be published.
+    /// Whether no frame will be published any more.
     #[inline]
     fn is_over(&self) -> bool {
         self.is_let_go
@@ -187,7 +190,7 @@ impl Inlet for RingInlet {
         if !self.is_over() {
             return Ok(Next::Empty);
         }
-        // What was published before the end is there now, for sure.
+        // Every frame published before the end is visible now.
         Ok(if self.look()? { self.found() } else { Next::Gone })
     }
 
@@ -245,7 +248,7 @@ impl Inlet for RingInlet {
     fn prepare_nap(&mut self) -> bool {
         let barriers = self.barriers;
         let naps = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
-        // Behind the announcement: unlike a bell, an alarm does not go on.
+        // After the announcement: unlike a doorbell, a wake-up does not persist.
         let naps = naps && !self.is_over();
         fail_point!("reader-sleep");
         naps
@@ -254,7 +257,7 @@ impl Inlet for RingInlet {
     fn nap(&mut self, deadline: Option<Instant>) -> Result<bool> {
         let outcome = futex::wait(self.cursor.word(), Cursor::NAPPING, deadline);
         fail_point!("reader-wake");
-        // Whoever woke this side has taken the announcement back.
+        // The thread that woke this side has withdrawn the announcement.
         if matches!(outcome, Ok(false)) {
             self.reader.cancel_sleep();
         }

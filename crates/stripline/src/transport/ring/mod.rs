@@ -1,19 +1,19 @@
-//! The memory ring, shared by the transports `inproc` and `shm`: one sealed memfd per sending port, mapped
-//! twice in a row, and one small page per receiver for its cursor.
+//! The memory ring, shared by the transports `inproc` and `shm`. There is one sealed memfd per
+//! sending port, mapped twice in a row, and one small page per receiver for its cursor.
 //!
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |   mapped as | Control | ring | ring again |
 //!               (of huge pages: the first of them)
-//! cursor memfd: | Cursor page (4096) |                      written by both, believed by neither
+//! cursor memfd: | Cursor page (4096) |                      written by both, validated by both
 //! sleepers memfd: one word for all receivers in one process, likewise
 //! ```
 //!
-//! The second half of the cursor page holds what the sender says to this receiver alone, before its first frame:
-//! where it goes on if it came back, and the number and sample of that first frame; and behind it what the receiver
-//! answers (`answers.rs`).
+//! The second half of the cursor page holds the sender's words for this receiver, written before
+//! its first frame. They are its position after a restart, and the number and sample index of that
+//! first frame. The receiver's acknowledgements follow (`answers.rs`).
 //!
-//! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with the last
-//! process that uses it.
+//! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with
+//! the last process that uses it.
 
 mod answers;
 mod confirm;
@@ -43,14 +43,15 @@ use crate::sys::socket::Socket;
 
 use super::handshake::Hello;
 
-/// The most connections whose position is remembered after their receiver left.
+/// The most connections kept with their positions after their receivers left.
 const DEPARTED_MAX: usize = 1024;
 
-/// Where in the cursor page the sender's words lie.
+/// The offset of the sender's words in the cursor page.
 const WORDS_OFFSET: usize = PAGE / 2;
 const _: () = assert!(size_of::<Cursor>() <= WORDS_OFFSET);
 
-/// What the sender says to one receiver. Zeroed: nothing yet. Numbers are stored plus 1, so that 0 is none.
+/// The sender's words for one receiver. Zeroed: nothing yet. Numbers are stored plus 1, so that 0
+/// means none.
 #[repr(C)]
 struct Words {
     resume_from: AtomicU64,
@@ -58,16 +59,16 @@ struct Words {
     first_sample: AtomicU64,
 }
 
-/// The mapped ring; whoever uses its addresses holds it.
+/// The mapped ring, held by every user of its addresses.
 pub(super) struct RingMemory {
     mapping: Mapping,
-    /// Bytes of a page, the first of which is the control page.
+    /// Bytes of a page; the first page is the control page.
     page: usize,
     pub capacity: usize,
 }
 
 impl RingMemory {
-    /// Maps the memory of a ring, locked if asked.
+    /// Maps the memory of a ring, locked if requested.
     pub(super) fn map(memory: &SharedMemory, capacity: usize, writable: bool, locked: bool) -> Result<Self> {
         let mapping = memory.map_mirrored(writable)?;
         if locked {
@@ -102,10 +103,11 @@ impl CursorPage {
         self.0.start().cast()
     }
 
-    // Relaxed throughout: the sender stores the words before it publishes the receiver's first frame, and the
-    // receiver loads them after it has seen a frame.
+    // Relaxed throughout: the sender stores the words before it publishes the receiver's first
+    // frame, and the receiver loads them after it has seen a frame.
 
-    /// The sequence number after the last packet that the connection's previous receiver had taken.
+    /// Returns the sequence number after the last packet that the connection's previous receiver
+    /// had taken.
     fn resume_from(&self) -> Option<u64> {
         self.words().resume_from.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -114,7 +116,7 @@ impl CursorPage {
         self.words().resume_from.store(sequence.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Sequence number and sample index of the first frame that was published for this receiver.
+    /// Returns the sequence number and sample index of the first frame published for this receiver.
     fn first_sent(&self) -> Option<(u64, u64)> {
         let first = self.words().first_sequence.load(Ordering::Relaxed).checked_sub(1)?;
         Some((first, self.words().first_sample.load(Ordering::Relaxed)))
@@ -125,13 +127,13 @@ impl CursorPage {
         self.words().first_sequence.store(header.sequence.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// What the receiver naps on.
+    /// Returns the word that the receiver parks on.
     fn word(&self) -> &AtomicU32 {
         // SAFETY: mapped as long as `self`, and atomics only, for both sides.
         unsafe { self.cursor().as_ref() }.word()
     }
 
-    /// Wakes the receiver if it naps, after what it is woken for has been made known.
+    /// Wakes the receiver if it is parked. The reason must have been published before.
     pub(super) fn end_nap(&self) -> bool {
         // SAFETY: as above.
         let naps = unsafe { self.cursor().as_ref() }.end_nap();
@@ -142,7 +144,8 @@ impl CursorPage {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both sides.
+        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
+        // sides.
         unsafe { self.0.at(WORDS_OFFSET).cast::<Words>().as_ref() }
     }
 }
@@ -150,8 +153,8 @@ impl CursorPage {
 impl futex::Alarm for CursorPage {
     fn raise(&self) {
         if !self.end_nap() {
-            // A sender that was killed between taking the announcement back and waking has left a receiver asleep that
-            // does not look so any more.
+            // A sender may have been killed between withdrawing the announcement and the wake-up.
+            // The receiver is then parked without an announcement.
             futex::wake(self.word());
         }
     }
@@ -167,7 +170,7 @@ impl SleepersPage {
     }
 }
 
-/// A receiver on its way in.
+/// A reader after its handshake, before the writer attaches it.
 pub(super) struct Arrival {
     token: u64,
     connection: String,
@@ -177,7 +180,7 @@ pub(super) struct Arrival {
     mode: Mode,
     low: u32,
     pub barriers: bool,
-    /// What is closed when it breaks the rules, if it is in another process.
+    /// The socket to close when it violates the protocol, if it is in another process.
     pub tie: Option<Socket>,
 }
 
@@ -187,7 +190,7 @@ struct Changes {
     departures: Vec<u64>,
 }
 
-/// What the sending port's thread shares with those who bring receivers.
+/// The state that the sending port's thread shares with the threads that accept receivers.
 pub(super) struct Lobby {
     pub capacity: usize,
     pub memory: SharedMemory,
@@ -195,10 +198,10 @@ pub(super) struct Lobby {
     pub locked: bool,
     /// Whether the writer runs a barrier on all processors before it sleeps.
     pub barriers: bool,
-    /// Wakes the writer when it waits for space: what it sleeps on, and what is rung.
+    /// The doorbell for space: the end that the writer sleeps on, and the end to ring.
     pub space: Doorbell,
     pub space_rope: Doorbell,
-    /// How bells are made that reach its readers.
+    /// Makes the doorbells that reach its readers.
     bells: Foundry,
     tokens: AtomicU64,
     changed: AtomicBool,
@@ -208,13 +211,13 @@ pub(super) struct Lobby {
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
 }
 
-/// The page of one process's receivers, as long as one of them is there.
+/// The page of one process's receivers, kept as long as one of them exists.
 struct SharedSleepers {
     memory: Arc<SharedMemory>,
     page: Weak<Mapping>,
 }
 
-/// What a receiver needs from the lobby to read.
+/// The handles that a receiver needs in order to read.
 pub(super) struct Ticket {
     pub token: u64,
     pub cursor: SharedMemory,
@@ -247,7 +250,7 @@ impl Lobby {
         })
     }
 
-    /// Makes what a receiver needs, of that process if it is known.
+    /// Makes the handles of a receiver, in that process if it is given.
     pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<(Ticket, Arrival)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
@@ -255,7 +258,7 @@ impl Lobby {
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
-            // One frame more than packets: the description of the stream may lie unread before them.
+            // One frame more than packets: the description of the stream may be unread before them.
             Overflow::Block => Mode::Blocking { depth: hello.marks().high() + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
@@ -276,10 +279,12 @@ impl Lobby {
         Ok((Ticket { token, cursor, sleepers, bell }, arrival))
     }
 
-    /// Queues a receiver: it is attached before the next packet is published. `welcome` hands it what it needs, and
-    /// neither side may go on before the other can: a receiver that has been welcomed misses no packet, so it is
-    /// announced first; and a writer that counts on it has sent nothing into the void if it dies, so it finds the
-    /// lobby locked until the welcome is said.
+    /// Queues a receiver: it is attached before the next packet is published. `welcome` sends it
+    /// the handles.
+    ///
+    /// Neither side may proceed before the other can. A welcomed receiver must miss no packet, so
+    /// it is announced first. A writer must not count a receiver that dies before its welcome, so
+    /// this lock is held until the welcome is sent.
     pub(super) fn enter<E>(
         &self,
         arrival: Arrival,
@@ -294,9 +299,9 @@ impl Lobby {
         Ok(())
     }
 
-    /// The word that the receivers of one process share. Should the number come to mean another process of the same
-    /// user while a receiver of the old one is still here, the two share the word: no harm between them is possible
-    /// that one could not do to its own.
+    /// Returns the word that the receivers of one process share. The process id may be reused while
+    /// a receiver of the old process still exists. Then both processes of the same user share the
+    /// word. Neither can do more harm than it could do to its own receivers.
     fn sleepers_of(&self, pid: Option<u32>) -> Result<(SleepersPage, Arc<SharedMemory>)> {
         let mut known = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, shared| shared.page.strong_count() > 0);
@@ -313,7 +318,8 @@ impl Lobby {
         Ok((SleepersPage(page), memory))
     }
 
-    /// A receiver is gone. One that was not let in yet leaves nothing behind, even if the writer never looks again.
+    /// Records that a receiver is gone. One that was not attached yet leaves nothing behind, even
+    /// if the writer never checks again.
     pub(super) fn leave(&self, token: u64) {
         self.roster.leave(token);
         let mut changes = self.changes();
@@ -334,12 +340,12 @@ impl Lobby {
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {
-        // Whoever panicked with the lock left whole entries behind.
+        // Entries are valid even if the last holder panicked.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A reader's presence in a lobby; it leaves at the latest when this is dropped.
+/// A reader's registration, which removes the reader at the latest when dropped.
 pub(super) struct Presence {
     lobby: Arc<Lobby>,
     token: u64,
@@ -366,7 +372,7 @@ mod tests {
     use super::futex::Alarm;
     use super::*;
 
-    /// What a sender that is killed in the middle of waking leaves behind.
+    /// Checks the state that a sender killed in the middle of a wake-up leaves behind.
     #[test]
     fn the_alarm_wakes_whom_a_dead_sender_has_half_woken() {
         let memory = SharedMemory::new("stripline-cursor", PAGE).unwrap();

@@ -22,16 +22,19 @@ use crate::sys::socket::Socket;
 use crate::transport::answer::{Awaited, Heard};
 use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
 
-/// A writer that waits for room looks at its readers so often even if no bell rings: one that lies does not ring, and one
-/// that means ill may silence the bell for the others.
+/// The interval at which a writer that waits for room polls its readers even without a doorbell. A
+/// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
+/// others.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
 pub(in crate::transport) struct RingOutlet {
-    // Dropped in this order: the writer before the memory it writes; the door before the lobby it fills.
+    // Dropped in this order: the writer before its memory; the listener before the shared state
+    // that it fills.
     writer: Writer,
     pub(super) readers: Vec<Attached>,
-    /// By connection: the sequence number after the last packet that its receiver had taken before it left.
+    /// By connection: the sequence number after the last packet that its receiver had taken before
+    /// it left.
     departed: HashMap<String, u64>,
     /// Where the newest frame starts.
     newest: Option<u64>,
@@ -44,11 +47,11 @@ pub(in crate::transport) struct RingOutlet {
     pub(super) stop: Stop,
     pub(super) spinner: Spinner,
     port: String,
-    /// Whether the bell for space cannot be heard any more.
+    /// Whether the doorbell for space is broken.
     pub(super) is_deaf: bool,
-    /// What went wrong first while answers were waited for.
+    /// The first error of the wait for acknowledgements.
     pub(super) problem: Option<Error>,
-    /// Held for those who look from outside.
+    /// Held for inspection.
     _sign: Arc<Sign>,
 }
 
@@ -59,14 +62,14 @@ pub(super) struct Attached {
     bell: Doorbell,
     pub(super) lossy: bool,
     tie: Option<Socket>,
-    /// Nothing has been published for it yet.
+    /// Whether nothing has been published for it yet.
     fresh: bool,
-    /// What it was told its predecessor had not taken.
+    /// The start position that it was sent.
     resumed: Option<u64>,
     /// The number of the first packet for it, once there is one.
     first: Option<u64>,
     barriers: bool,
-    /// Its answer is waited for.
+    /// The acknowledgement that is waited for.
     pub(super) awaited: Option<Awaited>,
     // These also keep the pages mapped while the writer holds their addresses.
     pub(super) cursor: Arc<CursorPage>,
@@ -81,7 +84,8 @@ impl Attached {
         }
     }
 
-    /// What is missing of its answer now that it has left, if one is waited for.
+    /// Returns the error for its missing acknowledgement now that it has left, if one is waited
+    /// for.
     fn last_word(&self) -> Option<Error> {
         let awaited = self.awaited?;
         let heard = match self.cursor.answer(&awaited) {
@@ -93,8 +97,9 @@ impl Attached {
 }
 
 impl RingOutlet {
-    /// Allocates the ring. `bells` makes those that reach its readers, `open` the way in (a socket, or an entry in a table) that is closed when what
-    /// it returns is dropped.
+    /// Allocates the ring. `bells` makes the doorbells that reach its readers. `open` opens the
+    /// listener (a socket, or an entry in a table), which is closed when the returned value is
+    /// dropped.
     pub(in crate::transport) fn new<D: Send + 'static>(
         request: Bind,
         endpoint: Endpoint,
@@ -110,8 +115,9 @@ impl RingOutlet {
         let barriers = barrier::is_run_by(request.wait);
         let lobby = Arc::new(Lobby::new(shared, capacity, request.locked, barriers, bells)?);
         let start = crate::fail_point::start();
-        // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, lives in `memory` as long as
-        // the writer, and this is the only writer: later writable mappings are sealed off.
+        // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
+        // `memory` as long as the writer. This is the only writer: later writable mappings are
+        // sealed off.
         let writer =
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let door = Box::new(open(Arc::clone(&lobby))?);
@@ -144,10 +150,11 @@ impl RingOutlet {
         }
         let next = self.next_unread(reader.id);
         let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next > first);
-        // One that took nothing has not passed on what it was told: whoever comes next is still owed that.
+        // A reader that took nothing has reported no gap: its successor must still get its start
+        // position.
         let owed = if has_taken { next } else { reader.resumed.or(next) };
         self.writer.detach(reader.id);
-        // Whoever comes next under that name is another one, if this one has not died.
+        // After a goodbye, the next reader under that name is a new one.
         if !reader.cursor.has_left() {
             self.remember(reader.connection, owed);
         }
@@ -161,8 +168,9 @@ impl RingOutlet {
         }
     }
 
-    /// The sequence number of the first packet that a reader has not released, sent or yet to be sent. Of one that
-    /// has been overtaken, which loses packets by its own policy, that of the next.
+    /// Returns the sequence number of the first packet that a reader has not released, sent or yet
+    /// to be sent. A reader that was overtaken loses packets by its own policy: then it is that of
+    /// the next packet.
     fn next_unread(&self, reader: ReaderId) -> Option<u64> {
         let (position, _) = self.writer.released(reader)?;
         let head = self.writer.position();
@@ -173,11 +181,12 @@ impl RingOutlet {
         Some(newest.next_sequence())
     }
 
-    /// The header of the frame that starts there and has not been overwritten.
+    /// Returns the header of the frame that starts there and has not been overwritten.
     fn header_at(&self, position: u64) -> Option<Header> {
         let offset = position as usize % self.memory.capacity;
-        // SAFETY: a frame has a 16-byte ring header and then ours, all within the mirror; it is published and not
-        // overwritten, and this thread is the only writer, so the bytes are stable.
+        // SAFETY: a frame has a 16-byte ring header and then the packet header, all within the
+        // mirror. It is published and not overwritten, and this thread is the only writer, so the
+        // bytes are stable.
         let header = unsafe {
             let at = self.memory.data().as_ptr().add(offset + 16);
             std::slice::from_raw_parts(at, HEADER_BYTES)
@@ -185,7 +194,7 @@ impl RingOutlet {
         Header::read(header)
     }
 
-    /// Tells the fresh readers what their first frame is: a lossy one may never get to see it.
+    /// Announces their first frame to the fresh readers: a lossy one may never see it.
     #[cold]
     fn greet(&mut self) {
         self.fresh = false;
@@ -197,7 +206,8 @@ impl RingOutlet {
         }
     }
 
-    /// Lets those go who left. Their places are free then; newcomers wait until they can be told of the stream.
+    /// Detaches the readers that left, and frees their slots. New readers wait until their stream
+    /// can be described.
     pub(super) fn see_out(&mut self) {
         let departures = std::mem::take(&mut self.lobby.changes().departures);
         let mut early = Vec::new();
@@ -207,7 +217,7 @@ impl RingOutlet {
                 None => early.push(token),
             }
         }
-        // Whoever left before it was let in must not be let in.
+        // A reader that left before it was attached must not be attached.
         let mut changes = self.lobby.changes();
         changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
     }
@@ -224,7 +234,7 @@ impl RingOutlet {
         });
     }
 
-    /// Throws out a reader that broke the rules.
+    /// Evicts a reader that violated the protocol.
     pub(super) fn expel(&mut self, id: ReaderId, deed: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
@@ -267,19 +277,19 @@ impl RingOutlet {
         Ok(())
     }
 
-    /// Stops the ringing of the bell for space.
+    /// Drains the doorbell for space.
     pub(super) fn quiet(&mut self) {
         if !self.is_deaf && !self.lobby.space.quiet() {
             crate::sys::complain!(
-                "stripline: {}: a receiver has broken the bell that all of them ring; they are looked at now and then",
+                "stripline: {}: a receiver has broken the doorbell that all receivers share; they are polled instead",
                 self.port
             );
             self.is_deaf = true;
         }
     }
 
-    /// Looks, for as long as the port's way of waiting has it, until a reader has made room worth going on for, or
-    /// something else has happened; false: it is time to sleep.
+    /// Spins, for as long as the port's wait strategy allows, until a reader has made enough room
+    /// or another event has occurred. False: it is time to sleep.
     fn await_room(&mut self, slowest: ReaderId, wait: Wait) -> bool {
         let mut looks = 0;
         while self.spinner.again_later(looks) {
@@ -295,7 +305,7 @@ impl RingOutlet {
         false
     }
 
-    /// Makes room, and gives it.
+    /// Waits for room and returns it.
     #[cold]
     fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         let mut waiting = false;
@@ -324,7 +334,8 @@ impl RingOutlet {
                     if !waiting {
                         self.spinner.slept();
                         waiting = true;
-                        // Announce first, look once more, then sleep: a release in between rings the bell.
+                        // Announce first, poll once more, then sleep: a release in between rings
+                        // the doorbell.
                         self.writer.wait_for_space_begin_with(|| barrier::before_sleep(barriers));
                         fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
@@ -372,7 +383,7 @@ impl Outlet for RingOutlet {
             return false;
         }
         self.lobby.changed.swap(false, Ordering::Acquire);
-        // First those who left: a newcomer may come in the place of one of them.
+        // Departed readers first: a new one may take the place of one of them.
         self.see_out();
         let arrivals = std::mem::take(&mut self.lobby.changes().arrivals);
         let arrived = !arrivals.is_empty();
@@ -384,9 +395,11 @@ impl Outlet for RingOutlet {
                 fail_point!("admit-returned");
             }
             let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
-            // SAFETY: the pages are of their sizes, the cursor's is fresh, and both stay mapped until it is detached.
+            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
+            // mapped until it is detached.
             let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
-            // The cursors count packets exactly, whoever is asked to see to it. One that is held is worth no wake-up before.
+            // The cursors count packets exactly, under any kind of flow control. A stalled writer
+            // needs no wake-up before the low watermark.
             self.writer.set_low_watermark(id, arrival.low);
             fail_point!("admit-attached");
             self.readers.push(Attached {
@@ -451,7 +464,7 @@ impl Outlet for RingOutlet {
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {
-        // Published is in the readers' memory already.
+        // A published frame is in the readers' memory already.
         Ok(())
     }
 }
@@ -464,7 +477,8 @@ impl Drop for RingOutlet {
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
         {
-            // Who came after the end must still hear of it; whoever has heard it does not listen any more.
+            // A reader attached after the end must still get it. One that has got it reads no
+            // further.
             place.copy_from_slice(bytemuck::bytes_of(&end));
             self.writer.publish(HEADER_BYTES);
         }

@@ -1,5 +1,5 @@
-//! What a port on a ring shows to those who look from outside. All of it is read from the ring's own pages, which the
-//! port keeps for its readers in any case.
+//! The inspection view of a port on a ring. All values are read from the ring's own pages, which
+//! the port keeps for its readers in any case.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,13 +13,14 @@ use crate::packet::{HEADER_BYTES, Kind};
 use crate::transport::handshake::Hello;
 use crate::transport::{Bind, Endpoint};
 
-/// Looks before a number is given up that changes all the time.
+/// Attempts to read a value that changes all the time.
 const LOOKS: usize = 8;
-/// Bytes of the ring's own header before ours; together they fill the first line of a frame.
+/// Bytes of the ring's own header before the packet header; together they fill the first line of a
+/// frame.
 const RING_HEADER: usize = stripline_ring::HEADER;
 const _: () = assert!(RING_HEADER + HEADER_BYTES <= stripline_ring::LINE);
 
-/// The readers of a port, also those that its own thread has not taken in yet.
+/// The readers of a port, also those that its own thread has not attached yet.
 #[derive(Default)]
 pub(super) struct Roster(Mutex<Vec<Guest>>);
 
@@ -30,7 +31,7 @@ struct Guest {
     overflow: Overflow,
     depth: u32,
     high: u32,
-    /// Gone with the reader.
+    /// Invalid once the reader is gone.
     page: Weak<CursorPage>,
 }
 
@@ -58,9 +59,9 @@ impl Roster {
     }
 }
 
-/// The port as it is shown.
+/// The port as inspection shows it.
 pub(super) struct Sign {
-    /// What does not change.
+    /// The constant part.
     port: SendingPort,
     lobby: Arc<Lobby>,
     memory: Arc<RingMemory>,
@@ -89,14 +90,14 @@ impl Sign {
         unsafe { self.memory.control().as_ref() }.snapshot()
     }
 
-    /// Packets published.
+    /// Returns the number of packets published.
     fn packets(&self) -> Option<u64> {
         for _ in 0..LOOKS {
             let newest = self.ring()?.newest;
             let Some(position) = newest else { return Some(0) };
             let (sequence, kind) = self.header_at(position);
-            // The newest frame lasts until the one after the next is written: if it is still the newest, what was
-            // read is its header. The fence keeps the look behind the reading.
+            // The newest frame lasts until the one after the next is written. If it is still the
+            // newest, its header was read. The fence keeps this check behind the reads.
             fence(Ordering::Acquire);
             if self.ring()?.newest == newest {
                 return Some(sequence.saturating_add(u64::from(kind == Kind::Data as u8)));
@@ -105,12 +106,14 @@ impl Sign {
         None
     }
 
-    /// Sequence number and kind of the frame there. Whoever asks makes sure that it was not overwritten meanwhile.
+    /// Returns the sequence number and kind of the frame there. The caller checks that it was not
+    /// overwritten meanwhile.
     fn header_at(&self, position: u64) -> (u64, u8) {
         let line = (position as usize % self.memory.capacity) & !(stripline_ring::LINE - 1);
         let word = |at: usize| {
-            // SAFETY: a line below the capacity, and in it an aligned word of our header. Atomic, because the writer
-            // may be storing there; with its plain stores that is the race of every lossy reader, see the ring.
+            // SAFETY: a line below the capacity, and in it an aligned word of the packet header.
+            // Atomic, because the writer may be storing there. With its plain stores that is the
+            // race of every lossy reader, see the ring.
             unsafe { self.memory.data().add(line + RING_HEADER + at).cast::<AtomicU64>().as_ref() }
                 .load(Ordering::Relaxed)
         };
@@ -128,8 +131,8 @@ impl Sign {
         if let (Overflow::Block, Some(lag), Some(packets)) = (guest.overflow, lag, packets)
             && lag.bytes > 0
         {
-            // Frames are packets and descriptions; the sequence number of the first unread one counts packets. Nobody
-            // overwrites it before the reader has moved on.
+            // Frames are packets and descriptions; the sequence number of the first unread one
+            // counts packets. No frame overwrites it before the reader has moved on.
             let (first, _) = self.header_at(cursor.position);
             fence(Ordering::Acquire);
             if look().position == cursor.position {
@@ -163,7 +166,7 @@ impl Sending for Sign {
             .iter()
             .filter_map(|guest| {
                 let (reader, lag) = self.reader(guest, port.packets)?;
-                // One frame more than packets, as where it was let in.
+                // One frame more than packets, as in the reader's mode.
                 let full = lag.is_some_and(|lag| lag.frames > u64::from(guest.high));
                 Some((reader, lag, full && guest.overflow == Overflow::Block))
             })
@@ -173,7 +176,8 @@ impl Sending for Sign {
         port.position = ring.map(|ring| ring.position);
         port.waits = ring.is_some_and(|ring| ring.writer_waiting);
         if port.waits {
-            // Those whose depth is reached; if there is none it is the ring that is full, by who is furthest behind.
+            // The writer waits for the readers with full queues. Without one, the ring is full, and
+            // it waits for the reader furthest behind.
             let furthest = readers
                 .iter()
                 .filter(|(reader, ..)| reader.overflow == Overflow::Block.as_str())

@@ -1,4 +1,5 @@
-//! What a receiver on a socket says back, on the same socket: records, one after the other, little-endian.
+//! The acknowledgements of a receiver, on the same socket as its packets: records, one after the
+//! other, little-endian.
 //!
 //! ```text
 //! offset bytes
@@ -10,10 +11,11 @@
 //! 16     ...   the reason, UTF-8
 //! ```
 //!
-//! One for each packet that asks for it, in any order: a receiver whose sender's welcome did not announce that it listens
-//! says none. Between them come the messages of flow control (`link/flow/message.rs`), which begin alike, if the receiver has
-//! asked for it in its hello. The last that any receiver says, if it has not died, is a record of kind 4 and otherwise zeros: it
-//! leaves, and nobody comes in its place.
+//! There is one for each packet that requests it, in any order. A receiver sends none unless the
+//! sender's welcome announced that it reads them. If the receiver's hello requested flow control,
+//! its messages come in between (`link/flow/message.rs`); they begin in the same way. A receiver
+//! that has not died ends with a goodbye: a record of kind 4 and otherwise zeros. No receiver comes
+//! in its place.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -34,18 +36,18 @@ const ACCEPTED: u8 = 1;
 const FINISHED: u8 = 2;
 const REFUSED: u8 = 3;
 const LEAVES: u8 = 4;
-/// The most bytes of answers that wait for a sender to take them: of more than a thousand packets that it no longer
-/// waits for.
+/// The most bytes of acknowledgements that wait for a sender to take them. They are of more than a
+/// thousand packets that it no longer waits for.
 const UNSENT_MAX: usize = 64 * 1024;
 
-/// Says that the receiver leaves for good. If the socket does not take it, its successor is told of a gap.
+/// Sends the goodbye of a receiver. If the socket does not take it, the successor reports a gap.
 pub(super) fn say_goodbye(socket: &Socket) {
     let mut goodbye = [0; RECORD_BYTES];
     goodbye[8] = LEAVES;
     let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// Whether the other end has said goodbye; what it said stays there to be read.
+/// Whether the other end has sent a goodbye; the bytes are left to be read.
 pub(super) fn has_goodbye(socket: &Socket) -> bool {
     let mut buffer = [0; RECORD_BYTES * 64];
     let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
@@ -60,33 +62,36 @@ pub(super) fn has_goodbye(socket: &Socket) -> bool {
     false
 }
 
-/// The receiver's end.
+/// The receiver's sender of acknowledgements.
 pub(super) struct StreamAnswers {
-    /// The link's: it is closed with the link, whoever still has packets of it.
+    /// Owned by the link: it is closed with the link, even if packets of it are still held.
     socket: Weak<Socket>,
     unsent: Mutex<Unsent>,
-    /// Whether the socket did not take something that cannot wait for the next answer: the sender may be waiting for it.
+    /// Whether the socket did not take a message that cannot wait for the next acknowledgement,
+    /// because the sender may be waiting for it.
     is_stuck: AtomicBool,
-    /// Rung then.
+    /// Rung in that case.
     stuck: Option<Doorbell>,
 }
 
-/// What the socket did not take.
+/// The backlog that the socket did not take.
 #[derive(Default)]
 struct Unsent {
     answers: Vec<u8>,
-    /// Only the latest of what flow control has to say: it holds for all before it.
+    /// Only the latest message of flow control, which supersedes all before it.
     flow: Option<Message>,
 }
 
 impl StreamAnswers {
-    /// With flow control, somebody [tries again](StreamAnswers::retry) who is woken by the bell.
+    /// Returns it. With flow control, the doorbell wakes a thread that
+    /// [tries again](StreamAnswers::retry).
     pub(super) fn new(socket: &Arc<Socket>, stuck: Option<Doorbell>) -> Self {
         let (unsent, is_stuck) = (Mutex::default(), AtomicBool::new(false));
         Self { socket: Arc::downgrade(socket), unsent, is_stuck, stuck }
     }
 
-    /// What wakes who is to try again, and whether it is to wait for room in the socket.
+    /// Returns the doorbell of the thread that tries again, and whether it must wait for room in
+    /// the socket.
     pub(super) fn stuck(&self) -> (Option<&Doorbell>, bool) {
         (self.stuck.as_ref(), self.is_stuck.load(Ordering::Acquire))
     }
@@ -119,19 +124,19 @@ impl StreamAnswers {
                 Ok(sent) => drop(unsent.answers.drain(..sent)),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => break,
-                // The link meets the same error and deals with it.
+                // The link gets the same error and handles it.
                 Err(_) => *unsent = Unsent::default(),
             }
         }
         if unsent.answers.len() > UNSENT_MAX {
             crate::sys::complain!(
-                "stripline: a sender does not take the answers that it asks for; it is cut off"
+                "stripline: a sender does not take the acknowledgements that it requests; it is disconnected"
             );
             *unsent = Unsent::default();
             socket.close();
         }
         let is_stuck = self.stuck.is_some() && !unsent.answers.is_empty();
-        // Under the lock. Release: who sees it finds what is left.
+        // Under the lock. Release: a thread that sees it finds the backlog.
         if self.is_stuck.swap(is_stuck, Ordering::AcqRel) != is_stuck
             && is_stuck
             && let Some(bell) = &self.stuck
@@ -171,50 +176,51 @@ pub(crate) fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The sender's end: what one receiver has answered. It believes nothing.
+/// A parser of one receiver's acknowledgements, at the sender. Every field is validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ear {
     bytes: Vec<u8>,
-    /// Answers asked for, and those that came.
+    /// Acknowledgements requested, and those that arrived.
     asked: u64,
     heard: u64,
-    /// What holds the sender up for this receiver's sake, if the link does.
+    /// The flow control for this receiver, if the link keeps it.
     throttle: Option<flow::Sender>,
-    /// What is waited for; the newest packet.
+    /// The newest packet, which is waited for.
     awaited: Option<(u64, Scope)>,
     answer: Option<Result<(), String>>,
-    /// Whether it has said goodbye.
+    /// Whether it has sent a goodbye.
     left: bool,
 }
 
 impl Ear {
-    /// One that hears of flow control as well.
+    /// Returns a parser with flow control.
     pub(crate) fn with(throttle: Option<flow::Sender>) -> Self {
         Self { throttle, ..Self::default() }
     }
 
-    /// What holds the sender up for this receiver's sake, if the link does.
+    /// Returns the flow control for this receiver, if the link keeps it.
     pub(super) fn throttle(&mut self) -> Option<&mut flow::Sender> {
         self.throttle.as_mut()
     }
 
-    /// The same, to look at.
+    /// Returns the same for reading.
     pub(super) fn throttled(&self) -> Option<&flow::Sender> {
         self.throttle.as_ref()
     }
 
-    /// Expects an answer for a packet newer than those before.
+    /// Expects an acknowledgement of a packet newer than those before.
     pub(crate) fn expect(&mut self, awaited: &Awaited) {
         self.asked += 1;
         (self.awaited, self.answer) = (Some((awaited.sequence, awaited.scope)), None);
     }
 
-    /// Whether answers, or flow control, are still to come, once everything has been sent.
+    /// Whether acknowledgements or flow control are still to come, once everything has been sent.
     pub(super) fn is_open(&self) -> bool {
         self.heard < self.asked || self.throttle.as_ref().is_some_and(|throttle| !throttle.is_over())
     }
 
-    /// What has become of the packet expected last, after listening, with what came of that: whether the receiver is there.
+    /// Returns the state of the packet expected last, after a read with this result: whether the
+    /// receiver is there.
     pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> Heard {
         match (self.answer(), listened) {
             (_, Err(deed)) => Heard::Lied(deed.clone()),
@@ -225,20 +231,20 @@ impl Ear {
         }
     }
 
-    /// Whether the receiver has left for good.
+    /// Whether the receiver has sent a goodbye.
     pub(super) fn has_left(&self) -> bool {
         self.left
     }
 
-    /// The answer for the packet expected last, once: done, or the reason why not.
+    /// Takes the acknowledgement of the packet expected last: done, or the reason of a refusal.
     pub(crate) fn answer(&mut self) -> Option<Result<(), String>> {
         self.answer.take()
     }
 
-    /// Takes in what there is; false: the receiver has hung up.
+    /// Reads the available bytes; false: the receiver has hung up.
     ///
     /// # Errors
-    /// What it did wrong.
+    /// A description of the receiver's violation.
     pub(super) fn listen(&mut self, socket: &Socket) -> Result<bool, String> {
         loop {
             let mut buffer = [0; RECORD_BYTES + REASON_MAX];
@@ -251,7 +257,7 @@ impl Ear {
         }
     }
 
-    /// Takes in bytes as they came.
+    /// Parses bytes as they arrive.
     ///
     /// # Errors
     /// As [`Ear::listen`].
@@ -263,7 +269,7 @@ impl Ear {
             match record {
                 Record::Flow(message) => match &mut self.throttle {
                     Some(throttle) => throttle.hear(&message)?,
-                    None => return Err("sent flow control that it did not ask for".into()),
+                    None => return Err("sent flow control that it did not request".into()),
                 },
                 Record::Answer(sequence, kind, reason) => {
                     let reason = reason.map(printable);
@@ -281,15 +287,15 @@ impl Ear {
             return Ok(());
         }
         let Some((newest, scope)) = self.awaited.filter(|(newest, _)| sequence <= *newest) else {
-            return Err(format!("answered packet {sequence}, which was not sent"));
+            return Err(format!("acknowledged packet {sequence}, which was not sent"));
         };
         self.heard += 1;
         if self.heard > self.asked {
-            return Err(format!("answered packet {sequence} without being asked"));
+            return Err(format!("acknowledged packet {sequence} without a request"));
         }
         if sequence == newest {
             if scope == Scope::Target && kind == ACCEPTED {
-                return Err(format!("answered packet {sequence} before it was finished with"));
+                return Err(format!("acknowledged packet {sequence} before it was finished"));
             }
             self.answer = Some(reason.map_or(Ok(()), Err));
         }
@@ -297,14 +303,14 @@ impl Ear {
     }
 }
 
-/// What a receiver says at a time.
+/// A message of a receiver.
 enum Record<'a> {
-    /// Of a packet, what became of it, and the reason if it was refused.
+    /// A packet's number and outcome, and the reason if it was refused.
     Answer(u64, u8, Option<&'a [u8]>),
     Flow(Message),
 }
 
-/// The first record, and what is behind it; `None`: it is not all there.
+/// Returns the first record, and the bytes behind it; `None`: it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
     if Message::is_one(record) {
@@ -314,10 +320,10 @@ fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
     if !matches!(kind, ACCEPTED | FINISHED | REFUSED | LEAVES) || zero != 0 || rest != [0; 4] {
-        return Err("sent an answer that is none".into());
+        return Err("sent an invalid acknowledgement".into());
     }
     if length > REASON_MAX || length > 0 && kind != REFUSED {
-        return Err(format!("announced a reason of {length} bytes for an answer of kind {kind}"));
+        return Err(format!("announced a reason of {length} bytes for an acknowledgement of kind {kind}"));
     }
     let Some((reason, behind)) = behind.split_at_checked(length) else { return Ok(None) };
     let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
@@ -338,7 +344,8 @@ mod tests {
         ear
     }
 
-    /// The examples of `docs/wire.md`: its lines of 16 hexadecimal numbers behind those of the packet.
+    /// Checks the examples of `docs/wire.md`: its lines of 16 hexadecimal numbers behind those of
+    /// the packet.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../../docs/wire.md");
@@ -392,14 +399,14 @@ mod tests {
             bytes
         };
         for (forged, deed) in [
-            (record(6, Fate::Finished), "answered packet 6, which was not sent"),
-            (record(5, Fate::Accepted), "answered packet 5 before it was finished with"),
-            ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without being asked"),
-            (with(8, 5), "an answer that is none"),
-            (with(9, 1), "an answer that is none"),
-            (with(15, 1), "an answer that is none"),
+            (record(6, Fate::Finished), "acknowledged packet 6, which was not sent"),
+            (record(5, Fate::Accepted), "acknowledged packet 5 before it was finished"),
+            ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without a request"),
+            (with(8, 5), "an invalid acknowledgement"),
+            (with(9, 1), "an invalid acknowledgement"),
+            (with(15, 1), "an invalid acknowledgement"),
             (with(11, 2), "announced a reason of 515 bytes"),
-            (with(8, FINISHED), "a reason of 3 bytes for an answer of kind 2"),
+            (with(8, FINISHED), "a reason of 3 bytes for an acknowledgement of kind 2"),
         ] {
             let error = ear(5, Scope::Target).hear(&forged).unwrap_err();
             assert!(error.contains(deed), "{error}");

@@ -1,8 +1,8 @@
-//! Bytes at an address that suits every sample type.
+//! Memory aligned for every sample type.
 
 use bytemuck::{Pod, Zeroable};
 
-/// A growable run of bytes that starts on a cache line.
+/// A growable range of bytes that starts on a cache line.
 #[derive(Default)]
 pub(crate) struct AlignedBuffer {
     lines: Vec<Line>,
@@ -13,12 +13,12 @@ pub(crate) struct AlignedBuffer {
 struct Line([u8; 64]);
 
 impl AlignedBuffer {
-    /// Bytes there are.
+    /// Returns the number of bytes available.
     pub(crate) fn len(&self) -> usize {
         self.lines.len() * 64
     }
 
-    /// Makes sure of at least `bytes`; what is there stays.
+    /// Grows to at least `bytes`; the content is kept.
     pub(crate) fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
             self.lines.resize(bytes.div_ceil(64), Line::zeroed());

@@ -1,4 +1,4 @@
-//! The sender's wait for its receivers' answers.
+//! The sender's wait for acknowledgements over sockets.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::transport::Wait;
 use crate::transport::answer::{Awaited, Heard};
 
 impl StreamOutlet {
-    /// Waits until the receivers there are have answered for the packet published last.
+    /// Waits until the present receivers have acknowledged the packet published last.
     pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
         let mut problem = None;
         for receiver in &mut self.receivers {
@@ -40,7 +40,7 @@ impl StreamOutlet {
             let mut sleep = Sleep::default();
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
             sleep.readable(self.stop.bell().as_fd());
-            // Relaxed: a hint for people.
+            // Relaxed: information for inspection only.
             open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
             let slept = sleep.until(Some(awaited.until));
@@ -54,15 +54,16 @@ impl StreamOutlet {
         problem.map_or(outcome, Err)
     }
 
-    /// Waits, before the sockets are closed, for answers that nobody waits for any more: a TCP socket that is closed before
-    /// they have come resets the connection and throws away what is on its way to the receiver.
+    /// Waits, before the sockets are closed, for acknowledgements that no send waits for any more.
+    /// A TCP socket that is closed with unread bytes resets the connection. That discards the data
+    /// in transit to the receiver.
     pub(super) fn await_late_answers(&mut self, wait: Wait) -> Result<()> {
         loop {
             let is_open = |receiver: &&mut Receiver| {
                 matches!(*receiver.socket, Socket::Tcp(_)) && !receiver.dead && receiver.ear.is_open()
             };
             for receiver in self.receivers.iter_mut().filter(is_open) {
-                // Whoever does not behave is no longer heard.
+                // A receiver that violates the protocol is not read any more.
                 receiver.dead = !receiver.ear.listen(&receiver.socket).unwrap_or(false);
             }
             let mut sleep = Sleep::default();
@@ -82,7 +83,7 @@ impl StreamOutlet {
 }
 
 impl Receiver {
-    /// Looks for its answer; what went wrong instead.
+    /// Polls for its acknowledgement. Returns the error instead, if there is one.
     fn listen(&mut self, awaited: &Awaited) -> Result<()> {
         let listened = self.ear.listen(&self.socket);
         let heard = self.ear.heard(&listened);

@@ -1,4 +1,4 @@
-//! Finishes frames that a socket took only in part, while the sender goes on or idles.
+//! Finishes frames that a socket took only in part, while the sender continues or idles.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -10,22 +10,22 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
 
-/// The rest of a frame, on its way.
+/// The rest of a partly written frame.
 #[derive(Debug)]
 pub(super) struct Tail {
     done: AtomicBool,
 }
 
 impl Tail {
-    /// Whether the socket is the sender's again.
+    /// Whether the sender may use the socket again.
     pub(super) fn is_done(&self) -> bool {
-        // Acquire: what the flusher wrote to the socket precedes what the sender writes next.
+        // Acquire: what the thread wrote to the socket precedes what the sender writes next.
         self.done.load(Ordering::Acquire)
     }
 }
 
-/// The thread, started when first needed, ended and joined when dropped; what it has not finished by then is
-/// given up.
+/// The writer thread, started when first needed, stopped and joined when dropped. What it has not
+/// finished by then is given up.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -45,7 +45,7 @@ struct Job {
 }
 
 impl Flusher {
-    /// `freed` rings whenever a tail is done.
+    /// Starts the thread. `freed` rings whenever a frame is finished.
     pub(super) fn start(freed: Doorbell) -> Result<Self> {
         let shared =
             Arc::new(Shared { jobs: Mutex::default(), bell: Doorbell::new()?, over: AtomicBool::new(false) });
@@ -67,7 +67,7 @@ impl Flusher {
 
     /// Ends the thread.
     pub(super) fn stop(self) {
-        // Release pairs with nothing but the flag itself; the bell does the waking.
+        // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
         self.shared.bell.ring();
         let _ = self.thread.join();
@@ -79,7 +79,7 @@ fn run(shared: &Shared, freed: &Doorbell) {
     while !shared.over.load(Ordering::Acquire) {
         jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
         let before = jobs.len();
-        // What is for the same socket goes one after the other.
+        // Writes to the same socket go one after the other.
         let mut busy: Vec<Arc<Socket>> = Vec::new();
         jobs.retain_mut(|job| {
             if busy.iter().any(|socket| Arc::ptr_eq(socket, &job.socket)) {
@@ -106,14 +106,14 @@ fn run(shared: &Shared, freed: &Doorbell) {
 }
 
 impl Job {
-    /// Writes what the socket takes; true when there is nothing left to do, also when the peer is gone.
+    /// Writes what the socket takes; true when no bytes are left, or the peer is gone.
     fn advance(&mut self) -> bool {
         while self.sent < self.bytes.len() {
             match (&mut &*self.socket).write(&self.bytes[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return false,
-                // The sender meets the same error at its next packet and deals with it.
+                // The sender gets the same error at its next packet and handles it.
                 Err(_) => break,
             }
         }

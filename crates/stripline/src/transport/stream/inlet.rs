@@ -17,23 +17,25 @@ use crate::sys::socket::Socket;
 use crate::transport::handshake;
 use crate::transport::{Answers, Connect, Endpoint, Inlet, Next};
 
-/// A receiver that waits for nothing else waits in the read itself at first, which takes one system call in place of
-/// three. Nothing can interrupt it, so it is not for long; who waits longer sleeps on everything.
+/// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
+/// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
+/// short; a longer wait uses `poll`.
 const NAP: Duration = Duration::from_millis(10);
-/// Pauses before that, about a tenth of a microsecond in all: a processor that is put to sleep just before the answer to
-/// what it has sent comes back takes microseconds to wake, and over a local socket answers come that soon.
+/// Processor pauses before that, about a tenth of a microsecond in all. A core that goes idle just
+/// before a reply arrives takes microseconds to wake, and over a local socket replies arrive that
+/// soon.
 const PAUSES: u32 = 4;
-/// What is read at once when frames are small.
+/// The bytes per read when frames are small.
 const READ_BYTES: usize = 256 * 1024;
 
-/// One connection's frames, read in large pieces and used in place.
+/// One connection's frames, read in large blocks and used in place.
 pub(crate) struct StreamInlet {
     socket: Arc<Socket>,
     /// Whether the socket is also written to, by an outlet that ends with this.
     is_of_pair: bool,
-    /// What holds the sender up, until somebody takes it to the port's queue.
+    /// The flow control of the sender, until the port's queue takes it.
     flow: Option<flow::Receiver>,
-    /// If the sender listens, or is held up by the link.
+    /// Set if the sender reads acknowledgements, or the link keeps flow control.
     answers: Option<Arc<StreamAnswers>>,
     connection: String,
     buffer: AlignedBuffer,
@@ -44,19 +46,19 @@ pub(crate) struct StreamInlet {
     frame_max: usize,
     resume_from: Option<u64>,
     gone: bool,
-    /// Whether the last nap came to nothing.
+    /// Whether the last blocking read timed out.
     rested: bool,
 }
 
 impl StreamInlet {
-    /// Shakes hands on a fresh connection.
+    /// Performs the handshake on a fresh connection.
     pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &Connect) -> Result<Self> {
         let (welcome, _) = handshake::introduce(&socket, endpoint, request)?;
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
             return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));
         }
-        // Reads that must not wait say so.
+        // Reads that must not wait are explicitly non-blocking.
         socket
             .set_timeout(NAP)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
@@ -74,9 +76,9 @@ impl StreamInlet {
         Ok(inlet)
     }
 
-    /// The receiving end of a socket that also has a sending one. It blocks.
+    /// Returns the receiving end of a blocking socket that also has a sending end.
     pub(in crate::transport) fn of_pair(socket: Arc<Socket>, connection: &str, buffer: u32) -> Result<Self> {
-        // Reads that must not wait say so.
+        // Reads that must not wait are explicitly non-blocking.
         socket.set_timeout(NAP).map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
         inlet.is_of_pair = true;
@@ -102,7 +104,7 @@ impl StreamInlet {
         }
     }
 
-    /// Lends the frame at `start`; `None`: it is not all there, or is none.
+    /// Lends the frame at `start`; `None`: it is incomplete or malformed.
     #[inline(always)]
     fn lend(&mut self) -> Option<&[u8]> {
         let there = &self.buffer.bytes()[self.start..self.end];
@@ -115,10 +117,11 @@ impl StreamInlet {
         Some(&there[..bytes])
     }
 
-    /// How many bytes make the frame at `start` whole, with its padding, as far as is known.
+    /// Returns the bytes of the whole frame at `start` with its padding, as far as its header has
+    /// arrived.
     ///
     /// # Errors
-    /// When nobody would send that many.
+    /// A length that no valid sender announces.
     fn wanted(&self) -> Result<usize> {
         let Some(length) = Header::length_of(&self.buffer.bytes()[self.start..self.end]) else {
             return Ok(HEADER_BYTES);
@@ -133,7 +136,7 @@ impl StreamInlet {
         Ok(padded(length))
     }
 
-    /// Reads what there is; false: nothing.
+    /// Reads the available bytes; false: none.
     fn read(&mut self, wanted: usize, flags: RecvFlags) -> bool {
         self.make_room(wanted);
         let end = self.end;
@@ -151,8 +154,8 @@ impl StreamInlet {
         true
     }
 
-    /// Makes room behind what is there for the rest of a frame of `wanted` bytes. The buffer grows with what
-    /// has arrived, never with what was only announced.
+    /// Makes room for the rest of a frame of `wanted` bytes. The buffer grows with the bytes that
+    /// arrived, never with those only announced.
     fn make_room(&mut self, wanted: usize) {
         let have = self.end - self.start;
         if self.start > 0 && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
@@ -168,7 +171,8 @@ impl StreamInlet {
 impl Drop for StreamInlet {
     fn drop(&mut self) {
         if self.is_of_pair {
-            // The outlet holds the socket, too: the other end hears of it now.
+            // The outlet holds the socket as well, so it is shut down explicitly: the other end
+            // detects it now.
             self.socket.close();
         }
     }
@@ -203,7 +207,7 @@ impl Inlet for StreamInlet {
     }
 
     fn can_nap(&self, deadline: Option<Instant>) -> bool {
-        // One that is so near would be slept past.
+        // Such a near deadline would be missed.
         !self.rested && deadline.is_none_or(|deadline| deadline > Instant::now() + NAP)
     }
 
@@ -229,7 +233,7 @@ impl Inlet for StreamInlet {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        // Whatever has not been read yet makes the socket readable, which ends the sleep at once.
+        // Unread bytes make the socket readable, which ends the sleep at once.
         !self.gone
     }
 

@@ -1,4 +1,4 @@
-//! The sender's wait until its receivers let it go on, where the link sees to flow control.
+//! The sender's wait for permission to send, where the link keeps flow control.
 
 use std::os::fd::AsFd;
 
@@ -10,7 +10,7 @@ use crate::sys::doorbell::Sleep;
 use crate::transport::Wait;
 
 impl StreamOutlet {
-    /// Waits until no receiver that is there holds the next packet up.
+    /// Waits until no present receiver stalls the next packet.
     #[cold]
     pub(super) fn await_leave(&mut self, wait: Wait) -> Result<()> {
         loop {
@@ -39,12 +39,12 @@ impl StreamOutlet {
 }
 
 impl Receiver {
-    /// Whether it holds the next packet up.
+    /// Whether it stalls the next packet.
     fn is_held(&self) -> bool {
         self.ear.throttled().is_some_and(|throttle| !throttle.may_send())
     }
 
-    /// Listens, unless it has said enough.
+    /// Polls for flow control, unless the permission already suffices.
     fn hear_of_leave(&mut self) {
         if self.ear.throttled().is_none_or(|throttle| throttle.may_send_unheard()) {
             return;

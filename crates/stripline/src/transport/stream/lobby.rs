@@ -1,4 +1,4 @@
-//! Where receivers come in over sockets, and in whose places.
+//! The accept queue of receivers over sockets, and the records of their connections.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use crate::sys::socket::Socket;
 use crate::transport::accept::Acceptor;
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 
-/// Connections above which those whose receivers left are forgotten.
+/// Connections above which the records of departed receivers are dropped.
 const SEATS_MAX: usize = 1024;
 
-/// Where receivers come in, and what is remembered of those that left.
+/// The accept queue, and the records of connections.
 pub(super) struct Lobby {
     changed: AtomicBool,
     pub(super) bell: Doorbell,
@@ -36,14 +36,14 @@ impl Lobby {
         })
     }
 
-    /// Whether somebody has come in.
+    /// Whether a receiver has been accepted.
     #[inline]
     pub(super) fn has_arrivals(&self) -> bool {
-        // Relaxed: the lock that is taken for them orders the rest.
+        // Relaxed: the lock of the queue orders the rest.
         self.changed.load(Ordering::Relaxed)
     }
 
-    /// Who has come in since this was last asked; `None`: nobody.
+    /// Takes the receivers accepted since the last call; `None`: none.
     pub(super) fn arrivals(&self) -> Option<Vec<Receiver>> {
         if !self.has_arrivals() {
             return None;
@@ -53,7 +53,7 @@ impl Lobby {
     }
 }
 
-/// What is remembered of a connection, also when its receiver is gone.
+/// The record of a connection, kept after its receiver is gone.
 struct Seat {
     connection: String,
     socket: Weak<Socket>,
@@ -62,7 +62,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// Of one that is free: whether nobody comes in the place of who had it.
+    /// Whether the receiver of a free record sent a goodbye, so that no successor comes.
     fn is_given_up(&self) -> bool {
         self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
     }
@@ -72,7 +72,7 @@ impl Seat {
     }
 }
 
-/// Takes receivers in at the door, on a thread of its own.
+/// An acceptor of receivers, on a thread of its own.
 pub(super) struct StreamGreeter {
     pub(super) sign: Arc<Sign>,
     pub(super) lobby: Arc<Lobby>,
@@ -90,9 +90,9 @@ impl Acceptor for StreamGreeter {
         let answer = Answer::Welcome(Welcome { listens: self.listens, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
-        // Flag and lock first: once the receiver has its answer, it gets the very next packet.
+        // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
         let mut arrivals = lock(&self.lobby.arrivals);
-        // Release: pairs with the writer's look, which then takes the lock.
+        // Release: pairs with the writer's load, after which it takes the lock.
         self.lobby.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let terms =
@@ -115,7 +115,7 @@ impl Acceptor for StreamGreeter {
 }
 
 impl StreamGreeter {
-    /// If a receiver of that connection is gone: where the one who comes in its place goes on.
+    /// Returns the start position for a receiver of that connection, if an earlier one is gone.
     fn take_seat(&self, connection: &str) -> Option<u64> {
         let mut seats = lock(&self.lobby.seats);
         seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
@@ -131,6 +131,6 @@ impl StreamGreeter {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Entries are whole whatever happened to the last holder.
+    // Entries are valid even if the last holder panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,12 @@
-//! Byte streams, shared by the transports `uds` and `tcp`: after the handshake, frames one after the other.
+//! Byte streams, shared by the transports `uds` and `tcp`: after the handshake, frames one after the
+//! other.
 //!
 //! ```text
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
 //! ```
 //!
-//! The receiver says nothing, or answers for packets whose sender asks for it, or sees to flow control (`answers.rs`).
+//! A receiver sends nothing, unless the sender requests acknowledgements or the link keeps flow
+//! control (`answers.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
@@ -29,13 +31,13 @@ pub(super) use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;
 
-/// A frame's bytes on the stream for a payload of that length.
+/// Returns a frame's bytes on the stream for a payload of that length.
 pub(crate) fn padded(payload: usize) -> usize {
     (HEADER_BYTES + payload).next_multiple_of(16)
 }
 
-/// Payload bytes that fit a connection with that `buffer`: the same as on a ring, so that a waveform that runs
-/// over one transport runs over the others.
+/// Returns the payload bytes of a frame with that `buffer`. The limit is the same as on a ring, so
+/// that a waveform that runs over one transport runs over the others.
 pub(crate) fn frame_max(buffer: u32) -> usize {
     stripline_ring::max_frame(buffer as usize)
 }

@@ -32,15 +32,15 @@ pub(in crate::transport) struct StreamOutlet {
     flusher: Option<Flusher>,
     /// The number of the next packet.
     next_sequence: u64,
-    /// Whether more pieces of the packet published last are to come.
+    /// Whether more fragments of the packet published last are to come.
     in_packet: bool,
     /// How long a send waits for room.
     timeout: Option<Duration>,
-    /// Its scope, which says whether receivers answer.
+    /// Its scope, which decides whether receivers send acknowledgements.
     scope: Scope,
     pub(super) stop: Stop,
     accept_thread: Option<AcceptThread>,
-    /// Held for those who look from outside.
+    /// Held for inspection.
     _sign: Arc<Sign>,
 }
 
@@ -73,7 +73,7 @@ impl StreamOutlet {
         })
     }
 
-    /// The sending end of a socket that also has a receiving one.
+    /// Returns the sending end of a socket that also has a receiving end.
     pub(in crate::transport) fn of_pair(
         request: Bind,
         endpoint: Endpoint,
@@ -108,7 +108,8 @@ impl StreamOutlet {
         self.receivers.retain(|receiver| {
             if receiver.dead {
                 if receiver.ear.has_left() || has_goodbye(&receiver.socket) {
-                    // Relaxed: the lock of the seats orders what matters; seen late, a newcomer is told of a gap.
+                    // Relaxed: the lock of the records orders what matters; read late, it makes a
+                    // new receiver report a gap.
                     receiver.has_left.store(true, Ordering::Relaxed);
                 }
                 receiver.socket.close();
@@ -117,7 +118,7 @@ impl StreamOutlet {
         });
     }
 
-    /// Whether the receiver's socket is free for another frame; what was postponed goes first.
+    /// Whether the receiver's socket is free for another frame; postponed frames go first.
     fn settle(&mut self, index: usize) -> bool {
         if !self.receivers[index].settle() {
             return false;
@@ -132,7 +133,7 @@ impl StreamOutlet {
         false
     }
 
-    /// Waits until no receiver that counts has a frame on its way.
+    /// Waits until no selected receiver has a partly written frame.
     fn await_tails(&mut self, wait: Wait, counts: fn(&Receiver) -> bool) -> Result<()> {
         loop {
             let busy = (0..self.receivers.len())
@@ -168,15 +169,15 @@ impl StreamOutlet {
         Ok(())
     }
 
-    /// Hands over the rest of the frame being sent.
+    /// Passes the rest of the current frame to the writer thread.
     fn hand_over_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
         let rest = self.frame.bytes()[sent..bytes].to_vec();
         self.hand_over(index, &rest)
     }
 
-    /// Sends the next piece of a packet to a receiver that does not block: if it got the beginning, it gets the rest,
-    /// too, lest a packet larger than the socket's buffer never arrive. What the socket does not take waits here,
-    /// one packet at most.
+    /// Sends the next fragment of a packet to a non-blocking receiver. If it got the beginning, it
+    /// gets the rest as well. Otherwise a packet larger than the socket's buffer would never
+    /// arrive. What the socket does not take waits here, one packet at most.
     fn follow_up(&mut self, index: usize, bytes: usize) {
         let receiver = &mut self.receivers[index];
         if !receiver.follows {
@@ -194,14 +195,15 @@ impl StreamOutlet {
                 }
             }
         }
-        // Relaxed: a hint for the one who comes after it.
+        // Relaxed: a hint for its successor.
         receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
         if sent < bytes && self.hand_over_from(index, sent, bytes).is_err() {
             self.receivers[index].dead = true;
         }
     }
 
-    /// Writes what is left of the frame to one receiver as the wait allows; `outcome` is that of the first attempt.
+    /// Writes the rest of the frame to one receiver as the wait allows; `outcome` is that of the
+    /// first attempt.
     #[cold]
     fn send_rest(
         &mut self,
@@ -218,7 +220,7 @@ impl StreamOutlet {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if !receiver.blocks {
-                        // All or nothing: its loss is counted by the receiver from the sequence numbers.
+                        // All or nothing: the receiver counts the loss by the sequence numbers.
                         return if sent == 0 {
                             receiver.postpone(&self.frame.bytes()[..bytes]);
                             Ok(())
@@ -242,7 +244,7 @@ impl StreamOutlet {
                         return self.hand_over_from(index, sent, bytes);
                     }
                 }
-                // Broken pipe or reset: the receiver died; what it had is its own loss.
+                // Broken pipe or reset: the receiver died, with the packets it had.
                 Err(_) => {
                     receiver.dead = true;
                     return Ok(());
@@ -282,7 +284,7 @@ impl Outlet for StreamOutlet {
         let Some(arrivals) = self.lobby.arrivals() else { return false };
         let arrived = !arrivals.is_empty();
         for receiver in arrivals {
-            // Relaxed: a hint for the one who comes after it.
+            // Relaxed: a hint for its successor.
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             self.receivers.push(receiver);
         }
@@ -364,11 +366,11 @@ impl Outlet for StreamOutlet {
         if self.scope > Scope::Transport {
             return Ok(());
         }
-        // Who reads the socket for the component was settled when the connection was made.
+        // The reader of the socket was fixed when the connection was made.
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
             rule: format!(
-                "scope {scope} for a packet of a connection of scope {} (who takes packets off the socket was settled when \
+                "scope {scope} for a packet of a connection of scope {} (the reader of the socket was fixed when \
                  it was made)",
                 self.scope
             ),
@@ -401,7 +403,7 @@ impl Drop for StreamOutlet {
         if self.admit()
             && let Some(end) = end
         {
-            // Who came after the end must still hear of it. A fresh socket has room for it.
+            // A receiver accepted after the end must still get it. A fresh socket has room for it.
             for receiver in &self.receivers[before..] {
                 let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
             }

@@ -1,4 +1,4 @@
-//! One receiver of a sending port over sockets, as its sender has it.
+//! One receiver of a sending port over sockets, as its sender sees it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::link::Overflow;
 use crate::packet::{Header, Kind};
 use crate::sys::socket::Socket;
 
-/// What its port asked for.
+/// The options that its port requested.
 pub(super) struct Terms {
     pub overflow: Overflow,
     pub depth: u32,
@@ -23,19 +23,21 @@ pub(super) struct Receiver {
     pub(super) blocks: bool,
     /// A frame that the socket took only in part.
     pub(super) tail: Option<Arc<Tail>>,
-    /// What one that does not block could not be told yet, but must be: the stream and the end.
+    /// Frames that a non-blocking receiver must still get: stream descriptions and the end.
     pub(super) postponed: Vec<u8>,
-    /// Whether one that does not block got the beginning of the packet being sent: then it gets all of it.
+    /// Whether a non-blocking receiver got the beginning of the current packet: then it gets all of
+    /// it.
     pub(super) follows: bool,
-    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it is let in.
+    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it
+    /// is accepted.
     pub(super) next_sequence: Arc<AtomicU64>,
     pub(super) dead: bool,
     pub(super) ear: Ear,
-    /// Its answer is waited for.
+    /// Whether its acknowledgement is waited for.
     pub(super) awaited: bool,
-    /// Said of its seat when it has left for good.
+    /// Set in its record when it has sent a goodbye.
     pub(super) has_left: Arc<AtomicBool>,
-    /// Set while the sender sleeps for its sake.
+    /// Set while the sender sleeps because of it.
     pub(super) waits: Arc<Waits>,
 }
 
@@ -61,7 +63,7 @@ impl Receiver {
         }
     }
 
-    /// Whether nothing is on its way to it.
+    /// Whether no frame for it is pending.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.tail.is_none() && self.postponed.is_empty()
@@ -80,19 +82,20 @@ impl Receiver {
         self.blocks || self.follows
     }
 
-    /// Sleeps for its sake, for all to see.
+    /// Runs a sleep that this receiver causes, and shows that to inspection.
     pub(super) fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
-        // Relaxed: a hint for people. Beside it is a system call.
+        // Relaxed: information for inspection only, next to a system call.
         self.waits.room.store(true, Ordering::Relaxed);
         let slept = sleep();
         self.waits.room.store(false, Ordering::Relaxed);
         slept
     }
 
-    /// Remembers a frame that had no room, if it is one that must not be lost.
+    /// Keeps a frame that had no room, if it must not be lost.
     pub(super) fn postpone(&mut self, frame: &[u8]) {
         match Header::read(frame).and_then(|header| Kind::parse(header.kind)) {
-            // No packet goes before what is postponed: of two descriptions, the older describes nothing.
+            // No packet goes before a postponed frame: of two descriptions, the older describes
+            // nothing.
             Some(Kind::Stream) => self.postponed = frame.to_vec(),
             Some(Kind::End) => self.postponed.extend_from_slice(frame),
             Some(Kind::Data) | None => self.follows = false,

@@ -1,4 +1,4 @@
-//! What a port on sockets shows to those who look from outside: what it knows of its readers and what the kernel says.
+//! The inspection view of a port on sockets: its state of its readers, and the kernel's.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,9 +9,9 @@ use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};
 use crate::transport::{Bind, Endpoint};
 
-/// The port as it is shown.
+/// The port as inspection shows it.
 pub(super) struct Sign {
-    /// What does not change.
+    /// The constant part.
     port: SendingPort,
     guests: Mutex<Vec<Guest>>,
     _shown: Shown,
@@ -23,13 +23,13 @@ struct Guest {
     overflow: Overflow,
     depth: u32,
     high: u32,
-    /// Gone with the reader.
+    /// Invalid once the reader is gone.
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
     waits: Arc<Waits>,
 }
 
-/// What the sender sleeps for until a reader does it.
+/// What the sender waits for while it sleeps because of a reader.
 #[derive(Default)]
 pub(super) struct Waits {
     pub room: AtomicBool,
@@ -43,7 +43,7 @@ impl Sign {
         sign
     }
 
-    /// Lists a reader; the flags returned are set while the sender sleeps for its sake.
+    /// Adds a reader; the flags returned are set while the sender sleeps because of it.
     pub(super) fn enter(
         &self,
         connection: &str,
@@ -76,11 +76,11 @@ impl Sending for Sign {
         let mut port = self.port.clone();
         let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         for guest in guests.iter() {
-            // One that has hung up is let go at the next packet.
+            // One that has hung up is removed at the next packet.
             let Some(socket) = guest.socket.upgrade().filter(|socket| !socket.has_hung_up()) else {
                 continue;
             };
-            // Relaxed: each by itself, a moment that may be over.
+            // Relaxed: momentary values, each by itself.
             let next = Some(guest.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
