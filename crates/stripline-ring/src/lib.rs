@@ -60,7 +60,7 @@
 //! ```
 //!
 //! Positions are byte positions that only grow; frames start at multiples of 64. `count` is the low half of the
-//! number of frames published before. Words are in the machine's byte order: both sides share the machine.
+//! number of frames published before. Words are little-endian: big-endian machines are refused at compile time.
 //!
 //! Because the data is mapped twice in a row, a frame that runs over the end of the ring is still one slice. Headers
 //! are always reached through the first mapping.
@@ -92,6 +92,9 @@
 //! For lossy readers, the writer's plain stores race with their atomic loads. What was torn is thrown away, but by
 //! the letter of the memory model it is a race all the same, as with every sequence lock over plain memory; the
 //! fences are placed so that neither compiler nor processor can make use of it.
+
+#[cfg(target_endian = "big")]
+compile_error!("Stripline runs on little-endian machines only: rings and packet headers are little-endian");
 
 mod attached;
 mod error;

@@ -16,7 +16,8 @@ mod real {
     /// Lines of a large frame that are asked for at once; the processor finds the pattern by itself then.
     const FIRST_LINES: usize = 8;
 
-    /// Asks for the cache line of an address, to write to it: a hint, so that several are on their way at once.
+    /// Asks for the cache line of an address, to write to it: a hint, so that several are on their way at once. Other
+    /// processors than x86-64 do without.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -46,7 +46,7 @@ pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static 
 }
 
 fn run_apart(test: &str) {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let output = this_binary()
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(APART, "1")
         .stdin(Stdio::null())
@@ -55,6 +55,19 @@ fn run_apart(test: &str) {
     let both = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&both);
     assert!(output.status.success() && text.contains("1 passed"), "{test} in its own process:\n{text}");
+}
+
+/// This test binary, to be started again: by the emulator that `STRIPLINE_TEST_RUNNER` names, if it runs in one.
+pub fn this_binary() -> Command {
+    let binary = std::env::current_exe().unwrap();
+    match std::env::var_os("STRIPLINE_TEST_RUNNER") {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(binary);
+            command
+        }
+        None => Command::new(binary),
+    }
 }
 
 /// A domain that nobody else uses.
