@@ -20,15 +20,19 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     let folder = tempfile::tempdir().unwrap();
     let [json, svg] = ["ladder.json", "ladder.svg"].map(|name| folder.path().join(name));
     let domain = marker(folder.path());
-    let output = stripline()
+    let child = stripline()
         .args(["bench", "ladder", "--quick", "--runs", "2", "--seconds-per-run", "0.001"])
         .args(["--sizes", "32,64", "--transports", "inproc,shm", "--json"])
         .arg(&json)
         .arg("--svg")
         .arg(&svg)
         .env(domain.0, &domain.1)
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    let queue = format!("ladder-{}-", child.id());
+    let output = child.wait_with_output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{text}\n{errors}");
     assert!(errors.contains("run 1 of "), "a log has progress, too: {errors}");
@@ -43,7 +47,7 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
     assert_eq!(with_marker(&domain), BTreeSet::new(), "processes are left");
     let queues = std::fs::read_dir("/dev/mqueue").into_iter().flatten().flatten();
-    let left: Vec<_> = queues.filter(|q| q.file_name().to_string_lossy().starts_with("ladder-")).collect();
+    let left: Vec<_> = queues.filter(|q| q.file_name().to_string_lossy().starts_with(&queue)).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

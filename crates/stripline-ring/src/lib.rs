@@ -62,8 +62,8 @@
 //! ```
 //!
 //! Positions are byte positions that only grow; frames start at multiples of 64. `count` is the low
-//! half of the number of frames published before. Words are in the machine's byte order, as both
-//! sides share the machine.
+//! half of the number of frames published before. Words are little-endian: big-endian machines are
+//! refused at compile time.
 //!
 //! The data is mapped twice in a row, so a frame that crosses the end of the ring is still one
 //! slice. Headers are always accessed through the first mapping.
@@ -100,6 +100,9 @@
 //! For lossy readers, the writer's plain stores race with the readers' atomic loads. A torn copy is
 //! discarded. By the memory model it is still a race, as with every sequence lock over plain
 //! memory. The fences are placed so that neither compiler nor processor can exploit it.
+
+#[cfg(target_endian = "big")]
+compile_error!("Stripline runs on little-endian machines only: rings and packet headers are little-endian");
 
 mod attached;
 mod error;

@@ -18,7 +18,7 @@ mod real {
     const FIRST_LINES: usize = 8;
 
     /// Prefetches the cache line of an address for writing. A hint, so that several fetches can
-    /// overlap.
+    /// overlap. Processors other than x86-64 do without.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

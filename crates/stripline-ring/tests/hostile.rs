@@ -15,6 +15,8 @@ use stripline_ring::{
 use support::{Mapped, Random, Ring};
 
 const CAPACITY: usize = 4096;
+/// Only a hang is cut short by it.
+const LIMIT: Duration = Duration::from_secs(300);
 const BLOCKING: Mode = Mode::Blocking { depth: 0 };
 
 /// Returns a word of memory, for access without the protocol.
@@ -225,7 +227,7 @@ fn readers_survive_memory_scribbled_over() {
                 // The scheduling of the two threads varies. Continue until frames and errors have
                 // both occurred often.
                 let enough = turn > 500 && scribbles.load(Ordering::Relaxed) > 500_000;
-                if (enough && frames > 100 && errors > 100) || start.elapsed() > Duration::from_secs(30) {
+                if (enough && frames > 100 && errors > 100) || start.elapsed() > LIMIT {
                     break;
                 }
                 let (id, mut reader) = Ring::attach(&mut ring, &mut writer, mode);

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,10 +34,37 @@ fn check(bytes: &[u8], number: u64) {
     assert!(bytes == expected, "frame {number} of {} bytes is damaged", bytes.len());
 }
 
-/// Yields the processor, with a time limit, as the other thread may have failed.
-fn step_aside(since: Instant) {
-    assert!(since.elapsed() < Duration::from_secs(120), "the other side is gone");
-    thread::yield_now();
+/// Only a hang is cut short by it.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Set by a thread that fails, for those that would spin for ever without it.
+#[derive(Default)]
+struct Failed(AtomicBool);
+
+impl Failed {
+    /// Lets the other threads run, and fails when one of them has failed.
+    fn step_aside(&self) {
+        // Relaxed: only the flag itself counts.
+        assert!(!self.0.load(Ordering::Relaxed), "the other side is gone");
+        thread::yield_now();
+    }
+
+    /// Runs a thread's part.
+    fn watch(&self, part: impl FnOnce()) {
+        let _guard = Guard(self);
+        part();
+    }
+}
+
+/// Reports a panic of its thread.
+struct Guard<'f>(&'f Failed);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn write(mut writer: Writer, mut idle: impl FnMut(&mut Writer), mut published: impl FnMut(&mut Writer)) {
@@ -88,10 +116,11 @@ fn blocking_and_lossy_readers_spin() {
     let (mut ring, mut writer) = Mapped::make(CAPACITY, START, START_COUNT);
     let (_, reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
     let (_, mut lossy) = ring.attach(&mut writer, Mode::Lossy);
-    let start = Instant::now();
+    let failed = Failed::default();
     thread::scope(|scope| {
-        scope.spawn(|| write(writer, |_| step_aside(start), |_| {}));
-        scope.spawn(|| read(reader, |_| step_aside(start), || {}));
+        scope.spawn(|| failed.watch(|| write(writer, |_| failed.step_aside(), |_| {})));
+        scope.spawn(|| failed.watch(|| read(reader, |_| failed.step_aside(), || {})));
+        let _guard = Guard(&failed);
         let (mut bytes, mut taken, mut missed) = (Vec::new(), 0, 0);
         for turn in 0.. {
             let closed = lossy.is_closed();
@@ -102,7 +131,7 @@ fn blocking_and_lossy_readers_spin() {
                     taken += 1;
                 }
                 Copied::Empty if closed => break,
-                Copied::Empty => step_aside(start),
+                Copied::Empty => failed.step_aside(),
             }
         }
         println!("lossy: {taken} taken, {missed} missed");
@@ -118,13 +147,12 @@ fn a_blocking_reader_and_the_writer_sleep() {
         let (_, reader) = ring.attach(&mut writer, Mode::Blocking { depth });
         let (to_reader, reader_bell) = mpsc::channel();
         let (to_writer, writer_bell) = mpsc::channel();
-        let limit = Duration::from_secs(10);
         thread::scope(|scope| {
             scope.spawn(move || {
                 let idle = |writer: &mut Writer| {
                     writer.wait_for_space_begin();
                     if writer.try_reserve(max_frame(CAPACITY)).is_err() {
-                        writer_bell.recv_timeout(limit).expect("a reader wakes the writer");
+                        writer_bell.recv_timeout(LIMIT).expect("a reader wakes the writer");
                     }
                     writer.wait_for_space_end();
                 };
@@ -138,7 +166,7 @@ fn a_blocking_reader_and_the_writer_sleep() {
             let start = Instant::now();
             let idle = |reader: &mut Reader| {
                 if reader.prepare_sleep() {
-                    reader_bell.recv_timeout(limit).expect("the writer wakes a reader");
+                    reader_bell.recv_timeout(LIMIT).expect("the writer wakes a reader");
                 }
             };
             read(reader, idle, || {

@@ -19,12 +19,14 @@ use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 /// Set in the measured process: the deliberate violation, or `no`.
 const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
-/// Packets each way before and during the count.
-const WARM_UP: u64 = 10_000;
-const MEASURED: u64 = 10_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Packets each way before and while it counts: more than two laps of a ring each. No more, because both threads spin:
+/// on a machine without a processor for each of them, every hand-over takes a time slice.
+const WARM_UP: u64 = 1_200;
+const MEASURED: u64 = 1_200;
+/// Only a hang is cut short by it.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Samples of a packet.
-const SAMPLES: usize = 16;
+const SAMPLES: usize = 512;
 const TOPICS: &str = "[default]\ntransport = 'shm'\nwait = 'spin'";
 
 /// An allocator that counts the allocations of measured threads.

@@ -379,8 +379,9 @@ fn a_stopped_sink_finishes_its_file() {
     assert!(report.stopped.is_some());
     let (rate, audio) = wav(&bench.path("audio.wav"));
     assert_eq!(rate, 240_000);
-    assert!((40_000..=240_000).contains(&audio.len()), "{}", audio.len());
     let recorded = std::fs::metadata(bench.path("station.out")).unwrap().len();
+    // Both end with the same packet; how many came in that time depends on the machine.
+    assert_eq!(audio.len() as u64, recorded / 8);
     assert_eq!(recorded % (8 * 4000), 0, "whole packets");
     assert!(recorded > 0);
 }

@@ -14,7 +14,7 @@ use super::node::bind;
 use super::wire::{Status, call_head, cancel, reply_head};
 use super::{CallError, Client, ClientOptions, Server, ServerOptions, marker};
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(120);
 
 fn transports() -> impl Iterator<Item = &'static str> {
     transport::all().map(|transport| transport.name)

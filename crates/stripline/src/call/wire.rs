@@ -85,7 +85,8 @@ pub(super) fn put_message(place: &mut [u8], words: [u64; 2], payload: &[u8]) {
     let on_first_line = payload.len().min(ON_FIRST_LINE - HEAD_BYTES);
     let (near, far) = payload.split_at(on_first_line);
     place[ON_FIRST_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
-    // The compiler keeps the stores in this order, and the processor keeps that of the program.
+    // Only for speed: x86 processors store in the order of the program, others may not. The commit
+    // word of its frame publishes the message.
     compiler_fence(Ordering::Release);
     place[HEAD_BYTES..][..on_first_line].copy_from_slice(near);
     put_head(place, words);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 use super::pages::{self, HugePages};
 
-/// Size of a page; x86-64 and arm64 Linux with 4 KiB pages.
+/// Size of a page. Kernels with larger pages, as some for arm64, are refused: see [`check_page_size`].
 pub(crate) const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -36,6 +36,7 @@ impl SharedMemory {
     /// size is sealed. The name appears only in `/proc/PID/maps`.
     pub(crate) fn new(name: &str, bytes: usize) -> Result<Self> {
         let failed = |e| Error::system(format!("cannot allocate {bytes} bytes of shared memory"), e);
+        check_page_size(rustix::param::page_size())?;
         Self::allocate(name, bytes, PAGE, MemfdFlags::empty()).map_err(failed)
     }
 
@@ -48,6 +49,7 @@ impl SharedMemory {
         if !huge_pages {
             return Self::new(name, PAGE + capacity);
         }
+        check_page_size(rustix::param::page_size())?;
         let pages = HugePages::now()?;
         pages.check_capacity(capacity)?;
         let bytes = pages.size + capacity;
@@ -267,6 +269,20 @@ impl Drop for Mapping {
     }
 }
 
+/// Checks that a ring can lie behind a control page of [`PAGE`] bytes: memory is mapped in whole pages of the kernel.
+///
+/// # Errors
+/// The kernel's page size, and which transports work with it.
+fn check_page_size(kernel: usize) -> Result<()> {
+    if kernel == PAGE {
+        return Ok(());
+    }
+    Err(Error::failed(format!(
+        "this kernel has pages of {kernel} bytes, and rings (`inproc` and `shm`) need pages of {PAGE} bytes; use `uds` \
+         or `tcp`, or boot a kernel with pages of {PAGE} bytes"
+    )))
+}
+
 fn protection(writable: bool) -> ProtFlags {
     if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ }
 }
@@ -288,6 +304,17 @@ mod tests {
         let peer = SharedMemory::from_peer("peer", memory.fd.try_clone().unwrap(), 3 * PAGE).unwrap();
         assert!(peer.map_mirrored(true).is_err(), "a sealed ring must not be mapped writable again");
         assert!(peer.map_mirrored(false).is_ok());
+    }
+
+    #[test]
+    fn kernels_with_other_pages_are_refused_with_what_works() {
+        check_page_size(4096).unwrap();
+        for kernel in [16 << 10, 64 << 10] {
+            let refusal = check_page_size(kernel).unwrap_err().to_string();
+            for part in [&kernel.to_string(), "4096", "`uds` or `tcp`"] {
+                assert!(refusal.contains(part), "{refusal}");
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use stripline::call::{Client, ClientOptions, Payload, Server, ServerOptions, Ser
 use stripline::node::{Dispatch, Node};
 
 /// A time longer than any step here takes.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(120);
 
 pub fn over(transport: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() }

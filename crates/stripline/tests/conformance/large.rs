@@ -268,9 +268,10 @@ pub fn a_packet_given_up_is_reported_as_lost(transport: &'static str) {
     await_receivers(&mut publisher, 1);
     let (tell, thread) = mpsc::channel();
     let sender = std::thread::spawn(move || {
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let endless = vec![0; ENDLESS];
         publisher.send(&[1, 2, 3]).unwrap();
-        assert!(matches!(publisher.send(&vec![0; ENDLESS]), Err(Error::Stopped)));
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        assert!(matches!(publisher.send(&endless), Err(Error::Stopped)));
         assert_eq!(publisher.sequence(), 2, "its number is used up");
         publisher.finish().unwrap();
     });

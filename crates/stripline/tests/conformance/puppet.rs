@@ -4,7 +4,7 @@
 //! packet it sends contains only its own number, and it checks the same of those that it receives.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use stripline::{Error, Gap, GapReason, Received};
 use crate::dispatch::Gate;
 use crate::support::{
     DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, state, take,
-    topics_text,
+    this_binary, topics_text,
 };
 
 const DOMAIN: &str = "STRIPLINE_CONFORMANCE_DOMAIN";
@@ -37,7 +37,7 @@ pub struct Puppet {
 impl Puppet {
     /// Starts one in a domain, with the rules of all topics.
     pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = this_binary()
             .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
             .env(DOMAIN, domain)
             .env(TOPICS, topics_text(transport, rules))

@@ -1,12 +1,15 @@
 //! The cost of an idle connection in processor time, and of any connection in memory.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use stripline::Received;
 use stripline::node::{Node, Topics};
 
-use crate::child::{Actor, Cast, DEADLINE, number, say};
+use crate::child::{Actor, Cast, DEADLINE, await_that, number, say};
 
 fn node(transport: &str, rules: &str) -> Node {
     let domain = format!("cost-{}-{transport}", std::process::id());
@@ -20,11 +23,13 @@ fn time_on_processor(thread: i32) -> u64 {
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Checks that an `adaptive` receiver that has learnt to spin, and gets no more packets, uses less
-/// than one hundredth of a processor.
+/// An `adaptive` receiver that polled successfully, and gets no more packets, uses less than one hundredth of a
+/// processor. A receiver that spins never has such a second; one that sleeps has one unless the kernel charges it for
+/// the work of others, so the best of several seconds counts.
 #[test]
 fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     const IDLE: Duration = Duration::from_secs(1);
+    const SHARE_MAX: f64 = 0.01;
     for transport in ["inproc", "shm", "uds", "tcp"] {
         let node = node(transport, "wait = 'adaptive'");
         let mut publisher = node.publisher::<u8>("numbers").unwrap();
@@ -42,31 +47,94 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
             publisher.send(&[0; 100]).unwrap();
             assert_eq!(told.recv().unwrap().1, sequence);
         }
-        let (start, before) = (Instant::now(), time_on_processor(thread_id));
-        std::thread::sleep(IDLE);
-        let used = time_on_processor(thread_id) - before;
-        let share = used as f64 / start.elapsed().as_nanos() as f64;
-        println!("{transport}: {:.4} % of a processor", 100.0 * share);
-        assert!(share < 0.01, "{transport}: {:.2} % of a processor", 100.0 * share);
+        await_that("the idle receiver leaves the processor alone", || {
+            let (start, before) = (Instant::now(), time_on_processor(thread_id));
+            std::thread::sleep(IDLE);
+            let used = time_on_processor(thread_id) - before;
+            let share = used as f64 / start.elapsed().as_nanos() as f64;
+            println!("{transport}: {:.4} % of a processor", 100.0 * share);
+            share < SHARE_MAX
+        });
         publisher.finish().unwrap();
         thread.join().unwrap();
     }
 }
 
-/// Returns the memory of this process in bytes; pages that it maps several times count once.
+/// Bytes that this process has allocated and not freed.
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+/// Counts what is allocated: the pages that an allocator holds for it depend on what came before.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // Relaxed, here and below: a count, read while no other thread allocates.
+        ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATED.fetch_add(size as u64, Ordering::Relaxed);
+        ALLOCATED.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// Bytes of memory that this process holds: what it has allocated, and each memfd that it maps, once. No other process
+/// changes either.
 fn memory() -> u64 {
-    number("/proc/self/smaps_rollup", "Pss").unwrap() * 1024
+    let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+    // The end of each memfd, by inode. A memfd here is mapped to its end and has no holes.
+    let mut shared = BTreeMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [range, _, offset, _, inode, name, ..] = words[..] else { continue };
+        if name.starts_with("/memfd:") {
+            let hex = |digits| u64::from_str_radix(digits, 16).unwrap();
+            let (from, to) = range.split_once('-').unwrap();
+            let end = hex(offset) + hex(to) - hex(from);
+            let known: &mut u64 = shared.entry(inode.to_string()).or_default();
+            *known = end.max(*known);
+        }
+    }
+    let mapped: u64 = shared.values().sum();
+    drop((text, shared));
+    ALLOCATED.load(Ordering::Relaxed) + mapped
+}
+
+/// Threads of this process.
+fn threads() -> u64 {
+    number("/proc/self/status", "Threads").unwrap()
 }
 
 const CONNECTIONS: usize = 100;
 
-/// Creates a port with one receiver, and then with many more that have all taken packets.
+/// A port with many receivers, and then with as many more, that have all received packets. What a process allocates once
+/// is there with the first ones.
 pub fn hoard(transport: &str) {
     let node = node(transport, "buffer = 65536\ndepth = 16");
     let mut publisher = node.publisher::<u8>("numbers").unwrap();
     let mut subscribers = Vec::new();
-    let mut before = 0;
-    for count in [1, 1 + CONNECTIONS] {
+    let mut before = (0, 0);
+    for count in [CONNECTIONS, 2 * CONNECTIONS] {
         subscribers.resize_with(count, || node.subscriber::<u8>("numbers").unwrap());
         assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap());
         // More than the ring holds, so that all of its memory is present.
@@ -79,11 +147,12 @@ pub fn hoard(transport: &str) {
                 assert_eq!(packet[99], 7);
             }
         }
-        if count == 1 {
-            before = memory();
+        if count == CONNECTIONS {
+            before = (memory(), threads());
         }
     }
-    say(memory().saturating_sub(before) / CONNECTIONS as u64);
+    assert_eq!(threads(), before.1, "a connection has no thread of its own");
+    say(memory().saturating_sub(before.0) / CONNECTIONS as u64);
 }
 
 #[test]

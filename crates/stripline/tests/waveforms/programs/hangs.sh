@@ -1,4 +1,4 @@
 #!/bin/sh
 # Never ends, and neither does its child.
-sleep 60 &
-sleep 60
+sleep 3600 &
+sleep 3600

@@ -1,4 +1,4 @@
 #!/bin/sh
 # Describes itself and ends, but leaves a child with its output open.
-sleep 60 &
+sleep 3600 &
 echo '{"name":"left","summary":"","ports":[],"properties":[]}'
