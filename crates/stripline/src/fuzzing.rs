@@ -21,6 +21,7 @@ use crate::link::{
 use crate::node::rendezvous::{Guest, Host, Household, Offer};
 use crate::node::{MessageSubscriber, Subscriber};
 use crate::payload::TypeName;
+use crate::sys::fork::Descriptor;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::handshake::{self, Answer, Collector, Hello, Welcome};
 use crate::transport::stream::{Ear, StreamInlet};
@@ -37,7 +38,7 @@ fn endpoint() -> Endpoint {
 fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<Box<dyn Inlet>> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = Connect { connection: connection.into(), payload: TypeName::of::<u8>(), options };
-    let inlet = StreamInlet::connect(Socket::Unix(socket), &endpoint(), &request)?;
+    let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
     pump::for_policy(Box::new(inlet), &request)
 }
 
@@ -392,7 +393,7 @@ impl Domain {
 
     /// Lets a guest in.
     pub fn welcome(&mut self, guest: UnixStream) {
-        self.host.welcome(Guest::new(guest));
+        self.host.welcome(Guest::new(Descriptor::new(guest)));
     }
 
     /// Hears what the guests have said.

@@ -11,6 +11,7 @@ use crate::link::{Incoming, Outcome, Outgoing};
 use crate::node::{Again, Customer};
 use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
@@ -78,7 +79,7 @@ pub(super) struct Sender {
     pub server: u64,
     pub hint: usize,
     /// Looks for the server again when it is dropped.
-    pub _return: Return,
+    pub _return: Local<Return>,
 }
 
 /// Both ends of a connection.

@@ -59,6 +59,7 @@ impl Node {
     /// # Errors
     /// As [`Node::client`].
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
+        self.check_own()?;
         let stop = self.stop_of_all().clone();
         let caller = Arc::new(Caller::new(service, options, stop.clone())?);
         let marker = marker()?;
@@ -82,6 +83,7 @@ impl Node {
     /// # Errors
     /// None today.
     pub fn services(&self) -> Result<Vec<ServerOffer>> {
+        self.check_own()?;
         let known = self.known(&marker()?).into_iter();
         let mut offers: Vec<_> =
             known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
@@ -105,6 +107,7 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn describe(&self, offer: &ServerOffer) -> Result<ServerDescription> {
+        self.check_own()?;
         let ServerOffer { service, address } = offer;
         let known = self.known(&marker()?);
         let its =
@@ -145,6 +148,7 @@ impl Node {
     /// # Errors
     /// A transport that is missing, an option out of range, or when the system lacks memory, descriptors or threads.
     pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
+        self.check_own()?;
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
         let TopicOptions { transport: its, link, .. } = self.topics().of(&name).clone();

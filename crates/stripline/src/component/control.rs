@@ -18,6 +18,7 @@ use crate::link::{
 };
 use crate::node::Dispatch;
 use crate::payload::TypeName;
+use crate::sys::fork::Descriptor;
 use crate::transport::Endpoint;
 
 /// The version of the words below.
@@ -173,7 +174,7 @@ pub(crate) struct OpenOutput {
 
 /// One end of the control socket: sends `S`, receives `R`.
 pub(crate) struct Channel<S, R> {
-    stream: UnixStream,
+    stream: Descriptor<UnixStream>,
     incoming: Vec<u8>,
     words: PhantomData<fn(S) -> R>,
 }
@@ -181,14 +182,14 @@ pub(crate) struct Channel<S, R> {
 impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
     /// Over a stream that may block when written and is only read when it has something.
     pub(crate) fn new(stream: UnixStream) -> Self {
-        Self { stream, incoming: Vec::new(), words: PhantomData }
+        Self { stream: Descriptor::new(stream), incoming: Vec::new(), words: PhantomData }
     }
 
     /// Reads once what is there, blocking if nothing is; whole messages are appended to `words`. False: the
     /// other end hung up.
     pub(crate) fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
         let mut piece = [0; 16 * 1024];
-        match (&self.stream).read(&mut piece) {
+        match (&*self.stream).read(&mut piece) {
             Ok(0) => return Ok(false),
             Ok(read) => self.incoming.extend_from_slice(&piece[..read]),
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return Ok(true),

@@ -21,6 +21,7 @@ use crate::error::{Error, Result, guarded};
 use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
+use crate::sys::fork::{Descriptor, Process};
 use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
 
@@ -151,12 +152,19 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
 }
 
 /// What the component threads share with the thread that obeys.
-struct Reporter(Mutex<UnixStream>);
+struct Reporter {
+    stream: Mutex<Descriptor<UnixStream>>,
+    process: Process,
+}
 
 impl Reporter {
     /// A launcher that does not listen any more has ended this process, or is about to.
     fn say(&self, report: &Report) {
-        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a child of a component does is its own affair.
+        if !self.process.is_current() {
+            return;
+        }
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = control::send(&stream, report);
     }
 
@@ -204,7 +212,8 @@ impl Host {
         let channel = Channel::new(stream);
         let copy =
             channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
-        let reporter = Arc::new(Reporter(Mutex::new(copy)));
+        let stream = Mutex::new(Descriptor::new(copy));
+        let reporter = Arc::new(Reporter { stream, process: Process::current() });
         reporter.say(&Report::Registered { version: control::VERSION });
         Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
     }
@@ -433,6 +442,10 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
         // Receivers are not told the end: the component may be started again.
         Err(error) => Err(error),
     };
+    if !reporter.process.is_current() {
+        // A child that the component forked has come to the end of it. The component itself goes on.
+        std::process::exit(i32::from(outcome.is_err()));
+    }
     // Before its end is said: nobody waits for a component that is known to have ended.
     asked.end();
     let mut outputs: Vec<Outgoing> = estate.try_iter().collect();

@@ -1,9 +1,10 @@
 //! The live ports of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::service::Service;
 use super::types::{Process, ReceivingPort, SendingPort};
+use crate::sys::fork::PerProcess;
 
 /// A sending port that can be looked at from another thread.
 pub(crate) trait Sending: Send + Sync {
@@ -23,16 +24,16 @@ enum Entry {
     Receiving(Weak<dyn Receiving>),
 }
 
-static STATE: Mutex<State> = Mutex::new(State { ports: Vec::new(), service: None, failed: false });
+static STATE: PerProcess<Mutex<State>> = PerProcess::new(Mutex::default);
 
-static WAVEFORM: OnceLock<String> = OnceLock::new();
-
+#[derive(Default)]
 struct State {
     ports: Vec<Entry>,
     /// There as long as there are ports.
     service: Option<Service>,
     /// Whether it could not be started, which is said once.
     failed: bool,
+    waveform: Option<String>,
 }
 
 /// Part of every port that is shown. With the last of them the service ends: no thread and no socket is left behind.
@@ -89,13 +90,16 @@ impl State {
 /// Says that this process has components of that waveform.
 pub(crate) fn belong_to(waveform: &str) {
     // A process never has those of two.
-    let _ = WAVEFORM.set(waveform.into());
+    state().waveform.get_or_insert_with(|| waveform.into());
 }
 
 /// All of them now.
 pub(super) fn look() -> Process {
     // Looked at without the lock: ports come and go meanwhile.
-    let entries = state().ports.clone();
+    let (entries, waveform) = {
+        let state = state();
+        (state.ports.clone(), state.waveform.clone())
+    };
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
@@ -103,11 +107,10 @@ pub(super) fn look() -> Process {
             Entry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.look())),
         }
     }
-    let waveform = WAVEFORM.get().cloned();
     Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }
 }
 
 fn state() -> MutexGuard<'static, State> {
     // Entries are whole whatever happened to the last holder.
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{AlignedBuffer, Stop, Wait};
 
 use super::origin::{Origin, TermsFor, Traffic};
@@ -26,8 +27,8 @@ const LOOKS_SOON: u32 = 128;
 
 pub(crate) struct Incoming {
     port: String,
-    origins: Vec<Origin>,
-    mailbox: Arc<Mailbox>,
+    origins: Local<Vec<Origin>>,
+    mailbox: Local<Arc<Mailbox>>,
     terms_for: TermsFor,
     stop: Stop,
     /// Whether senders that nobody announced may still come, so that no sender at all is not the end.
@@ -125,9 +126,9 @@ impl Incoming {
             sign,
             port,
             // Most ports have one connection; a vector that grows by itself begins with room for four.
-            origins: Vec::with_capacity(1),
+            origins: Local::new(Vec::with_capacity(1)),
             traffic: Arc::default(),
-            mailbox,
+            mailbox: Local::new(mailbox),
             terms_for,
             stop,
             open,
@@ -150,6 +151,12 @@ impl Incoming {
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        self.origins.check(|| format!("receiving port `{}`", self.port))
     }
 
     /// Says how many bytes a sample has, which the samples of a gap are counted by.
@@ -185,6 +192,9 @@ impl Incoming {
 
     /// Senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
+        if !self.origins.is_current() {
+            return 0;
+        }
         self.open_mail();
         self.origins.iter().filter(|origin| origin.inlet.is_some()).count()
     }
@@ -200,7 +210,11 @@ impl Incoming {
     /// Whether there is nothing to be looked at but packets.
     #[inline(always)]
     fn is_easy(&self) -> bool {
-        !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none()
+        // Also here: what a ring's reader knows to be there is not in the memory of a child.
+        self.origins.is_current()
+            && !self.mailbox.is_full()
+            && !self.stop.is_stopped()
+            && self.resequencing.is_none()
     }
 
     /// As [`Incoming::receive`], for as long as looking takes a few microseconds and no clock: not at all if the port does
@@ -234,6 +248,7 @@ impl Incoming {
     /// As [`Incoming::receive`], when there is something else to be done first, or to wait for.
     #[inline(never)]
     fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
+        self.check_own()?;
         match self.resequencing {
             Some(_) => self.receive_in_sequence(wait),
             None => self.receive_as_it_comes(wait, looks_max),
@@ -295,7 +310,7 @@ impl Incoming {
 
     /// Looks so many times whether there may be something to take, or once does nothing where there is more than one place.
     fn linger(&mut self, looks: u32) {
-        match &mut *self.origins {
+        match &mut **self.origins {
             [Origin { inlet: Some(inlet), .. }] => inlet.linger(looks),
             _ => std::hint::spin_loop(),
         }
@@ -500,13 +515,14 @@ impl Incoming {
 
     /// Whether `receive` would answer at once; takes nothing that is not kept.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        self.check_own()?;
         if self.resequencing.is_some() {
             return Ok(self.is_next_there());
         }
         if self.mailbox.is_full() {
             self.open_mail();
         }
-        for origin in &mut self.origins {
+        for origin in &mut *self.origins {
             match origin.peek() {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
@@ -543,7 +559,8 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         // A program that panics may be started again.
-        if self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
+        let is_own = self.origins.is_current();
+        if is_own && self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
         }
     }

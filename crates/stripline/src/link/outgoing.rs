@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{Awaited, Outlet, Stop, Wait};
 
 use super::LentMut;
@@ -46,7 +47,7 @@ pub(crate) struct Said {
 
 pub(crate) struct Outgoing {
     port: String,
-    outlets: Vec<Box<dyn Outlet>>,
+    outlets: Local<Vec<Box<dyn Outlet>>>,
     /// The largest payload that goes in one frame at every outlet.
     frame_payload_max: usize,
     /// Whether headers may be short.
@@ -80,7 +81,7 @@ pub(crate) struct Outgoing {
     stop: Stop,
     finished: bool,
     /// Taken back when the port is gone.
-    offer: Option<Box<dyn Send>>,
+    offer: Local<Option<Box<dyn Send>>>,
 }
 
 impl Outgoing {
@@ -97,7 +98,7 @@ impl Outgoing {
         let frame_max = outlets.iter().map(|outlet| outlet.frame_max()).min().unwrap_or(0);
         Self {
             port,
-            outlets,
+            outlets: Local::new(outlets),
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             compact: false,
             short_payload_max: Header::SHORT_PAYLOAD_MAX,
@@ -119,7 +120,7 @@ impl Outgoing {
             is_special: false,
             stop,
             finished: false,
-            offer: None,
+            offer: Local::new(None),
         }
     }
 
@@ -191,11 +192,24 @@ impl Outgoing {
 
     /// Holds something until the port is gone.
     pub(crate) fn hold(&mut self, offer: impl Send + 'static) {
-        self.offer = Some(Box::new(offer));
+        *self.offer = Some(Box::new(offer));
     }
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// Whether it was made by this process, and not by one that this is a child of.
+    #[inline(always)]
+    pub(crate) fn is_own(&self) -> bool {
+        self.outlets.is_current()
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    #[inline(always)]
+    pub(crate) fn check_own(&self) -> Result<()> {
+        self.outlets.check(|| format!("sending port `{}`", self.port))
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -203,17 +217,23 @@ impl Outgoing {
     }
 
     pub(crate) fn receivers(&mut self) -> usize {
+        if !self.is_own() {
+            return 0;
+        }
         self.outlets.iter().map(|outlet| outlet.receivers()).sum()
     }
 
     /// Takes in who is waiting at the door; for those who must be counted before a first packet is sent.
     pub(crate) fn admit(&mut self) {
-        for outlet in &mut self.outlets {
+        if !self.is_own() {
+            return;
+        }
+        for outlet in &mut *self.outlets {
             if outlet.admit() {
                 self.described = false;
             }
         }
-        self.compact = matches!(&*self.outlets, [only] if only.loses_nothing());
+        self.compact = matches!(&**self.outlets, [only] if only.loses_nothing());
     }
 
     /// The largest payload that goes in one frame, in bytes.
@@ -253,6 +273,7 @@ impl Outgoing {
         self.before = HEADER_BYTES;
         self.waits = waits;
         let is_easy = self.described
+            && self.is_own()
             && !self.is_due()
             && !self.is_special
             && self.said.stamp.is_none()
@@ -260,7 +281,7 @@ impl Outgoing {
             && payload <= self.frame_payload_max;
         // Room for all that may yet be said of it.
         if is_easy
-            && let [only] = &mut *self.outlets
+            && let [only] = &mut **self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
             // One that will be stamped has its whole header from the start: what was just written cannot be moved before it
@@ -310,6 +331,7 @@ impl Outgoing {
     /// As [`Outgoing::reserve`] when there is something else to be done first, or to wait for.
     #[cold]
     fn reserve_slowly(&mut self, payload: usize) -> Result<LentMut> {
+        self.check_own()?;
         let wait = self.wait();
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
@@ -371,6 +393,8 @@ impl Outgoing {
 
     /// Sends the first `payload` bytes of the reserved place: `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
+        // Here as well: the fork may have been after the place was reserved.
+        self.check_own()?;
         let is_short = self.before == Header::SHORT_BYTES;
         if is_short && !self.is_special && self.said.stamp.is_none() && !self.sampler.is_due() {
             self.sampler.skip();
@@ -391,7 +415,7 @@ impl Outgoing {
     #[inline(always)]
     fn send_whole(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
         let wait = self.wait();
-        let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, marks) };
+        let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
         if self.before == Header::SHORT_BYTES {
             // There is something to be said after all.
@@ -455,7 +479,7 @@ impl Outgoing {
         fail_point!("await");
         // All of them, and of what went wrong the first.
         let mut outcome = Ok(());
-        for outlet in &mut self.outlets {
+        for outlet in &mut *self.outlets {
             let its = outlet.confirm(&awaited);
             outcome = outcome.and(its);
         }
@@ -522,11 +546,14 @@ impl Outgoing {
 
     pub(crate) fn cancel(&mut self) {
         self.forget_packet();
-        self.outlets[0].cancel();
+        if self.is_own() {
+            self.outlets[0].cancel();
+        }
     }
 
     /// Says that nothing follows and waits until everything has left this process.
     pub(crate) fn finish(&mut self, wait: Wait) -> Result<()> {
+        self.check_own()?;
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
         }

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::credentials::Group;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::fork::Descriptor;
 use crate::sys::socket::{self, Listener, Socket, Visitor};
 use crate::transport::Endpoint;
 
@@ -212,13 +213,13 @@ impl Host {
 
 /// The other end of a conversation.
 pub(crate) struct Guest {
-    stream: UnixStream,
+    stream: Descriptor<UnixStream>,
     heard: Vec<u8>,
     offers: Vec<Offer>,
 }
 
 impl Guest {
-    pub(crate) fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: Descriptor<UnixStream>) -> Self {
         // A stream that cannot be made non-blocking fails at its first use.
         let _ = stream.set_nonblocking(true);
         Self { stream, heard: Vec::new(), offers: Vec::new() }
@@ -239,14 +240,14 @@ impl Guest {
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend_from_slice(&text);
         // Messages are few and small: an end whose buffer is full has stopped listening.
-        matches!((&self.stream).write(&bytes), Ok(written) if written == bytes.len())
+        matches!((&*self.stream).write(&bytes), Ok(written) if written == bytes.len())
     }
 
     /// What has been said since; `None`: the other end hung up or talks nonsense.
     fn hear(&mut self) -> Option<Vec<Word>> {
         let mut piece = [0; 4096];
         loop {
-            match (&self.stream).read(&mut piece) {
+            match (&*self.stream).read(&mut piece) {
                 Ok(0) => return None,
                 Ok(read) => self.heard.extend_from_slice(&piece[..read]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,

@@ -174,6 +174,7 @@ impl<T: Sample> Windowed<T> {
 
     /// Sees to it that the next `samples` samples lie in a row, or those up to a border.
     fn find(&mut self, samples: usize, wait: Wait) -> Result<Found> {
+        self.source.subscriber.incoming.check_own()?;
         loop {
             let carried = self.carried.len();
             if carried >= samples {

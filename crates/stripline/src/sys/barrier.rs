@@ -1,11 +1,11 @@
 //! A memory barrier on all processors at once, run by who goes to sleep so that who sends need not run one with
 //! every packet (Linux `membarrier`, 4.16 or later).
 
-use std::sync::OnceLock;
-
 use stripline_ring::Fence;
 
 use crate::link::WaitStrategy;
+
+use super::fork::PerProcess;
 
 /// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, from `linux/membarrier.h`.
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
@@ -14,8 +14,10 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
 /// Whether this process takes part: it can run barriers, and those that others run work on its threads.
 pub(crate) fn is_supported() -> bool {
-    static SUPPORTED: OnceLock<bool> = OnceLock::new();
-    *SUPPORTED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED))
+    // The kernel keeps this with the memory of a process, so a child says it for itself.
+    static SUPPORTED: PerProcess<bool> =
+        PerProcess::new(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED));
+    *SUPPORTED.get()
 }
 
 /// Whether one who waits like this runs it. Who sleeps at every turn does not: its barriers, which interrupt the

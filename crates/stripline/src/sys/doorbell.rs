@@ -12,6 +12,8 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 
+use super::fork::{self, Descriptor};
+
 /// A bell that one side rings and another sleeps on. Ringing never blocks; rings are not counted.
 ///
 /// Within a process it is an eventfd. Whether writing to one waits is a flag of the open file that both sides share, and either
@@ -22,8 +24,8 @@ pub(crate) struct Doorbell(Arc<End>);
 
 #[derive(Debug)]
 enum End {
-    Event(OwnedFd),
-    Socket(OwnedFd),
+    Event(Descriptor),
+    Socket(Descriptor),
 }
 
 /// Makes a bell: the end to ring, and the end to sleep on.
@@ -32,8 +34,9 @@ pub(crate) type Foundry = fn() -> Result<[Doorbell; 2]>;
 impl Doorbell {
     /// One for this process, which has only one end.
     pub(crate) fn new() -> Result<Self> {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map(|fd| Self(Arc::new(End::Event(fd))))
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        fork::open(|| eventfd(0, flags).map(|fd| [fd]))
+            .map(|[fd]| Self(Arc::new(End::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
@@ -45,8 +48,9 @@ impl Doorbell {
     /// One between two processes: the end to ring, and the end to sleep on.
     pub(crate) fn between() -> Result<[Self; 2]> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map(|(one, other)| [one, other].map(|fd| Self(Arc::new(End::Socket(fd)))))
+        let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        fork::open(|| pair().map(|(one, other)| [one, other]))
+            .map(|ends| ends.map(|fd| Self(Arc::new(End::Socket(fd)))))
             .map_err(|e| Error::system("cannot make a pair of sockets", e))
     }
 
@@ -54,7 +58,7 @@ impl Doorbell {
     /// anything else might wait for whatever it likes.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
-            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(fd)))),
+            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(Descriptor::new(fd))))),
             _ => Err(Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell")),
         }
     }

@@ -50,12 +50,12 @@ impl Incoming {
 
     /// Whether to sleep is to sleep on its only connection, and that does without descriptors.
     pub(super) fn can_nap(&self, wait: Wait) -> bool {
-        matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
+        matches!(&**self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
     }
 
     /// Sleeps on its only connection; false: the time is over.
     pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
-        let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins else { return Ok(true) };
+        let [Origin { inlet: Some(inlet), .. }] = &mut **self.origins else { return Ok(true) };
         let is_quiet = inlet.prepare_nap();
         // Behind that announcement: who has news makes it known and then raises the alarm.
         if !is_quiet || self.mailbox.is_full() || wait.heeds_stop() && self.stop.is_stopped() {
