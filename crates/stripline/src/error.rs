@@ -158,8 +158,9 @@ pub enum Error {
         /// Its answer.
         source: io::Error,
     },
-    /// A child of a fork used what its parent had made. Links belong to the process that made them: make new ones in the
-    /// child, beginning with a [`Node`](crate::node::Node), or execute another program.
+    /// A child of a fork used what its parent had made. Links belong to the process that made
+    /// them. Make new ones in the child, beginning with a [`Node`](crate::node::Node), or execute
+    /// another program.
     ///
     /// ```
     /// # fn send(publisher: &mut stripline::node::Publisher<f32>) -> stripline::Result<()> {

@@ -293,6 +293,7 @@ impl<'h> Server<'h> {
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
         let Self { core, source, .. } = self;
+        core.check_own()?;
         let works = (0..threads).map(|_| Work::default()).collect();
         let pool = Pool { core, source: Mutex::new(source), works, failure: Mutex::new(None) };
         std::thread::scope(|scope| {
@@ -338,7 +339,7 @@ impl Pool<'_, '_> {
 
     /// The next call; `None`: what came was none.
     fn next(&self, work: &Work, spare: &mut Vec<u8>) -> Result<Option<(Waiting, Arc<Replies>)>> {
-        // In a child that a handler forked, another thread of its parent may hold the lock for ever.
+        // In a child that a handler forked, the lock may be held for ever.
         self.core.check_own()?;
         // No code that is not ours runs under it.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);

@@ -443,7 +443,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
         Err(error) => Err(error),
     };
     if !reporter.process.is_current() {
-        // A child that the component forked has come to the end of it. The component itself goes on.
+        // A child that the component forked has come back from it. The component itself goes on.
         std::process::exit(i32::from(outcome.is_err()));
     }
     // Before its end is said: nobody waits for a component that is known to have ended.

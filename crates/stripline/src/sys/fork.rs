@@ -1,14 +1,18 @@
-//! Forks. The child of a fork has copies of its parent's handles, but none of its threads. Nothing that it does with those
-//! copies may reach the parent's links: not their use, not their drop, not their descriptors at its exit.
+//! Forks. The child of a fork has copies of its parent's handles, but none of its threads. Nothing
+//! that it does with those copies may reach the parent's links: not their use, not their drop, not
+//! their descriptors at its exit.
 //!
-//! - Handlers of the C library (`pthread_atfork`) replace, in the child, every shared page that can be written by a private one
-//!   and every descriptor by one of an empty file. So even what misses the checks below stays within the child.
+//! - Handlers of the C library (`pthread_atfork`) replace what the child has of every shared page
+//!   that can be written, and every descriptor. What misses the checks below stays within the child
+//!   all the same.
 //! - Every handle remembers its [`Process`]; in another, its functions return [`Error::Forked`].
-//! - What would lock, join or send when it is dropped is in a [`Local`], which a child does not drop.
+//! - What would lock, join or send when it is dropped is in a [`Local`], which a child does not
+//!   drop.
 //! - What there is once for each process is a [`PerProcess`], which a child begins afresh.
 //!
-//! The handlers run in `fork`, and in all that is built on it. `_Fork` and a bare `clone` skip them: such a child has to
-//! execute another program or exit with `_exit`. If it touches a shared page, it ends with SIGSEGV.
+//! The handlers run in `fork`, and in all that is built on it. `_Fork` and a bare `clone` skip
+//! them: such a child has to execute another program or exit with `_exit`. If it touches a shared
+//! page, it ends with SIGSEGV.
 
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,8 +62,8 @@ impl Process {
     }
 }
 
-/// A value that only the process that made it drops. In a child it is left as it is: to drop it could lock what a thread of
-/// the parent held at the fork, or join a thread that is not there.
+/// A value that only the process that made it drops. A child leaves it as it is. A drop there could
+/// wait for a lock that a thread of the parent held, or join a thread that does not exist.
 #[derive(Debug)]
 pub(crate) struct Local<T> {
     process: Process,
@@ -107,7 +111,8 @@ impl<T> Drop for Local<T> {
     }
 }
 
-/// A static value that there is once for each process: a child begins with a new one, and never locks its parent's.
+/// A static value that there is once for each process: a child begins with a new one, and never
+/// locks its parent's.
 pub(crate) struct PerProcess<T> {
     current: AtomicPtr<(Process, T)>,
     make: fn() -> T,
@@ -142,11 +147,11 @@ impl<T> PerProcess<T> {
     }
 }
 
-/// An open descriptor. In a child, the number stands for an empty file that is no socket: it has nothing to read, and writing
-/// to it fails.
+/// An open descriptor. In a child, the number stands for an empty file that is no socket: it has
+/// nothing to read, and writing to it fails.
 ///
-/// A child that kept the original could end a connection of its parent or take bytes from it, and its copy would keep a
-/// connection open after the parent's death.
+/// A child that kept the original could end a connection of its parent or take bytes from it. The
+/// copy would also keep the connection open after the parent's death.
 #[derive(Debug)]
 pub(crate) struct Descriptor<F: AsFd = OwnedFd>(ManuallyDrop<F>);
 
@@ -163,7 +168,8 @@ impl<F: AsFd> Descriptor<F> {
     }
 }
 
-/// Makes descriptors, so that no fork comes between that and their entry in the table. `make` must not block.
+/// Makes descriptors, so that no fork comes between that and their entry in the table. `make` must
+/// not block.
 ///
 /// # Errors
 /// As `make`.
@@ -198,17 +204,19 @@ impl<F: AsFd> AsFd for Descriptor<F> {
     }
 }
 
-/// Shared pages that this process can write, in the table. In a child, private pages of zeros are at their addresses.
+/// Shared pages that this process can write, in the table. In a child, private pages of zeros are
+/// at their addresses.
 pub(crate) struct SharedPages {
     start: usize,
 }
 
 impl SharedPages {
-    /// Enters pages that are mapped now. They are to be taken out, by dropping this, before they are unmapped.
+    /// Enters pages that are mapped now. They are to be taken out, by dropping this, before they
+    /// are unmapped.
     pub(crate) fn new(start: NonNull<u8>, bytes: usize) -> Self {
         install();
-        // SAFETY: changes only what a child gets. Without it, the pages stay in the child, where the handler leaves them; the
-        // checks of the handles remain.
+        // SAFETY: changes only what a child gets. Without it, the pages stay in the child, where
+        // the handler leaves them; the checks of the handles remain.
         let _ =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontFork) };
         let start = start.as_ptr().expose_provenance();
@@ -233,7 +241,7 @@ struct Table {
 static TABLE: Mutex<Table> = Mutex::new(Table { pages: BTreeMap::new(), descriptors: BTreeSet::new() });
 
 fn table() -> MutexGuard<'static, Table> {
-    // Every change of it is one call: it is whole whatever happened to the last holder.
+    // Every change of it is one call: it is whole also after a panic.
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -248,12 +256,14 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// Installs the handlers, once.
 fn install() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only the choice of one thread. Not a `Once`, which a child would find locked after a fork at this point.
+    // Relaxed: only the choice of one thread. Not a `Once`, which a child would find locked after a
+    // fork at this point.
     if INSTALLED.load(Ordering::Relaxed) || INSTALLED.swap(true, Ordering::Relaxed) {
         return;
     }
     // It fails only without memory. Then children are as unprotected as those of `_Fork`.
-    // SAFETY: the three functions are there as long as the process, or the library is unloaded, which removes them.
+    // SAFETY: the three functions are there as long as the process, or the library is unloaded,
+    // which removes them.
     let _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
@@ -274,7 +284,7 @@ extern "C" fn in_child() {
     // SAFETY: as above: the one thread of the child is the one that called `before`.
     let held = unsafe { (*HELD.0.get()).take() };
     if let Some(table) = &held {
-        // System calls only: whatever else the C library has may be locked.
+        // System calls only: all else in the C library may be locked.
         table.pages.iter().for_each(|(start, bytes)| replace_pages(*start, *bytes));
         replace_descriptors(&table.descriptors);
     }
@@ -283,7 +293,8 @@ extern "C" fn in_child() {
 fn replace_pages(start: usize, bytes: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let place = std::ptr::with_exposed_provenance_mut::<libc::c_void>(start);
-    // SAFETY: the child has nothing at this place, because of `MADV_DONTFORK`; if there is something, it stays.
+    // SAFETY: the child has nothing at this place, because of `MADV_DONTFORK`; if there is
+    // something, it stays.
     let mapped = unsafe { libc::mmap(place, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if mapped != libc::MAP_FAILED && mapped != place {
         // SAFETY: just mapped, by a kernel that takes the address as a mere wish (before 4.17).

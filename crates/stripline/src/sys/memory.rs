@@ -216,7 +216,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Keeps it from the children of this process if it can be written. One that is only read stays readable there.
+    /// Keeps it from the children of this process if it can be written. One that is only read
+    /// stays readable there.
     fn shared(mut self, writable: bool) -> Self {
         self.shared = writable.then(|| SharedPages::new(self.base, self.bytes));
         self

@@ -171,7 +171,8 @@ impl Inlet for Pump {
     }
 
     fn release(&mut self) {
-        // A packet that was held at a fork is given back in the child, too, where the queue may be locked for ever.
+        // A packet that was held at a fork is given back in the child, too, where the queue may be
+        // locked for ever.
         if let Some(Waiting { mut bytes, .. }) = self.current.take()
             && self.process.is_current()
         {

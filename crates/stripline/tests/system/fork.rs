@@ -1,5 +1,6 @@
-//! Forks: a child that ends in any way, or goes on, takes nothing from its parent's links and adds nothing to them. Each
-//! test forks in a process of its own, which has only the threads that belong to what is tested.
+//! Forks: a child that ends in any way, or goes on, takes nothing from its parent's links and adds
+//! nothing to them. Each test forks in a process of its own, which has only the threads that belong
+//! to what is tested.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -31,9 +32,10 @@ enum End {
 
 const ENDS: [End; 4] = [End::Drop, End::Exit, End::Exec, End::GoOn];
 
-/// Forks, and waits until the child has succeeded. The child runs `drops` or `uses` as its end says.
+/// Forks, and waits until the child has succeeded. The child runs `drops` or `uses`, by its end.
 fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
-    // SAFETY: the child uses what this library promises to work there, and the allocator, which the C library sees to.
+    // SAFETY: the child uses what this library promises to work there, and the allocator, which the
+    // C library sees to.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let act = std::panic::AssertUnwindSafe(|| match end {
@@ -161,7 +163,7 @@ pub fn packets(transport: &str) {
             });
             fork(end, &what, drops, uses);
         }
-        // With packets on their way, and a reader that knows of them.
+        // With packets on their way, which the reader has seen already.
         with(&mut |tx, rx| {
             (5..10).for_each(|number| tx.send(&[number]).unwrap());
             assert_eq!(*rx.receive().unwrap().unwrap(), [5], "{what}");
@@ -309,7 +311,8 @@ pub fn calls(transport: &str) {
     say("done");
 }
 
-/// A role: a handler that forks and lets the child come back from it, as a server that forks for each request does.
+/// A role: a handler that forks and lets the child come back from it, as a server that forks for
+/// each request does.
 pub fn back(transport: &str) {
     let node = node(transport);
     let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
@@ -343,7 +346,7 @@ pub fn back(transport: &str) {
     say("done");
 }
 
-/// A role: a publisher whose child goes on without it.
+/// A role: a publisher with a child that goes on without it.
 pub fn survivor(domain: &str, transport: &str) {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'")).unwrap();
     let node = Node::join(domain, topics).unwrap();
