@@ -160,6 +160,23 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A child of a fork used what its parent had made. Links belong to the process that made
+    /// them. Make new ones in the child, beginning with a [`Node`](crate::node::Node), or execute
+    /// another program.
+    ///
+    /// ```
+    /// # fn send(publisher: &mut stripline::node::Publisher<f32>) -> stripline::Result<()> {
+    /// match publisher.send(&[1.0]) {
+    ///     Err(stripline::Error::Forked { what }) => eprintln!("{what} stayed with the parent"),
+    ///     sent => sent?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    Forked {
+        /// What the parent has made, and keeps.
+        what: String,
+    },
     /// A component rejects the combination of its properties.
     Unfit(Box<Unfit>),
     /// A component's own failure.
@@ -262,6 +279,11 @@ impl fmt::Display for Error {
                  resequencing port forwards one packet for each"
             ),
             Self::System { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Forked { what } => write!(
+                f,
+                "{what} belongs to the process that this one was forked from; make a node and its ports in the child, or \
+                 execute another program"
+            ),
             Self::Unfit(unfit) => unfit.fmt(f),
             Self::Failed(what) => f.write_str(what),
         }

@@ -22,6 +22,7 @@ use crate::link::{
 use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
 use crate::payload::TypeName;
+use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
@@ -39,7 +40,7 @@ fn endpoint() -> Endpoint {
 fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<Box<dyn Inlet>> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = Connect { connection: connection.into(), payload: TypeName::of::<u8>(), options };
-    let inlet = StreamInlet::connect(Socket::Unix(socket), &endpoint(), &request)?;
+    let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
     pump::for_policy(Box::new(inlet), &request)
 }
 
@@ -236,10 +237,10 @@ pub fn collect<'a>(
     let name = format!("stripline-fuzz-{:016x}", random().map_err(failed)?);
     let listener = Listener::unix(&name, None).map_err(failed)?;
     let mut pending = PendingPeers::new(listener, handshake::message_length).map_err(failed)?;
-    let mut peer = connect_unix(&name, None).map_err(failed)?;
+    let peer = connect_unix(&name, None).map_err(failed)?;
     for piece in pieces {
         // It fails once the peer has been rejected.
-        let _ = peer.write_all(piece);
+        let _ = (&*peer).write_all(piece);
         for admission in pending.poll().map_err(failed)? {
             match admission {
                 Admission::Message { socket, mut message, .. } => {
@@ -392,7 +393,7 @@ impl OfferSink for News {
 impl Domain {
     /// Adds a node that has joined.
     pub fn add(&mut self, peer: UnixStream) {
-        self.host.add(RendezvousPeer::new(peer, None), &mut self.news);
+        self.host.add(RendezvousPeer::new(Descriptor::new(peer), None), &mut self.news);
     }
 
     /// Receives what the nodes have sent.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing, Recorded};
+use crate::sys::fork::{Local, Process};
 use crate::transport::Stop;
 
 use super::ClientOptions;
@@ -24,6 +25,7 @@ const STOP_LOOK: Duration = Duration::from_millis(20);
 /// The state shared by all handles of a client of one service.
 pub(crate) struct Caller {
     pub(super) service: String,
+    pub(super) process: Process,
     pub(super) options: ClientOptions,
     pub(super) stop: Stop,
     pub(super) lines: Box<[Line]>,
@@ -54,6 +56,7 @@ impl Caller {
         options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
         Ok(Self {
             service: service.into(),
+            process: Process::current(),
             options,
             stop,
             lines: (0..ClientOptions::SERVERS_MAX).map(|_| Line::default()).collect(),
@@ -65,6 +68,13 @@ impl Caller {
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    #[inline]
+    pub(super) fn check_own(&self) -> Result<()> {
+        self.process.check(|| format!("client of `{}`", self.service))
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {
@@ -92,7 +102,7 @@ impl Caller {
             offered: card.operations,
             server: card.id,
             hint: 0,
-            _return: way_back,
+            _return: Local::new(way_back),
         };
         let mut ends = Box::new(Ends { sender, incoming });
         ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
@@ -134,6 +144,7 @@ impl Caller {
         key: Option<u64>,
         term: &mut Term,
     ) -> Result<(usize, u64), NotMade> {
+        self.check_own().map_err(NotMade::Link)?;
         loop {
             let Some(line) = self.pick(key) else {
                 let there = self.wait_for_servers(1, term.until()).map_err(NotMade::Link)?;
@@ -178,6 +189,7 @@ impl Caller {
     }
 
     pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
+        self.check_own()?;
         let mut arrivals = lock(&self.arrivals);
         loop {
             if self.stop.is_stopped() {
@@ -197,6 +209,9 @@ impl Caller {
     }
 
     pub(super) fn servers(&self) -> Vec<ServerReport> {
+        if !self.process.is_current() {
+            return Vec::new();
+        }
         let used = self.used.load(Ordering::Acquire);
         self.lines[..used].iter().for_each(Line::sweep);
         let report = |line: &Line| ServerReport {

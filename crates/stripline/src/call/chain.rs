@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Process;
 
 use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 
@@ -15,6 +16,8 @@ struct Handled {
     until_ns: Option<u64>,
     /// Where the chain that it arrived with starts in `BEFORE`.
     start: usize,
+    /// A child that the handler forks handles nothing.
+    process: Process,
 }
 
 thread_local! {
@@ -43,7 +46,7 @@ pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>
             start
         })
     });
-    HANDLED.set(Some(Handled { own, until_ns, start }));
+    HANDLED.set(Some(Handled { own, until_ns, start, process: Process::current() }));
     Entered { outer, before }
 }
 
@@ -57,10 +60,16 @@ impl Drop for Entered {
     }
 }
 
+/// Returns the call that this thread of this process handles.
+#[inline]
+fn handled() -> Option<Handled> {
+    HANDLED.get().filter(|handled| handled.process.is_current())
+}
+
 /// Passes the chain that a call made now is nested in.
 #[inline]
 pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
-    let Some(handled) = HANDLED.get() else { return look(ChainBytes(&[])) };
+    let Some(handled) = handled() else { return look(ChainBytes(&[])) };
     let mut links = BEFORE.with_borrow(|links| links[handled.start..].to_vec());
     links.extend_from_slice(&handled.own.to_bytes());
     look(ChainBytes(&links))
@@ -69,7 +78,7 @@ pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
 /// Returns the deadline of the call that a call made now is nested in, if there is one.
 #[inline]
 pub(super) fn until() -> Option<Instant> {
-    let until_ns = HANDLED.get()?.until_ns?;
+    let until_ns = handled()?.until_ns?;
     // Only a thread that waits reads two clocks.
     Instant::now().checked_add(Duration::from_nanos(until_ns.saturating_sub(now_ns())))
 }

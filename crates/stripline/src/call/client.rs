@@ -138,6 +138,7 @@ impl ServiceClient {
         &self,
         name: &str,
     ) -> Result<Client<Req, Rep, E>> {
+        self.caller.check_own()?;
         let operation = self.caller.register(Operation::of::<Req, Rep, E>(name)?);
         let name = format!("`{}.{name}`", self.caller.service).into();
         Ok(Client { caller: Arc::clone(&self.caller), operation, name, of: PhantomData })
@@ -301,6 +302,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return Err(CallError::Cancelled);
         }
+        self.client.caller.check_own().map_err(CallError::Link)?;
         let (mut term, mut outcome) = (self.term, None);
         let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
         self.conclude(waited, outcome)
@@ -323,6 +325,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
+        if let Err(error) = self.client.caller.check_own() {
+            return self.settle(Waited::Link(error), None);
+        }
         let mut outcome = None;
         let waited = self.line().try_take(self.number, |reply| outcome = Some(read(reply)));
         self.settle(waited, outcome)
@@ -332,6 +337,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         if self.is_over {
             return None;
+        }
+        if let Err(error) = self.client.caller.check_own() {
+            return self.settle(Waited::Link(error), None);
         }
         let (mut term, mut outcome) = (self.term.at_most(timeout), None);
         let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
@@ -383,7 +391,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     }
 
     fn give_up(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
+        let is_over = std::mem::replace(&mut self.is_over, true);
+        if !is_over && self.client.caller.process.is_current() {
             self.client.caller.lines[self.line].give_up(self.number);
         }
     }

@@ -12,6 +12,7 @@ use crate::link::{Incoming, Outcome, Outgoing};
 use crate::node::{Again, Customer};
 use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
@@ -79,7 +80,7 @@ pub(super) struct Sender {
     pub server: u64,
     pub hint: usize,
     /// Reconnects to the server when it is dropped.
-    pub _return: Return,
+    pub _return: Local<Return>,
 }
 
 /// Both ends of a connection.

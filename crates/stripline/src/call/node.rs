@@ -61,6 +61,7 @@ impl Node {
     /// # Errors
     /// As [`Node::client`].
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
+        self.check_own()?;
         let stop = self.stop_of_all().clone();
         let caller = Arc::new(Caller::new(service, options, stop.clone())?);
         let marker = marker()?;
@@ -84,6 +85,7 @@ impl Node {
     /// # Errors
     /// None today.
     pub fn services(&self) -> Result<Vec<ServerOffer>> {
+        self.check_own()?;
         let known = self.known(&marker()?).into_iter();
         let mut offers: Vec<_> =
             known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
@@ -108,6 +110,7 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn describe(&self, offer: &ServerOffer) -> Result<ServerDescription> {
+        self.check_own()?;
         let ServerOffer { service, address } = offer;
         let known = self.known(&marker()?);
         let its =
@@ -148,6 +151,7 @@ impl Node {
     /// # Errors
     /// A missing transport, an option out of range, or a lack of memory, descriptors or threads.
     pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
+        self.check_own()?;
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
         let TopicOptions { transport: its, link, .. } = self.topics().of(&name).clone();

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fail_point::fail_point;
 use crate::link::Outgoing;
 use crate::sys::biased::{Biased, Held};
+use crate::sys::fork::Process;
 use crate::transport::Wait;
 
 use super::server::Counts;
@@ -23,6 +24,7 @@ pub(super) struct Replies {
     is_stuck: AtomicBool,
     state: Biased<State>,
     counts: Arc<Counts>,
+    process: Process,
 }
 
 enum State {
@@ -59,11 +61,16 @@ impl Replies {
         outgoing.set_short_payload_max(SHORT_MAX);
         let state = Biased::new(State::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
-        Self { connection, outstanding_max, is_stuck: AtomicBool::new(false), state, counts }
+        let (is_stuck, process) = (AtomicBool::new(false), Process::current());
+        Self { connection, outstanding_max, is_stuck, state, counts, process }
     }
 
     /// Sends a reply, or queues it.
     pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
+        // A child that a handler forked leaves the reply to its parent.
+        if !self.process.is_current() {
+            return;
+        }
         fail_point!("call-answer");
         let mut state = self.state.lock_as_own();
         match &mut *state {

@@ -12,6 +12,7 @@ use crate::fail_point::fail_point;
 use crate::link::{Incoming, Mailbox};
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
+use crate::sys::fork::{Local, Process};
 #[cfg(test)]
 use crate::transport::Endpoint;
 use crate::transport::duplex::{Door, Host};
@@ -84,8 +85,8 @@ pub struct ServerCounts {
 /// ```
 pub struct Server<'h> {
     // Dropped in this order: first no client can find the listener, then none can connect.
-    _offer: Box<dyn Send>,
-    door: Door,
+    _offer: Local<Box<dyn Send>>,
+    door: Local<Door>,
     core: Core<'h>,
     source: Source,
     scratch: Vec<u8>,
@@ -97,6 +98,7 @@ struct Core<'h> {
     id: u64,
     counts: Arc<Counts>,
     lobby: Arc<Lobby>,
+    process: Process,
 }
 
 /// The state of the thread that receives.
@@ -171,7 +173,8 @@ impl<'h> Server<'h> {
             counts: Arc::clone(&counts),
             ahead: Ahead::new(options.waiting),
         };
-        let core = Core { service, id, counts, lobby };
+        let core = Core { service, id, counts, lobby, process: Process::current() };
+        let (door, offer) = (Local::new(door), Local::new(offer));
         Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
     }
 
@@ -226,7 +229,7 @@ impl<'h> Server<'h> {
             taken_back: read(&counts.taken_back),
             misbehaved: read(&counts.misbehaved),
             replies_dropped: read(&counts.replies_dropped),
-            clients: self.core.lobby.count() as u64,
+            clients: if self.door.is_current() { self.core.lobby.count() as u64 } else { 0 },
         }
     }
 
@@ -263,6 +266,7 @@ impl<'h> Server<'h> {
     /// Answers the next call; false: none arrived, or the packet was not a call.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { core, source, scratch, .. } = self;
+        core.check_own()?;
         let look = if source.ahead.is_empty() {
             if !source.receive(wait)? {
                 return Ok(false);
@@ -289,6 +293,7 @@ impl<'h> Server<'h> {
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
         let Self { core, source, .. } = self;
+        core.check_own()?;
         let works = (0..threads).map(|_| Work::default()).collect();
         let pool = Pool { core, source: Mutex::new(source), works, failure: Mutex::new(None) };
         std::thread::scope(|scope| {
@@ -334,6 +339,8 @@ impl Pool<'_, '_> {
 
     /// Returns the next call; `None`: the packet was not a call.
     fn next(&self, work: &Work, spare: &mut Vec<u8>) -> Result<Option<(Waiting, Arc<Replies>)>> {
+        // In a child that a handler forked, the lock may be held for ever.
+        self.core.check_own()?;
         // No user code runs under this lock.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.ahead.keep(std::mem::take(spare));
@@ -354,11 +361,22 @@ impl Pool<'_, '_> {
     }
 
     fn fail(&self, error: Error) {
+        if !self.core.process.is_current() {
+            return;
+        }
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }
 
 impl Core<'_> {
+    /// Checks that this process made the server.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    fn check_own(&self) -> Result<()> {
+        self.process.check(|| format!("server of `{}`", self.service.name()))
+    }
+
     /// Answers the request that was just received, in place; false: it is not a call.
     #[inline(always)]
     fn serve_in_place(&self, source: &mut Source, scratch: &mut Vec<u8>) -> bool {

@@ -20,6 +20,7 @@ use crate::link::{
 };
 use crate::node::Dispatch;
 use crate::payload::TypeName;
+use crate::sys::fork::Descriptor;
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
@@ -176,7 +177,7 @@ pub(crate) struct OpenOutput {
 
 /// One end of the control socket: sends `S`, receives `R`.
 pub(crate) struct Channel<S, R> {
-    stream: UnixStream,
+    stream: Descriptor<UnixStream>,
     incoming: Vec<u8>,
     words: PhantomData<fn(S) -> R>,
 }
@@ -184,14 +185,14 @@ pub(crate) struct Channel<S, R> {
 impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
     /// Wraps a stream. Its writes may block, and it is read only when data is available.
     pub(crate) fn new(stream: UnixStream) -> Self {
-        Self { stream, incoming: Vec::new(), words: PhantomData }
+        Self { stream: Descriptor::new(stream), incoming: Vec::new(), words: PhantomData }
     }
 
     /// Reads once, blocking if no data is available; appends whole messages to `words`. Returns
     /// false if the other end closed the connection.
     pub(crate) fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
         let mut piece = [0; 16 * 1024];
-        match (&self.stream).read(&mut piece) {
+        match (&*self.stream).read(&mut piece) {
             Ok(0) => return Ok(false),
             Ok(read) => self.incoming.extend_from_slice(&piece[..read]),
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return Ok(true),

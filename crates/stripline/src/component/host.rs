@@ -21,6 +21,7 @@ use crate::error::{Error, Result, guarded};
 use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
+use crate::sys::fork::{Descriptor, Process};
 use crate::sys::process;
 use crate::transport::{self, Bind, Connect, Stop, Wait};
 
@@ -152,12 +153,19 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
 }
 
 /// The sending side of the control socket, shared by the component threads and the control thread.
-struct Reporter(Mutex<UnixStream>);
+struct Reporter {
+    stream: Mutex<Descriptor<UnixStream>>,
+    process: Process,
+}
 
 impl Reporter {
     /// Sends a report. If that fails, the launcher has ended this process or is about to.
     fn say(&self, report: &Report) {
-        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a child of a component does is its own affair.
+        if !self.process.is_current() {
+            return;
+        }
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = control::send(&stream, report);
     }
 
@@ -205,7 +213,8 @@ impl Host {
         let channel = Channel::new(stream);
         let copy =
             channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
-        let reporter = Arc::new(Reporter(Mutex::new(copy)));
+        let stream = Mutex::new(Descriptor::new(copy));
+        let reporter = Arc::new(Reporter { stream, process: Process::current() });
         reporter.say(&Report::Registered { version: control::VERSION });
         Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
     }
@@ -435,6 +444,10 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
         // No end of stream for the receivers: the component may be started again.
         Err(error) => Err(error),
     };
+    if !reporter.process.is_current() {
+        // A child that the component forked has returned from it. The component itself goes on.
+        std::process::exit(i32::from(outcome.is_err()));
+    }
     // Before the end is reported: no request may wait for a component that has ended.
     asked.end();
     let mut outputs: Vec<Outgoing> = estate.try_iter().collect();

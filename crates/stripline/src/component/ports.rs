@@ -17,6 +17,7 @@ use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Sleep;
+use crate::sys::fork::Local;
 use crate::transport::Stop;
 
 /// The ports of one component. Each is taken once, with its type.
@@ -43,7 +44,7 @@ pub struct Ports {
     types: BTreeMap<String, TypeName>,
     inputs: BTreeMap<String, Incoming>,
     outputs: BTreeMap<String, Outgoing>,
-    estate: Sender<Outgoing>,
+    estate: Local<Sender<Outgoing>>,
     stop: Stop,
     /// The dispatch of the component's handlers.
     dispatch: Dispatch,
@@ -68,7 +69,7 @@ impl Ports {
             types,
             inputs,
             outputs,
-            estate,
+            estate: Local::new(estate),
             stop,
             dispatch,
             quiet: false,
@@ -165,7 +166,7 @@ impl Ports {
     /// As [`Ports::input`].
     pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
+        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.estate)))
     }
 
     /// Takes an input of any type as bytes.
@@ -197,7 +198,7 @@ impl Ports {
     /// # }
     /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        Publisher::new(self.take_output(port)?, Some(self.estate.clone()))
+        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.estate)))
     }
 
     /// Takes an input of messages that the specification calls
@@ -264,6 +265,9 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
+        if !self.estate.is_current() {
+            return;
+        }
         // Outputs that the component never took end their streams here.
         for (_, outgoing) in std::mem::take(&mut self.outputs) {
             let _ = self.estate.send(outgoing);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::types::{Overview, Problem, Process};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::Sleep;
+use crate::sys::fork::Descriptor;
 use crate::sys::process::state_and_parent;
 use crate::sys::{names, socket};
 
@@ -72,7 +73,7 @@ pub(super) fn prefix() -> String {
 
 /// A process that has been queried.
 struct Asked {
-    stream: UnixStream,
+    stream: Descriptor<UnixStream>,
     pid: u32,
     bytes: Vec<u8>,
     /// The end of its response, or the problem with it.
@@ -124,7 +125,7 @@ impl Asked {
     /// Reads what is available once, up to a limit, so that every process gets its turn.
     fn read(&mut self) {
         let mut piece = [0; 64 * 1024];
-        match (&self.stream).read(&mut piece) {
+        match (&*self.stream).read(&mut piece) {
             Ok(0) => self.done = Some(Ok(())),
             Ok(read) if self.bytes.len() + read > ANSWER_MAX => {
                 self.done = Some(Err(format!("sends more than {ANSWER_MAX} bytes")));

@@ -1,9 +1,10 @@
 //! The live ports of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::service::Service;
 use super::types::{Process, ReceivingPort, SendingPort};
+use crate::sys::fork::PerProcess;
 
 /// A sending port that another thread can inspect.
 pub(crate) trait Sending: Send + Sync {
@@ -23,16 +24,16 @@ enum Entry {
     Receiving(Weak<dyn Receiving>),
 }
 
-static STATE: Mutex<State> = Mutex::new(State { ports: Vec::new(), service: None, failed: false });
+static STATE: PerProcess<Mutex<State>> = PerProcess::new(Mutex::default);
 
-static WAVEFORM: OnceLock<String> = OnceLock::new();
-
+#[derive(Default)]
 struct State {
     ports: Vec<Entry>,
     /// The inspection service; present while there are ports.
     service: Option<Service>,
     /// Whether the service could not be started, which is reported once.
     failed: bool,
+    waveform: Option<String>,
 }
 
 /// A registry guard, part of every registered port. When the last one is dropped the service ends,
@@ -90,13 +91,16 @@ impl State {
 /// Records that this process runs components of that waveform.
 pub(crate) fn belong_to(waveform: &str) {
     // A process never has components of two waveforms.
-    let _ = WAVEFORM.set(waveform.into());
+    state().waveform.get_or_insert_with(|| waveform.into());
 }
 
 /// Takes a snapshot of all ports.
 pub(super) fn look() -> Process {
-    // Taken without the lock: ports open and close meanwhile.
-    let entries = state().ports.clone();
+    // Copied, and used without the lock: ports open and close meanwhile.
+    let (entries, waveform) = {
+        let state = state();
+        (state.ports.clone(), state.waveform.clone())
+    };
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
@@ -104,11 +108,10 @@ pub(super) fn look() -> Process {
             Entry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.look())),
         }
     }
-    let waveform = WAVEFORM.get().cloned();
     Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }
 }
 
 fn state() -> MutexGuard<'static, State> {
     // Entries are consistent even if the last holder panicked.
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

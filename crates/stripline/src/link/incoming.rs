@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{AlignedBuffer, Stop, Wait};
 
 use super::origin::{Origin, TermsFor, Traffic};
@@ -26,8 +27,8 @@ const LOOKS_SOON: u32 = 128;
 
 pub(crate) struct Incoming {
     port: String,
-    origins: Vec<Origin>,
-    mailbox: Arc<Mailbox>,
+    origins: Local<Vec<Origin>>,
+    mailbox: Local<Arc<Mailbox>>,
     terms_for: TermsFor,
     stop: Stop,
     /// Whether unannounced senders may still connect, so that the port does not end without
@@ -127,9 +128,9 @@ impl Incoming {
             sign,
             port,
             // Most ports have one connection; a vector's default growth starts with room for four.
-            origins: Vec::with_capacity(1),
+            origins: Local::new(Vec::with_capacity(1)),
             traffic: Arc::default(),
-            mailbox,
+            mailbox: Local::new(mailbox),
             terms_for,
             stop,
             open,
@@ -152,6 +153,14 @@ impl Incoming {
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// Checks that this process made the port.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        self.origins.check(|| format!("receiving port `{}`", self.port))
     }
 
     /// Sets the bytes per sample, by which the samples of a gap are counted.
@@ -187,6 +196,9 @@ impl Incoming {
 
     /// Returns the number of senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
+        if !self.origins.is_current() {
+            return 0;
+        }
         self.open_mail();
         self.origins.iter().filter(|origin| origin.inlet.is_some()).count()
     }
@@ -202,7 +214,11 @@ impl Incoming {
     /// Whether only packets have to be checked.
     #[inline(always)]
     fn is_easy(&self) -> bool {
-        !self.mailbox.is_full() && !self.stop.is_stopped() && self.resequencing.is_none()
+        // Also here: what a ring's reader knows to be there is not in the memory of a child.
+        self.origins.is_current()
+            && !self.mailbox.is_full()
+            && !self.stop.is_stopped()
+            && self.resequencing.is_none()
     }
 
     /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
@@ -236,6 +252,7 @@ impl Incoming {
     /// Receives when other work is due first, or when waiting is needed.
     #[inline(never)]
     fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
+        self.check_own()?;
         match self.resequencing {
             Some(_) => self.receive_in_sequence(wait),
             None => self.receive_as_it_comes(wait, looks_max),
@@ -299,7 +316,7 @@ impl Incoming {
 
     /// Spins on the only connection for so many polls; with several connections this does nothing.
     fn linger(&mut self, looks: u32) {
-        match &mut *self.origins {
+        match &mut **self.origins {
             [Origin { inlet: Some(inlet), .. }] => inlet.linger(looks),
             _ => std::hint::spin_loop(),
         }
@@ -505,13 +522,14 @@ impl Incoming {
 
     /// Whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        self.check_own()?;
         if self.resequencing.is_some() {
             return Ok(self.is_next_there());
         }
         if self.mailbox.is_full() {
             self.open_mail();
         }
-        for origin in &mut self.origins {
+        for origin in &mut *self.origins {
             match origin.peek() {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
@@ -548,7 +566,8 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         // A program that panics may be restarted.
-        if self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
+        let is_own = self.origins.is_current();
+        if is_own && self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
         }
     }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Local;
 use crate::transport::{Awaited, Outlet, Stop, Wait};
 
 use super::LentMut;
@@ -47,7 +48,7 @@ pub(crate) struct Said {
 
 pub(crate) struct Outgoing {
     port: String,
-    outlets: Vec<Box<dyn Outlet>>,
+    outlets: Local<Vec<Box<dyn Outlet>>>,
     /// The largest payload that fits one frame at every outlet.
     frame_payload_max: usize,
     /// Whether headers may be short.
@@ -83,7 +84,7 @@ pub(crate) struct Outgoing {
     stop: Stop,
     finished: bool,
     /// Withdrawn when the port is dropped.
-    offer: Option<Box<dyn Send>>,
+    offer: Local<Option<Box<dyn Send>>>,
 }
 
 impl Outgoing {
@@ -100,7 +101,7 @@ impl Outgoing {
         let frame_max = outlets.iter().map(|outlet| outlet.frame_max()).min().unwrap_or(0);
         Self {
             port,
-            outlets,
+            outlets: Local::new(outlets),
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
             compact: false,
             short_payload_max: Header::SHORT_PAYLOAD_MAX,
@@ -122,7 +123,7 @@ impl Outgoing {
             is_special: false,
             stop,
             finished: false,
-            offer: None,
+            offer: Local::new(None),
         }
     }
 
@@ -195,11 +196,24 @@ impl Outgoing {
 
     /// Keeps a value until the port is dropped.
     pub(crate) fn hold(&mut self, offer: impl Send + 'static) {
-        self.offer = Some(Box::new(offer));
+        *self.offer = Some(Box::new(offer));
     }
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// Whether it was made by this process, and not by one that this is a child of.
+    #[inline(always)]
+    pub(crate) fn is_own(&self) -> bool {
+        self.outlets.is_current()
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    #[inline(always)]
+    pub(crate) fn check_own(&self) -> Result<()> {
+        self.outlets.check(|| format!("sending port `{}`", self.port))
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -207,17 +221,23 @@ impl Outgoing {
     }
 
     pub(crate) fn receivers(&mut self) -> usize {
+        if !self.is_own() {
+            return 0;
+        }
         self.outlets.iter().map(|outlet| outlet.receivers()).sum()
     }
 
     /// Accepts waiting receivers, for callers that must count them before the first packet is sent.
     pub(crate) fn admit(&mut self) {
-        for outlet in &mut self.outlets {
+        if !self.is_own() {
+            return;
+        }
+        for outlet in &mut *self.outlets {
             if outlet.admit() {
                 self.described = false;
             }
         }
-        self.compact = matches!(&*self.outlets, [only] if only.loses_nothing());
+        self.compact = matches!(&**self.outlets, [only] if only.loses_nothing());
     }
 
     /// Returns the largest payload that fits one frame, in bytes.
@@ -258,6 +278,7 @@ impl Outgoing {
         self.before = HEADER_BYTES;
         self.waits = waits;
         let is_easy = self.described
+            && self.is_own()
             && !self.is_due()
             && !self.is_special
             && self.said.stamp.is_none()
@@ -265,7 +286,7 @@ impl Outgoing {
             && payload <= self.frame_payload_max;
         // Reserves room for the full header, which may still be needed.
         if is_easy
-            && let [only] = &mut *self.outlets
+            && let [only] = &mut **self.outlets
             && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
         {
             // A packet that will be stamped gets its full header from the start. Moving bytes that
@@ -316,6 +337,7 @@ impl Outgoing {
     /// Reserves when other work is due first, or when waiting is needed.
     #[cold]
     fn reserve_slowly(&mut self, payload: usize) -> Result<LentMut> {
+        self.check_own()?;
         let wait = self.wait();
         if self.finished {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
@@ -379,6 +401,8 @@ impl Outgoing {
 
     /// Sends the first `payload` bytes of the reserved room, as `samples` samples.
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
+        // Here as well: the fork may have been after the place was reserved.
+        self.check_own()?;
         let is_short = self.before == Header::SHORT_BYTES;
         if is_short && !self.is_special && self.said.stamp.is_none() && !self.sampler.is_due() {
             self.sampler.skip();
@@ -399,7 +423,7 @@ impl Outgoing {
     #[inline(always)]
     fn send_whole(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
         let wait = self.wait();
-        let [only] = &mut *self.outlets else { return self.send_to_all(payload, samples, marks) };
+        let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
         if self.before == Header::SHORT_BYTES {
             // The full header turns out to be needed.
@@ -463,7 +487,7 @@ impl Outgoing {
         fail_point!("await");
         // All outlets are awaited; the first error is returned.
         let mut outcome = Ok(());
-        for outlet in &mut self.outlets {
+        for outlet in &mut *self.outlets {
             let its = outlet.confirm(&awaited);
             outcome = outcome.and(its);
         }
@@ -532,11 +556,14 @@ impl Outgoing {
 
     pub(crate) fn cancel(&mut self) {
         self.forget_packet();
-        self.outlets[0].cancel();
+        if self.is_own() {
+            self.outlets[0].cancel();
+        }
     }
 
     /// Sends the end of stream and waits until all data has left this process.
     pub(crate) fn finish(&mut self, wait: Wait) -> Result<()> {
+        self.check_own()?;
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::fail_point::fail_point;
+use crate::sys::fork::Process;
 use crate::transport::{Answers, Fate};
 
 /// A receipt that, when dropped, acknowledges that the component has finished with a packet.
@@ -10,11 +11,12 @@ pub(crate) struct Receipt {
     to: Arc<dyn Answers>,
     sequence: u64,
     refusal: OnceLock<String>,
+    process: Process,
 }
 
 impl Receipt {
     pub(super) fn new(to: Arc<dyn Answers>, sequence: u64) -> Self {
-        Self { to, sequence, refusal: OnceLock::new() }
+        Self { to, sequence, refusal: OnceLock::new(), process: Process::current() }
     }
 
     /// Replaces the acknowledgement by a refusal.
@@ -26,6 +28,10 @@ impl Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
+        // Of the parent's packets, a child has finished with none.
+        if !self.process.is_current() {
+            return;
+        }
         let fate = match self.refusal.get() {
             Some(reason) => Fate::Refused(reason),
             None if std::thread::panicking() => Fate::Refused("the component panicked"),

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::link::{ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
+use crate::sys::fork::Local;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::books::Books;
@@ -40,8 +41,8 @@ const RETRY: Duration = Duration::from_millis(250);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Node {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    shared: Local<Arc<Shared>>,
+    thread: Local<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -196,7 +197,7 @@ impl Node {
             .name("stripline-node".into())
             .spawn(move || meet(&name, group, &its.bell.clone(), Keeper(its)))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared: Local::new(shared), thread: Local::new(Some(thread)) })
     }
 
     /// Creates a publisher of samples on a topic.
@@ -243,16 +244,18 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn stop(&self) {
-        self.shared.stop.stop();
+        if self.shared.is_current() {
+            self.shared.stop.stop();
+        }
     }
 
     /// The most ended connections that [`Node::connections`] still lists.
     pub const ENDED_MAX: usize = Books::ENDED_MAX;
 
     /// Returns the counters of every connection to this node's subscribers, and of the last
-    /// [`Node::ENDED_MAX`] that have ended.
+    /// [`Node::ENDED_MAX`] that have ended. None in a child of a fork.
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        self.shared.state().books.listed()
+        if self.shared.is_current() { self.shared.state().books.listed() } else { Vec::new() }
     }
 
     /// Returns how many ended connections [`Node::connections`] no longer lists, and the sums of
@@ -264,10 +267,17 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn connections_unlisted(&self) -> (u64, ConnectionReport) {
-        self.shared.state().books.unlisted()
+        if self.shared.is_current() { self.shared.state().books.unlisted() } else { Default::default() }
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that made it.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        self.shared.check(|| "a node".into())
     }
 
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
+        self.check_own()?;
         let options = self.shared.topics.of(topic);
         let outlet = transport::find(&options.transport)?.bind(Bind {
             port: topic.into(),
@@ -336,6 +346,7 @@ impl Node {
     }
 
     fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
+        self.check_own()?;
         let mailbox = Arc::new(Mailbox::new()?);
         let its = Arc::downgrade(&mailbox);
         let port = Port { shared: Arc::downgrade(&self.shared), payload, mailbox: its };
@@ -360,6 +371,10 @@ impl Node {
 impl Drop for Node {
     /// Leaves the domain; connected publishers and subscribers stay connected.
     fn drop(&mut self) {
+        // In a child, it is its parent that stays.
+        if !self.shared.is_current() {
+            return;
+        }
         self.shared.state().over = true;
         self.shared.bell.ring();
         if let Some(thread) = self.thread.take() {

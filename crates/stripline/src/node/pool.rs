@@ -10,6 +10,7 @@ use crate::link::{ConnectionStats, Copied, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::fork::Process;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
@@ -44,6 +45,7 @@ where
         is_over: AtomicBool::new(false),
         error: Mutex::new(None),
         port,
+        process: Process::current(),
         of: PhantomData,
     };
     std::thread::scope(|scope| {
@@ -71,6 +73,7 @@ struct Pool<'a, T, S, W, H> {
     is_over: AtomicBool,
     error: Mutex<Option<Error>>,
     port: String,
+    process: Process,
     of: PhantomData<fn(T)>,
 }
 
@@ -106,7 +109,8 @@ where
         let mut copy = Copied::default();
         // Only the receiving thread may count, so a handler's time is counted at the next receive.
         let mut finished: Option<Measured> = None;
-        loop {
+        // A child that a handler forked has none of the other threads, which may hold the locks.
+        while self.process.is_current() {
             let mut source = lock(&self.source);
             if let Some((stats, service_ns)) = finished.take() {
                 stats.finished(service_ns);
@@ -156,6 +160,9 @@ where
     fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<&Receipt>) {
         let work = self.work;
         let made = guarded(|| work(packet));
+        if !self.process.is_current() {
+            return;
+        }
         let mut exit = lock(&self.exit);
         if self.order == Completion::Resequence {
             let its_turn = self.turned.wait_while(exit, |exit| exit.turn != number);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::link::{LentMut, LinkOptions, Outgoing, Scope};
 use crate::packet::StreamInfo;
 use crate::payload::Sample;
+use crate::sys::fork::Local;
 use crate::transport::Wait;
 
 use super::subscriber::Subscriber;
@@ -60,7 +61,7 @@ pub struct Publisher<T: Sample> {
     outgoing: Option<Outgoing>,
     /// The runtime that takes the link instead of ending its stream: it decides how the component
     /// ended.
-    estate: Option<Sender<Outgoing>>,
+    estate: Option<Local<Sender<Outgoing>>>,
     samples: PhantomData<fn(T)>,
 }
 
@@ -72,7 +73,7 @@ impl<T: Sample> Publisher<T> {
         if align_of::<T>() > 16 {
             return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
         }
-        Ok(Self { outgoing: Some(outgoing), estate, samples: PhantomData })
+        Ok(Self { outgoing: Some(outgoing), estate: estate.map(Local::new), samples: PhantomData })
     }
 
     /// Returns the port's or topic's name.
@@ -97,6 +98,7 @@ impl<T: Sample> Publisher<T> {
     /// # Errors
     /// None today; the signature leaves room for them.
     pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
+        self.link().check_own()?;
         let deadline = Instant::now().checked_add(timeout);
         while self.receivers() < count {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -271,7 +273,8 @@ impl<T: Sample> Publisher<T> {
 
 impl<T: Sample> Drop for Publisher<T> {
     fn drop(&mut self) {
-        let Some(mut outgoing) = self.outgoing.take() else { return };
+        // A child leaves the end of the stream to the process that sends it.
+        let Some(mut outgoing) = self.outgoing.take().filter(Outgoing::is_own) else { return };
         match &self.estate {
             // At the very end of a process, the runtime that waits for it may be gone; then the
             // drop is enough.

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::credentials::Group;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
 use crate::sys::poller::Interest;
 use crate::sys::socket::{self, Listener, Socket};
@@ -270,14 +271,14 @@ impl RendezvousHost {
 
 /// The other end of a connection between a node and the host.
 pub(crate) struct RendezvousPeer {
-    stream: UnixStream,
+    stream: Descriptor<UnixStream>,
     process: Option<u32>,
     received: Vec<u8>,
     offers: Vec<Offer>,
 }
 
 impl RendezvousPeer {
-    pub(crate) fn new(stream: UnixStream, process: Option<u32>) -> Self {
+    pub(crate) fn new(stream: Descriptor<UnixStream>, process: Option<u32>) -> Self {
         // A stream that cannot be made non-blocking fails at its first use.
         let _ = stream.set_nonblocking(true);
         Self { stream, process, received: Vec::new(), offers: Vec::new() }
@@ -297,7 +298,7 @@ impl RendezvousPeer {
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend_from_slice(&text);
         // Messages are few and small: an end whose buffer is full does not read.
-        matches!((&self.stream).write(&bytes), Ok(written) if written == bytes.len())
+        matches!((&*self.stream).write(&bytes), Ok(written) if written == bytes.len())
     }
 
     /// Keeps account of what the node offers; false: the message changes nothing, or is one offer too many.
@@ -323,7 +324,7 @@ impl RendezvousPeer {
     fn receive(&mut self) -> Option<Vec<DiscoveryMessage>> {
         let mut piece = [0; 4096];
         loop {
-            match (&self.stream).read(&mut piece) {
+            match (&*self.stream).read(&mut piece) {
                 Ok(0) => return None,
                 Ok(read) => self.received.extend_from_slice(&piece[..read]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,

@@ -177,6 +177,7 @@ impl<T: Sample> Windowed<T> {
 
     /// Makes the next `samples` samples contiguous, or those up to a boundary.
     fn find(&mut self, samples: usize, wait: Wait) -> Result<Found> {
+        self.source.subscriber.incoming.check_own()?;
         loop {
             let carried = self.carried.len();
             if carried >= samples {

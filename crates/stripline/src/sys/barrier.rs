@@ -1,11 +1,11 @@
 //! A memory barrier on all processors at once (Linux `membarrier`, 4.16 or later). The side that
 //! goes to sleep runs it, so that the sending side needs no fence per packet.
 
-use std::sync::OnceLock;
-
 use stripline_ring::Fence;
 
 use crate::link::WaitStrategy;
+
+use super::fork::PerProcess;
 
 /// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, from `linux/membarrier.h`.
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
@@ -15,8 +15,10 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 /// Whether this process is registered: it can run barriers, and those of other processes work on
 /// its threads.
 pub(crate) fn is_supported() -> bool {
-    static SUPPORTED: OnceLock<bool> = OnceLock::new();
-    *SUPPORTED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED))
+    // The kernel keeps this with the memory of a process, so a child says it for itself.
+    static SUPPORTED: PerProcess<bool> =
+        PerProcess::new(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED));
+    *SUPPORTED.get()
 }
 
 /// Whether a port with this wait strategy runs the barrier. One that sleeps at every wait does not:

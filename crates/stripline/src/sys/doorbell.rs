@@ -13,6 +13,8 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 
+use super::fork::{self, Descriptor};
+
 /// A doorbell that one side rings and another sleeps on. Ringing never blocks; rings are not
 /// counted.
 ///
@@ -24,8 +26,8 @@ pub(crate) struct Doorbell(Arc<End>);
 
 #[derive(Debug)]
 enum End {
-    Event(OwnedFd),
-    Socket(OwnedFd),
+    Event(Descriptor),
+    Socket(Descriptor),
 }
 
 /// A function that makes a doorbell: the end to ring, and the end to sleep on.
@@ -34,8 +36,9 @@ pub(crate) type Foundry = fn() -> Result<[Doorbell; 2]>;
 impl Doorbell {
     /// Returns a doorbell for this process, which has only one end.
     pub(crate) fn new() -> Result<Self> {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map(|fd| Self(Arc::new(End::Event(fd))))
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        fork::open(|| eventfd(0, flags).map(|fd| [fd]))
+            .map(|[fd]| Self(Arc::new(End::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
@@ -47,8 +50,9 @@ impl Doorbell {
     /// Returns a doorbell between two processes: the end to ring, and the end to sleep on.
     pub(crate) fn between() -> Result<[Self; 2]> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map(|(one, other)| [one, other].map(|fd| Self(Arc::new(End::Socket(fd)))))
+        let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        fork::open(|| pair().map(|(one, other)| [one, other]))
+            .map(|ends| ends.map(|fd| Self(Arc::new(End::Socket(fd)))))
             .map_err(|e| Error::system("cannot make a pair of sockets", e))
     }
 
@@ -56,7 +60,7 @@ impl Doorbell {
     /// its own wake-ups. Other descriptors are refused, because operations on them might block.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
-            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(fd)))),
+            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(Descriptor::new(fd))))),
             _ => Err(Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell")),
         }
     }

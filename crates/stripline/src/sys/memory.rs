@@ -9,6 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 
+use super::fork::{self, Descriptor, SharedPages};
 use super::pages::{self, HugePages};
 
 /// Size of a page. Kernels with larger pages, as some for arm64, are refused: see [`check_page_size`].
@@ -22,7 +23,7 @@ const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
 
 /// A memfd of fixed size.
 pub(crate) struct SharedMemory {
-    fd: OwnedFd,
+    fd: Descriptor,
     bytes: usize,
     /// Bytes of one of its pages.
     page: usize,
@@ -60,7 +61,7 @@ impl SharedMemory {
 
     fn allocate(name: &str, bytes: usize, page: usize, flags: MemfdFlags) -> rustix::io::Result<Self> {
         let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = rustix::fs::memfd_create(name, flags)?;
+        let [fd] = fork::open(|| rustix::fs::memfd_create(name, flags).map(|fd| [fd]))?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SEALS_ALWAYS.difference(SealFlags::SEAL))?;
@@ -128,12 +129,12 @@ impl SharedMemory {
         if u64::try_from(stat.st_blocks).unwrap_or(0) * 512 < bytes as u64 {
             return misbehaved("sent shared memory with holes".into());
         }
-        Ok(Self { fd, bytes, page })
+        Ok(Self { fd: Descriptor::new(fd), bytes, page })
     }
 
     /// Maps all of it once.
     pub(crate) fn map(&self) -> Result<Mapping> {
-        Mapping::new(self, self.bytes, true)
+        Mapping::new(self, self.bytes, true).map(|mapping| mapping.shared(true))
     }
 
     /// Maps one page and then the rest twice in a row: a control page and a mirrored ring.
@@ -153,7 +154,7 @@ impl SharedMemory {
             )
         };
         mirrored.map_err(|e| Error::system("cannot map shared memory", e))?;
-        Ok(mapping)
+        Ok(mapping.shared(writable))
     }
 }
 
@@ -168,6 +169,8 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     page: usize,
+    /// Of one that can be written: what keeps it from the children of this process.
+    shared: Option<SharedPages>,
 }
 
 // SAFETY: a mapping is only an address range; its users argue for each access.
@@ -205,7 +208,7 @@ impl Mapping {
         let Some(start) = NonNull::new(base) else {
             return Err(failed(rustix::io::Errno::NOMEM));
         };
-        let mapping = Self { base: start, bytes: reserve, page };
+        let mapping = Self { base: start, bytes: reserve, page, shared: None };
         // SAFETY: replaces the first pages of the reservation just made, to which no reference
         // exists yet.
         let mapped = unsafe {
@@ -220,6 +223,13 @@ impl Mapping {
         };
         mapped.map_err(failed)?;
         Ok(mapping)
+    }
+
+    /// Keeps it from the children of this process if it can be written. One that is only read
+    /// stays readable there.
+    fn shared(mut self, writable: bool) -> Self {
+        self.shared = writable.then(|| SharedPages::new(self.base, self.bytes));
+        self
     }
 
     /// Locks all of it into memory, mapped until it is unmapped: no access waits for a page.
@@ -263,6 +273,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // First: at these addresses there may be other memory as soon as they are free.
+        self.shared = None;
         // SAFETY: this mapping owns the range, and every user of addresses into it holds the
         // mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
@@ -329,7 +341,7 @@ mod tests {
         assert!(refused(unsealed, PAGE).contains("not sealed"));
         let small = SharedMemory::new("t", PAGE).unwrap();
         small.seal_size().unwrap();
-        assert!(refused(small.fd, 2 * PAGE).contains("not 8192"));
+        assert!(refused(small.fd.try_clone().unwrap(), 2 * PAGE).contains("not 8192"));
         let sparse = rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&sparse, PAGE as u64).unwrap();
         rustix::fs::fcntl_add_seals(&sparse, SEALS_ALWAYS).unwrap();

@@ -6,6 +6,7 @@ pub(crate) mod biased;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;
+pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod memory;
 pub(crate) mod names;

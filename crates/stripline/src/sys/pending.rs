@@ -313,12 +313,12 @@ mod tests {
     #[test]
     fn a_message_is_admitted_when_all_of_it_is_there_and_nothing_behind_it_is_read() {
         let (name, mut pending) = listen();
-        let mut peer = connect_unix(&name, None).unwrap();
+        let peer = connect_unix(&name, None).unwrap();
         for byte in [3, 7, 8] {
-            peer.write_all(&[byte]).unwrap();
+            (&*peer).write_all(&[byte]).unwrap();
             assert!(pending.wait().unwrap().admissions.is_empty());
         }
-        peer.write_all(&[9, 10]).unwrap();
+        (&*peer).write_all(&[9, 10]).unwrap();
         let Admission::Message { socket, process, message, fds } = admitted(&mut pending) else {
             panic!("not admitted")
         };
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn violations_and_hang_ups_are_rejected() {
         let (name, mut pending) = listen();
-        connect_unix(&name, None).unwrap().write_all(&[200]).unwrap();
+        (&*connect_unix(&name, None).unwrap()).write_all(&[200]).unwrap();
         let rejected = |admission| match admission {
             Admission::Rejected(_, reason) => reason,
             _ => panic!("not rejected"),
@@ -350,23 +350,22 @@ mod tests {
         drop(connect_unix(&name, None).unwrap());
         assert!(rejected(admitted(&mut pending)).contains("hung up"));
         // The part of a message hides the end behind it.
-        connect_unix(&name, None).unwrap().write_all(&[2, 0]).unwrap();
+        (&*connect_unix(&name, None).unwrap()).write_all(&[2, 0]).unwrap();
         assert!(matches!(admitted(&mut pending), Admission::Late(_)));
     }
 
     #[test]
     fn silent_peers_are_few_and_the_oldest_goes_first() {
         let (name, mut pending) = listen();
-        let silent: Vec<UnixStream> =
-            (0..=LISTENER_MAX).map(|_| connect_unix(&name, None).unwrap()).collect();
+        let silent: Vec<_> = (0..=LISTENER_MAX).map(|_| connect_unix(&name, None).unwrap()).collect();
         let Admission::Late(first) = admitted(&mut pending) else { panic!("a silent peer was admitted") };
         assert!(pending.peers.len() <= LISTENER_MAX);
         // It is the other end of the first connection.
         first.close();
-        assert_eq!(std::io::Read::read(&mut &silent[0], &mut [0]).unwrap(), 0);
+        assert_eq!(std::io::Read::read(&mut &*silent[0], &mut [0]).unwrap(), 0);
         // A peer that follows the protocol is admitted however many are silent.
-        let mut honest = connect_unix(&name, None).unwrap();
-        honest.write_all(&[0]).unwrap();
+        let honest = connect_unix(&name, None).unwrap();
+        (&*honest).write_all(&[0]).unwrap();
         while !matches!(admitted(&mut pending), Admission::Message { .. }) {}
     }
 

@@ -1,18 +1,19 @@
 //! Waiting for many descriptors at once, at a cost that does not grow with their number: epoll.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::doorbell::timespec;
+use super::fork::{self, Descriptor};
 use crate::error::{Error, Result};
 
 /// Descriptors reported by one wait; the others are reported by the next.
 const EVENTS_MAX: usize = 64;
 
 /// A set of descriptors to wait for, each with a token of the caller's.
-pub(crate) struct Poller(OwnedFd);
+pub(crate) struct Poller(Descriptor);
 
 /// What is reported of a descriptor.
 #[derive(Clone, Copy)]
@@ -31,8 +32,8 @@ impl Poller {
     /// # Errors
     /// When the process has no descriptor left.
     pub(crate) fn new() -> Result<Self> {
-        epoll::create(CreateFlags::CLOEXEC)
-            .map(Self)
+        fork::open(|| epoll::create(CreateFlags::CLOEXEC).map(|fd| [fd]))
+            .map(|[fd]| Self(fd))
             .map_err(|e| Error::system("cannot create an epoll instance", e))
     }
 

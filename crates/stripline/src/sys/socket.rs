@@ -19,6 +19,7 @@ use rustix::net::{
 use crate::error::{Error, Result};
 
 use super::credentials::{Group, Peer};
+use super::fork::{self, Descriptor};
 
 /// The most descriptors that one message carries.
 pub(crate) const FDS_MAX: usize = 8;
@@ -28,8 +29,20 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// A connected byte stream of either family.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
+    Unix(Descriptor<UnixStream>),
+    Tcp(Descriptor<TcpStream>),
+}
+
+impl From<UnixStream> for Socket {
+    fn from(stream: UnixStream) -> Self {
+        Self::Unix(Descriptor::new(stream))
+    }
+}
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Self {
+        Self::Tcp(Descriptor::new(stream))
+    }
 }
 
 impl Socket {
@@ -73,8 +86,14 @@ impl Socket {
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Unix(s) => Self::Unix(s.try_clone()?),
-            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
+            Self::Unix(s) => {
+                let [s] = fork::open(|| s.try_clone().map(|s| [s]))?;
+                Self::Unix(s)
+            }
+            Self::Tcp(s) => {
+                let [s] = fork::open(|| s.try_clone().map(|s| [s]))?;
+                Self::Tcp(s)
+            }
         })
     }
 }
@@ -82,8 +101,8 @@ impl Socket {
 impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Unix(s) => (&mut &*s).read(buffer),
-            Socket::Tcp(s) => (&mut &*s).read(buffer),
+            Socket::Unix(s) => (&mut &**s).read(buffer),
+            Socket::Tcp(s) => (&mut &**s).read(buffer),
         }
     }
 }
@@ -113,8 +132,8 @@ impl AsFd for Socket {
 #[derive(Debug)]
 pub(crate) enum Listener {
     /// Open to the same user, and to the members of the group if there is one.
-    Unix(UnixListener, Option<Group>),
-    Tcp(TcpListener),
+    Unix(Descriptor<UnixListener>, Option<Group>),
+    Tcp(Descriptor<TcpListener>),
 }
 
 /// A connection that a listener has accepted, non-blocking.
@@ -129,10 +148,10 @@ pub(crate) enum Accepted {
 impl Listener {
     /// Listens on an abstract Unix name: no file, gone with the last descriptor.
     pub(crate) fn unix(name: &str, group: Option<Group>) -> Result<Self> {
-        let listener = SocketAddr::from_abstract_name(name)
-            .and_then(|address| UnixListener::bind_addr(&address))
-            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .and_then(|listener| lengthen_queue(&listener).map(|()| listener))
+        let [listener] = SocketAddr::from_abstract_name(name)
+            .and_then(|address| fork::open(|| UnixListener::bind_addr(&address).map(|listener| [listener])))
+            .and_then(|listener| listener[0].set_nonblocking(true).map(|()| listener))
+            .and_then(|listener| lengthen_queue(&listener[0]).map(|()| listener))
             .map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))?;
         Ok(Self::Unix(listener, group))
     }
@@ -140,7 +159,8 @@ impl Listener {
     /// Listens on a free port of the loopback interface.
     pub(crate) fn tcp_loopback() -> Result<(Self, std::net::SocketAddr)> {
         let listening = || -> io::Result<_> {
-            let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+            let bind = || TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+            let [listener] = fork::open(|| bind().map(|listener| [listener]))?;
             listener.set_nonblocking(true)?;
             lengthen_queue(&listener)?;
             let address = listener.local_addr()?;
@@ -156,8 +176,10 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
             let accepted = match self {
-                Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
-                Self::Tcp(listener) => listener.accept().map(|(stream, _)| Socket::Tcp(stream)),
+                Self::Unix(listener, _) => fork::open(|| listener.accept().map(|(stream, _)| [stream]))
+                    .map(|[stream]| Socket::Unix(stream)),
+                Self::Tcp(listener) => fork::open(|| listener.accept().map(|(stream, _)| [stream]))
+                    .map(|[stream]| Socket::Tcp(stream)),
             };
             let socket = match accepted.and_then(|socket| socket.set_nonblocking(true).map(|()| socket)) {
                 Ok(socket) => socket,
@@ -197,28 +219,29 @@ impl AsFd for Listener {
     }
 }
 
-/// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`): beyond that, a TCP peer would try again
-/// only after a second.
+/// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`). Beyond
+/// that, a TCP peer would try again only after a second.
 fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
 /// Connects to an abstract Unix name and checks that the same user listens there, or a member of
 /// the group. Blocks for [`CONNECT_TIME`] at most, because the listener's queue may be full.
-pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<UnixStream> {
+pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<Descriptor<UnixStream>> {
     connect_unix_within(name, group, CONNECT_TIME)
 }
 
-fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<UnixStream> {
-    let connect = || -> io::Result<UnixStream> {
+fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<Descriptor<UnixStream>> {
+    let connect = || -> io::Result<_> {
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
         let flags = SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let make = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let [socket] = fork::open(|| make().map(|socket| [UnixStream::from(socket)]))?;
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(time))?;
         // Stopping and continuing a process interrupts its wait, even without a signal handler.
         rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
-        Ok(socket.into())
+        Ok(socket)
     };
     let stream = connect().map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
     Peer::of(&stream)?
@@ -232,15 +255,15 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
 ///
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
-pub(crate) fn connect_unix_at_once(name: &str) -> Result<(UnixStream, u32)> {
+pub(crate) fn connect_unix_at_once(name: &str) -> Result<(Descriptor<UnixStream>, u32)> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
     let failed = |e| Error::system(format!("cannot connect to Unix socket @{name}"), e);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    let make = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let [stream] = fork::open(|| make().map(|socket| [UnixStream::from(socket)])).map_err(failed)?;
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
-    connect(&fd, &address).map_err(failed)?;
-    let stream = UnixStream::from(fd);
+    connect(&stream, &address).map_err(failed)?;
     Peer::of(&stream)?
         .check(None)
         .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;

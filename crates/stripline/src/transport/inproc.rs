@@ -14,15 +14,16 @@ use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
 use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::fork::PerProcess;
 use crate::sys::memory::PAGE;
 
 /// The transport.
 pub(super) struct Inproc;
 
 /// The sending ports of this process, by address.
-static DOORS: Mutex<Option<HashMap<String, Door>>> = Mutex::new(None);
+static DOORS: PerProcess<Mutex<HashMap<String, Door>>> = PerProcess::new(Mutex::default);
 /// The servers of calls of this process, by address.
-static SERVERS: Mutex<Option<HashMap<String, Arc<Mutex<Server>>>>> = Mutex::new(None);
+static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<Server>>>>> = PerProcess::new(Mutex::default);
 
 /// A server of calls.
 struct Server {
@@ -60,14 +61,14 @@ impl Transport for Inproc {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |lobby| {
-            doors().get_or_insert_default().insert(address.clone(), Door { lobby, payload, keys });
+            doors().insert(address.clone(), Door { lobby, payload, keys });
             Ok(Entry(address))
         })?;
         Ok(Box::new(outlet))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
-        let door = doors().as_ref().and_then(|doors| doors.get(&endpoint.address)).cloned();
+        let door = doors().get(&endpoint.address).cloned();
         let door = door.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
             reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
@@ -84,12 +85,12 @@ impl Transport for Inproc {
     fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, host }));
-        servers().get_or_insert_default().insert(endpoint.address.clone(), server);
+        servers().insert(endpoint.address.clone(), server);
         Ok(duplex::Door::new(endpoint.clone(), Signboard(endpoint.address)))
     }
 
     fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
-        let server = servers().as_ref().and_then(|servers| servers.get(&endpoint.address)).cloned();
+        let server = servers().get(&endpoint.address).cloned();
         let server = server.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
             reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
@@ -156,9 +157,9 @@ fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &Connect) -> Result<(RingI
     Ok((RingInlet::new(pages, bells, tie, lobby.barriers, request)?, arrival))
 }
 
-fn servers() -> MutexGuard<'static, Option<HashMap<String, Arc<Mutex<Server>>>>> {
+fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<Server>>>> {
     // Entries are valid even if the last holder panicked.
-    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
+    SERVERS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A server's entry in the table, removed when dropped.
@@ -167,14 +168,14 @@ struct Signboard(String);
 impl Drop for Signboard {
     fn drop(&mut self) {
         // The server is dropped without the table's lock: its handlers may own anything.
-        let server = servers().as_mut().and_then(|servers| servers.remove(&self.0));
+        let server = servers().remove(&self.0);
         drop(server);
     }
 }
 
-fn doors() -> MutexGuard<'static, Option<HashMap<String, Door>>> {
+fn doors() -> MutexGuard<'static, HashMap<String, Door>> {
     // Entries are valid even if the last holder panicked.
-    DOORS.lock().unwrap_or_else(PoisonError::into_inner)
+    DOORS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An entry in the table, removed when dropped.
@@ -182,8 +183,6 @@ struct Entry(String);
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(doors) = doors().as_mut() {
-            doors.remove(&self.0);
-        }
+        doors().remove(&self.0);
     }
 }

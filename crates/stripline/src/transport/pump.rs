@@ -15,6 +15,7 @@ use crate::link::{Flow, Joined, Joiner, Overflow, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::fork::Process;
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
 pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
@@ -35,6 +36,7 @@ struct Pump {
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<Waiting>,
+    process: Process,
 }
 
 /// Returns the number of a packet that its sender waits for.
@@ -131,7 +133,7 @@ impl Pump {
             .name("stripline-pump".into())
             .spawn(move || its.run(inlet, &bell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, shutdown, thread: Some(thread), current: None })
+        Ok(Self { shared, shutdown, thread: Some(thread), current: None, process: Process::current() })
     }
 }
 
@@ -171,7 +173,11 @@ impl Inlet for Pump {
     }
 
     fn release(&mut self) {
-        if let Some(Waiting { mut bytes, .. }) = self.current.take() {
+        // A packet that was held at a fork is given back in the child, too, where the queue may be
+        // locked for ever.
+        if let Some(Waiting { mut bytes, .. }) = self.current.take()
+            && self.process.is_current()
+        {
             bytes.clear();
             self.shared.queue().spare.push(bytes);
         }

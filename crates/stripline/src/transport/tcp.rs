@@ -61,5 +61,5 @@ fn connected(endpoint: &Endpoint) -> Result<Socket> {
         .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
     let stream = TcpStream::connect_timeout(&address, CONNECT_TIME).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
-    Ok(Socket::Tcp(stream))
+    Ok(Socket::from(stream))
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ring::{CursorPage, Presence};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::fork::PerProcess;
 use crate::sys::futex::Alarm;
 use crate::sys::socket::Socket;
 
@@ -30,7 +31,7 @@ struct Watch {
     subjects: Vec<Arc<Subject>>,
 }
 
-static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+static WATCH: PerProcess<Mutex<Option<Watch>>> = PerProcess::new(Mutex::default);
 
 impl Watched {
     /// Monitors a socket on which the other end sends no more data: anything to read is its end.
@@ -95,7 +96,7 @@ impl Drop for Watched {
 
 fn lock() -> MutexGuard<'static, Option<Watch>> {
     // Entries are valid even if the last holder panicked.
-    WATCH.lock().unwrap_or_else(PoisonError::into_inner)
+    WATCH.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn start() -> Result<Watch> {

@@ -80,6 +80,12 @@ impl Actor {
         writeln!(self.orders.as_mut().unwrap()).unwrap();
     }
 
+    /// Kills it, and not its children.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Closes its input, and waits until it ends by itself.
     pub fn end(mut self) {
         self.orders = None;
@@ -140,6 +146,11 @@ pub fn play_if_asked() {
     let words = std::env::var(WORDS).unwrap();
     let words: Vec<&str> = words.split_whitespace().collect();
     match &*role {
+        "fork-packets" => crate::fork::packets(words[0]),
+        "fork-traffic" => crate::fork::traffic(words[0]),
+        "fork-calls" => crate::fork::calls(words[0]),
+        "fork-back" => crate::fork::back(words[0]),
+        "fork-survivor" => crate::fork::survivor(words[0], words[1]),
         "hoard" => crate::cost::hoard(words[0]),
         "lock" => crate::memory::lock(),
         "publish" => crate::users::publish(&words),

@@ -1,12 +1,13 @@
-//! System resources and their limits: huge pages, locked memory, and other users; and the cost of a
-//! connection. Each test asserts the behaviour for the machine that it runs on, and prints which
-//! case that was.
+//! System resources and their limits: huge pages, locked memory, and other users; the cost of a
+//! connection; floods of connections; and forks. Each test asserts the behaviour for the machine
+//! that it runs on, and prints which case that was.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod child;
 mod cost;
 mod flood;
+mod fork;
 mod memory;
 mod users;
 

@@ -51,12 +51,12 @@ impl Incoming {
 
     /// Whether the port can park on its only connection, without descriptors.
     pub(super) fn can_nap(&self, wait: Wait) -> bool {
-        matches!(&*self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
+        matches!(&**self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
     }
 
     /// Parks on the only connection; false: the deadline has passed.
     pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
-        let [Origin { inlet: Some(inlet), .. }] = &mut *self.origins else { return Ok(true) };
+        let [Origin { inlet: Some(inlet), .. }] = &mut **self.origins else { return Ok(true) };
         let is_quiet = inlet.prepare_nap();
         // After the announcement: a thread with an event first publishes it and then wakes the
         // parked port.

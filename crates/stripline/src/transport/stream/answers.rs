@@ -355,7 +355,7 @@ mod tests {
         let lines = document.lines().filter_map(bytes).filter(|bytes| bytes.len() == 16);
         let examples: Vec<u8> = lines.skip(4).flatten().collect();
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        say_goodbye(&Socket::Unix(theirs));
+        say_goodbye(&Socket::from(theirs));
         let mut goodbye = [0; RECORD_BYTES];
         io::Read::read_exact(&mut &ours, &mut goodbye).unwrap();
         let only = flow::Incarnation::ONLY;
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_goodbye_is_no_answer() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let [ours, theirs] = [ours, theirs].map(Socket::Unix);
+        let [ours, theirs] = [ours, theirs].map(Socket::from);
         let mut ear = ear(5, Scope::Target);
         assert!(!has_goodbye(&ours));
         send(theirs.as_fd(), &record(5, Fate::Refused("why")), SendFlags::empty()).unwrap();

@@ -307,7 +307,7 @@ mod tests {
     fn inlet() -> (UnixStream, StreamInlet) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
-        (ours, StreamInlet::over(Arc::new(Socket::Unix(theirs)), "a -> b".into(), 4096, None))
+        (ours, StreamInlet::over(Arc::new(Socket::from(theirs)), "a -> b".into(), 4096, None))
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::call::{self, Payload, ServerOptions};
 use crate::error::{Error, Result};
 use crate::link::WaitStrategy;
 use crate::node::{Dispatch, Node, Topics};
+use crate::sys::fork::Local;
 use crate::sys::{names, process};
 
 /// The version of the operations and their types, part of the domain's name.
@@ -32,7 +33,7 @@ pub(crate) trait Operations: Send + Sync + 'static {
 /// The server in its domain; both end when this is dropped.
 pub(crate) struct Service {
     node: Node,
-    thread: Option<JoinHandle<()>>,
+    thread: Local<Option<JoinHandle<()>>>,
 }
 
 impl Service {
@@ -120,12 +121,15 @@ impl Service {
                 }
             })
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { node, thread: Some(thread) })
+        Ok(Self { node, thread: Local::new(Some(thread)) })
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if !self.thread.is_current() {
+            return;
+        }
         self.node.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
