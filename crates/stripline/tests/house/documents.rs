@@ -87,23 +87,28 @@ fn relative_links_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The Rust of the README is that of the examples, which the compiler checks.
+/// The Rust of the README is that of the examples and doc comments, which the compiler checks.
 #[test]
 fn code_in_the_readme_is_that_of_the_examples() {
-    let folder = "crates/stripline/examples/";
-    let examples: Vec<String> = tree::files(".rs")
-        .iter()
-        .filter(|path| path.starts_with(folder))
-        .map(|path| tree::read(path))
-        .collect();
-    let known: BTreeSet<String> = examples.iter().flat_map(|text| text.lines()).map(bare).collect();
+    let mut compiled = BTreeSet::new();
+    for path in tree::files(".rs") {
+        let is_example = path.starts_with("crates/stripline/examples/");
+        for line in tree::read(&path).lines() {
+            let doc = line.trim_start();
+            match doc.strip_prefix("//! ").or_else(|| doc.strip_prefix("/// ")) {
+                Some(code) => drop(compiled.insert(bare(code))),
+                None if is_example => drop(compiled.insert(bare(line))),
+                None => {}
+            }
+        }
+    }
     let readme = tree::read(README);
     let mut is_rust = false;
     for (number, line) in (1..).zip(readme.lines()) {
         if line.starts_with("```") {
             is_rust = line.starts_with("```rust");
         } else if is_rust && !bare(line).is_empty() {
-            assert!(known.contains(&bare(line)), "{README}:{number}: not a line of an example: {line}");
+            assert!(compiled.contains(&bare(line)), "{README}:{number}: not a line of an example: {line}");
         }
     }
 }
