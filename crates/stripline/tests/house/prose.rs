@@ -266,10 +266,10 @@ fn check_first_lines(source: &str) -> Vec<Finding> {
         } else if depth > 0 || line.starts_with("#[") {
             // An attribute, perhaps over several lines.
             depth += line.matches('[').count() as i32 - line.matches(']').count() as i32;
-        } else if !line.starts_with("//") {
-            if let Some((doc_line, doc)) = first.take() {
-                findings.extend(check_first_line(doc_line, doc, line));
-            }
+        } else if !line.starts_with("//")
+            && let Some((doc_line, doc)) = first.take()
+        {
+            findings.extend(check_first_line(doc_line, doc, line));
         }
     }
     findings
