@@ -1,0 +1,154 @@
+//! README, ARCHITECTURE and the links of all documents.
+
+use std::collections::BTreeSet;
+
+use crate::glossary;
+use crate::tree::{self, Exceptions};
+
+const README: &str = "README.md";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
+#[test]
+fn the_first_documents_are_short() {
+    for (path, most) in [(README, 130), (ARCHITECTURE, 170)] {
+        let lines = tree::read(path).lines().count();
+        assert!(lines <= most, "{path} has {lines} lines, at most {most}: move some to docs/");
+    }
+}
+
+/// Folders, crates and types that the documents name before the source has them, and those that
+/// the source still has without a word in the documents.
+#[test]
+fn names_in_the_documents_are_those_of_the_source() {
+    let mut differ = BTreeSet::new();
+    for (what, here, there) in [
+        ("folder", names_in_table("| folder |", "/"), tree::folders("crates/stripline/src")),
+        ("crate", names_in_table("| crate |", ""), tree::folders("crates")),
+    ] {
+        differ.extend(here.difference(&there).map(|name| format!("{what} {name} to come")));
+        differ.extend(there.difference(&here).map(|name| format!("{what} {name} to go")));
+    }
+    let (named, declared) = (glossary::type_names(), glossary::declared_types());
+    differ.extend(named.difference(&declared).map(|name| format!("type {name} to come")));
+
+    let to_come = Exceptions::read("to_come.txt");
+    if to_come.write_if_asked(&differ) {
+        return;
+    }
+    let unlisted: Vec<_> = differ.iter().filter(|entry| !to_come.contains(entry)).collect();
+    assert!(
+        unlisted.is_empty(),
+        "documents and source differ (tables of ARCHITECTURE.md, types of docs/glossary.md): {unlisted:#?}"
+    );
+    let done = to_come.stale(&differ);
+    assert!(
+        done.is_empty(),
+        "documents and source agree on these now: take them off tests/house/to_come.txt, by hand or \
+         with STRIPLINE_HOUSE=write: {done:#?}"
+    );
+}
+
+#[test]
+fn threads_in_the_table_are_those_of_the_source() {
+    let table = names_in_table("| thread |", "");
+    let mut source = BTreeSet::new();
+    for path in tree::files(".rs").iter().filter(|path| path.starts_with("crates/stripline")) {
+        for line in tree::read(path).lines() {
+            let name = line.split_once(".name(\"").and_then(|(_, rest)| rest.split_once("\".into())"));
+            source.extend(name.map(|(name, _)| name.to_string()).filter(|it| it.starts_with("stripline-")));
+        }
+    }
+    assert_eq!(table, source, "left: threads in ARCHITECTURE.md; right: `.name(...)` of the source");
+    // The kernel cuts longer names off.
+    assert!(source.iter().all(|name| name.len() <= 16), "{source:?}");
+}
+
+#[test]
+fn relative_links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for path in tree::files(".md") {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (number, line) in (1..).zip(tree::read(&path).lines()) {
+            for rest in line.split("](").skip(1) {
+                let target = rest.split(')').next().unwrap();
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let file = if file.is_empty() { path.clone() } else { joined(folder, file) };
+                if !tree::root().join(&file).exists() {
+                    broken.push(format!("{path}:{number}: there is no {file}"));
+                } else if !anchor.is_empty() && !anchors(&tree::read(&file)).contains(anchor) {
+                    broken.push(format!("{path}:{number}: {file} has no heading for #{anchor}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The Rust of the README is that of the examples and doc comments, which the compiler checks.
+#[test]
+fn code_in_the_readme_is_that_of_the_examples() {
+    let mut compiled = BTreeSet::new();
+    for path in tree::files(".rs") {
+        let is_example = path.starts_with("crates/stripline/examples/");
+        for line in tree::read(&path).lines() {
+            let doc = line.trim_start();
+            match doc.strip_prefix("//! ").or_else(|| doc.strip_prefix("/// ")) {
+                Some(code) => drop(compiled.insert(bare(code))),
+                None if is_example => drop(compiled.insert(bare(line))),
+                None => {}
+            }
+        }
+    }
+    let readme = tree::read(README);
+    let mut is_rust = false;
+    for (number, line) in (1..).zip(readme.lines()) {
+        if line.starts_with("```") {
+            is_rust = line.starts_with("```rust");
+        } else if is_rust && !bare(line).is_empty() {
+            assert!(compiled.contains(&bare(line)), "{README}:{number}: not a line of an example: {line}");
+        }
+    }
+}
+
+/// Returns a line of code without indentation and comment.
+fn bare(line: &str) -> String {
+    let code = line.split_once("//").map_or(line, |(code, _)| code);
+    code.trim().to_string()
+}
+
+/// Returns the names in backticks of the first column of a table, without their ending.
+fn names_in_table(head: &str, ending: &str) -> BTreeSet<String> {
+    let text = tree::read(ARCHITECTURE);
+    let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
+    assert!(!rows.is_empty(), "{ARCHITECTURE} has no table `{head}`");
+    let names = rows.iter().filter_map(|row| row.strip_prefix("| `")?.split_once('`'));
+    names.map(|(name, _)| name.strip_suffix(ending).unwrap_or(name).to_string()).collect()
+}
+
+/// Returns a path relative to the root, for one relative to a folder.
+fn joined(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Returns the anchors of a file's headings, as GitHub makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}

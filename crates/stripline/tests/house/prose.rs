@@ -1,0 +1,378 @@
+//! The prose rule of CONTRIBUTING.md over all comments and all Markdown.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::comments::{self, Block, Word};
+use crate::tree::{self, Exceptions};
+
+/// Most words of a sentence.
+const WORDS_MAX: usize = 25;
+/// Most columns of a line of prose.
+const COLUMNS_MAX: usize = 100;
+/// Most findings that are printed.
+const SHOWN_MAX: usize = 60;
+
+/// Words that hide the acting part, and what to write instead.
+const PEOPLE: [(&str, &str); 14] = [
+    ("who", ROLE),
+    ("whom", ROLE),
+    ("whose", ROLE),
+    ("whoever", ROLE),
+    ("nobody", ROLE),
+    ("somebody", ROLE),
+    ("anybody", ROLE),
+    ("everybody", ROLE),
+    ("whatever", "what it is, or `any`"),
+    ("in vain", "without success, or what was not found"),
+    ("lest", "so that ... not"),
+    ("as ever", "as before, or nothing"),
+    ("of which", "two sentences"),
+    ("is none", "is not there, is missing, is absent"),
+];
+
+const ROLE: &str = "the role: sender, receiver, reader, writer, client, server, caller, launcher";
+
+/// Words for people that code does not do, and what to write instead.
+const SPEECH: [(&[&str], &str); 7] = [
+    (&["say", "says", "said", "saying"], "send, report, return, print, state, set"),
+    (&["hear", "hears", "heard", "hearing"], "receive, detect"),
+    (&["tell", "tells", "told", "telling"], "send, report, notify, print"),
+    (&["look", "looks", "looked", "looking"], "poll, check, read, search"),
+    (&["know", "knows", "known", "knew"], "has, stores, detects, is given; defined, recorded"),
+    (&["heed", "heeds", "heeded", "obey", "obeys"], "handle, run, follow"),
+    (&["believe", "believes", "believed"], "accept, validate, trust"),
+];
+
+/// The field's own words that contain one of those.
+const ALLOWED: [&str; 6] =
+    ["look-up", "look-ups", "look-ahead", "well-known", "known-answer", "look-and-feel"];
+
+/// First words of a type's doc that begin no noun phrase.
+const NOT_A_NOUN: [&str; 22] = [
+    "What", "Whether", "How", "Where", "When", "Why", "Which", "As", "Is", "Has", "Does", "Returns", "Gives",
+    "Makes", "Sends", "Receives", "Runs", "Holds", "Keeps", "Waits", "Reads", "Writes",
+];
+
+/// First words of a function's doc that end in `s` and are no verb.
+const NOT_A_VERB: [&str; 26] = [
+    "As",
+    "This",
+    "Its",
+    "Always",
+    "Receivers",
+    "Senders",
+    "Readers",
+    "Writers",
+    "Bytes",
+    "Packets",
+    "Samples",
+    "Connections",
+    "Names",
+    "Ports",
+    "Values",
+    "Nanoseconds",
+    "Microseconds",
+    "Seconds",
+    "Properties",
+    "Components",
+    "Servers",
+    "Clients",
+    "Threads",
+    "Frames",
+    "Words",
+    "Process",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rule {
+    People,
+    Length,
+    Columns,
+    Speech,
+    FirstLine,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::People => "people",
+            Self::Length => "length",
+            Self::Columns => "columns",
+            Self::Speech => "speech",
+            Self::FirstLine => "first-line",
+        })
+    }
+}
+
+/// A place that breaks a rule.
+#[derive(Debug)]
+struct Finding {
+    line: usize,
+    rule: Rule,
+    /// The sentence or the line.
+    text: String,
+    /// What to write instead.
+    remedy: String,
+}
+
+#[test]
+fn comments_and_markdown_keep_the_prose_rule() {
+    let not_yet = Exceptions::read("not_yet.txt");
+    let mut broken = BTreeSet::new();
+    let mut shown = Vec::new();
+    let mut unlisted = BTreeSet::new();
+    for path in tree::files(".rs").into_iter().chain(tree::files(".md")) {
+        for finding in check(&path, &tree::read(&path)) {
+            let entry = format!("{path} {}", finding.rule);
+            if !not_yet.contains(&entry) {
+                let Finding { line, rule, text, remedy } = finding;
+                shown.push(format!("{path}:{line}: {rule}: {text}\n    instead: {remedy}"));
+                unlisted.insert(entry.clone());
+            }
+            broken.insert(entry);
+        }
+    }
+    if not_yet.write_if_asked(&broken) {
+        return;
+    }
+    let total = shown.len();
+    shown.truncate(SHOWN_MAX);
+    assert!(
+        unlisted.is_empty(),
+        "{total} places break the prose rule (CONTRIBUTING.md), the first {}:\n{}\n",
+        shown.len(),
+        shown.join("\n")
+    );
+    let clean = not_yet.stale(&broken);
+    assert!(
+        clean.is_empty(),
+        "these are clean now: take them off tests/house/not_yet.txt, by hand or with \
+         STRIPLINE_HOUSE=write:\n{}\n",
+        clean.join("\n")
+    );
+}
+
+/// Returns all findings of a file.
+fn check(path: &str, source: &str) -> Vec<Finding> {
+    let is_rust = path.ends_with(".rs");
+    let (blocks, lines) = if is_rust {
+        (comments::rust_blocks(source), comments::rust_lines(source))
+    } else {
+        (comments::markdown_blocks(source), comments::markdown_lines(source))
+    };
+    let mut findings = Vec::new();
+    for block in &blocks {
+        for sentence in sentences(block) {
+            findings.extend(check_words(sentence));
+            findings.extend(check_length(sentence));
+        }
+    }
+    for line in lines {
+        let columns = line.text.chars().count();
+        if columns > COLUMNS_MAX {
+            findings.push(Finding {
+                line: line.number,
+                rule: Rule::Columns,
+                text: format!("{columns} columns"),
+                remedy: format!("at most {COLUMNS_MAX}"),
+            });
+        }
+    }
+    if is_rust {
+        findings.extend(check_first_lines(source));
+    }
+    findings
+}
+
+/// Splits a block behind `.`, `!`, `?`, `:` and `;` where a capital letter or code follows.
+fn sentences(block: &Block) -> Vec<&[Word]> {
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    for index in 1..block.len() {
+        let before = block[index - 1].text.trim_end_matches([')', '"', '*', '”', '_']);
+        let next = block[index].text.chars().next().unwrap();
+        let begins = next.is_uppercase() || matches!(next, '(' | '*' | '[' | '"' | '“' | '_');
+        if before.ends_with(['.', '!', '?', ':', ';']) && begins {
+            sentences.push(&block[start..index]);
+            start = index;
+        }
+    }
+    sentences.push(&block[start..]);
+    sentences
+}
+
+fn check_words(sentence: &[Word]) -> Vec<Finding> {
+    // Each plain word, with its line; those of a field's term are left out.
+    let mut plain: Vec<(usize, String)> = Vec::new();
+    for word in sentence {
+        let lower = word.text.to_lowercase();
+        if ALLOWED.contains(&lower.trim_matches(|symbol: char| !symbol.is_alphanumeric())) {
+            continue;
+        }
+        let parts = lower.split(|symbol: char| !symbol.is_alphanumeric() && symbol != '_');
+        plain.extend(parts.filter(|part| !part.is_empty()).map(|part| (word.line, part.into())));
+    }
+    let mut findings = Vec::new();
+    for (index, (line, word)) in plain.iter().enumerate() {
+        let next = plain.get(index + 1).map_or("", |(_, next)| next.as_str());
+        let pair = format!("{word} {next}");
+        let people = PEOPLE.iter().find(|(banned, _)| *banned == word || *banned == pair);
+        if let Some((banned, remedy)) = people {
+            findings.push(finding(*line, Rule::People, banned, sentence, remedy));
+        }
+        let speech = SPEECH.iter().find(|(banned, _)| banned.contains(&word.as_str()));
+        if let Some((_, remedy)) = speech {
+            findings.push(finding(*line, Rule::Speech, word, sentence, remedy));
+        }
+    }
+    findings
+}
+
+fn finding(line: usize, rule: Rule, word: &str, sentence: &[Word], remedy: &str) -> Finding {
+    Finding { line, rule, text: format!("`{word}` in: {}", text(sentence)), remedy: remedy.into() }
+}
+
+fn check_length(sentence: &[Word]) -> Option<Finding> {
+    let words: usize = sentence.iter().map(|word| count_words(&word.text)).sum();
+    (words > WORDS_MAX).then(|| Finding {
+        line: sentence[0].line,
+        rule: Rule::Length,
+        text: format!("{words} words: {}", text(sentence)),
+        remedy: format!("sentences of at most {WORDS_MAX} words, one condition each"),
+    })
+}
+
+/// Counts words: `one-way` and `e.g.` are one, `shm/uds` is two.
+fn count_words(text: &str) -> usize {
+    let is_inner = |symbol: char| symbol.is_alphanumeric() || matches!(symbol, '_' | '\'' | '’' | '.' | '-');
+    let parts = text.split(|symbol| !is_inner(symbol));
+    parts.filter(|part| part.contains(|symbol: char| symbol.is_ascii_alphanumeric())).count()
+}
+
+fn text(sentence: &[Word]) -> String {
+    sentence.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Checks that the doc of a function begins with a verb, and that of a type with a noun.
+fn check_first_lines(source: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut first: Option<(usize, &str)> = None;
+    let mut depth = 0;
+    for (number, line) in (1..).zip(source.lines()) {
+        let line = line.trim();
+        if let Some(text) = line.strip_prefix("///") {
+            first = first.or(Some((number, text.trim())));
+        } else if depth > 0 || line.starts_with("#[") {
+            // An attribute, perhaps over several lines.
+            depth += line.matches('[').count() as i32 - line.matches(']').count() as i32;
+        } else if !line.starts_with("//")
+            && let Some((doc_line, doc)) = first.take()
+        {
+            findings.extend(check_first_line(doc_line, doc, line));
+        }
+    }
+    findings
+}
+
+fn check_first_line(number: usize, doc: &str, item: &str) -> Option<Finding> {
+    let plain: String = doc.chars().filter(|symbol| !matches!(symbol, '`' | '*' | '[' | ']')).collect();
+    let mut words = plain.split_whitespace();
+    let is_word = |symbol: char| symbol.is_alphanumeric() || symbol == '-';
+    let first = words.next()?.trim_matches(|symbol| !is_word(symbol));
+    let second = words.next().unwrap_or("");
+    let (is_right, remedy) = match kind(item)? {
+        Kind::Function => (
+            first.ends_with('s') && !NOT_A_VERB.contains(&first),
+            "a verb in the third person first: `Returns ...`, `Sends ...`",
+        ),
+        Kind::Type => {
+            // A plural has no article behind it, a verb has.
+            let articles = ["a", "an", "the", "its", "their", "each", "every", "all", "it", "them"];
+            let is_verb = first.ends_with('s') && articles.contains(&second);
+            let is_noun = !is_verb && !NOT_A_NOUN.contains(&first);
+            (is_noun, "a noun first: `A connection ...`, `Options of ...`")
+        }
+    };
+    let text = format!("`{doc}` above `{}`", item.trim_end_matches(['{', ' ']));
+    (!is_right).then(|| Finding { line: number, rule: Rule::FirstLine, text, remedy: remedy.into() })
+}
+
+enum Kind {
+    Function,
+    Type,
+}
+
+/// Returns what an item is; other items than functions and types have no rule.
+fn kind(item: &str) -> Option<Kind> {
+    let modifiers = ["pub", "const", "async", "unsafe", "extern", "\"C\"", "crate)", "super)"];
+    for word in item.split_whitespace() {
+        match word {
+            "fn" => return Some(Kind::Function),
+            "struct" | "enum" | "trait" | "type" | "union" => return Some(Kind::Type),
+            _ if modifiers.contains(&word) || word.starts_with("pub(") || word == "in" => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(path: &str, source: &str) -> Vec<Rule> {
+        check(path, source).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn banned_words_are_found_and_terms_of_the_field_are_not() {
+        assert_eq!(rules("a.md", "The one who\nwaits in\nvain."), [Rule::People, Rule::People]);
+        assert_eq!(rules("a.rs", "// It tells the sender.\nfn who() {}\n"), [Rule::Speech]);
+        assert_eq!(rules("a.md", "A look-up in a lookup table of `who` and well-known ports."), []);
+    }
+
+    #[test]
+    fn findings_name_line_and_remedy() {
+        let finding = check("a.md", "# Title\n\nA line.\nCode heeds nothing.\n").remove(0);
+        assert_eq!((finding.line, finding.rule), (4, Rule::Speech));
+        assert_eq!(finding.text, "`heeds` in: Code heeds nothing.");
+        assert_eq!(finding.remedy, "handle, run, follow");
+    }
+
+    #[test]
+    fn sentences_have_an_end() {
+        let thirteen = "a b c d e f g h i j k l m";
+        assert_eq!(rules("a.md", &format!("{thirteen}. T{thirteen}.")), []);
+        assert_eq!(rules("a.md", &format!("{thirteen},\n{thirteen}.")), [Rule::Length]);
+        assert_eq!(rules("a.md", &format!("- {thirteen}\n- {thirteen}")), []);
+    }
+
+    #[test]
+    fn lines_have_a_width_unless_they_cannot_be_wrapped() {
+        let wide = "word. ".repeat(20);
+        assert_eq!(rules("a.md", &wide), [Rule::Columns]);
+        assert_eq!(rules("a.md", &format!("| {wide} |\n\n```\n{wide}\n```\n")), []);
+    }
+
+    #[test]
+    fn docs_begin_with_a_verb_or_a_noun() {
+        for right in [
+            "/// Returns one.\n#[inline]\npub(crate) fn one() {}",
+            "/// [`Node`]s of a domain.\npub struct Nodes;",
+            "/// Counters of a port.\nenum Counters {}",
+            "/// What this is, is free.\nconst ONE: u8 = 1;",
+        ] {
+            assert_eq!(rules("a.rs", right), [], "{right}");
+        }
+        for wrong in [
+            "/// Whether it is one.\npub const fn is_one() {}",
+            "/// The next one.\nfn next() {}",
+            "/// Bytes of it.\nunsafe fn bytes() {}",
+            "/// Whether it is one.\npub struct One;",
+            "/// Joins the fragments.\npub(crate) trait Join {}",
+        ] {
+            assert_eq!(rules("a.rs", wrong), [Rule::FirstLine], "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The files of the repository, and the two lists of exceptions.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Returns the root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// Returns the text of a file, named relative to the root.
+#[track_caller]
+pub fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the paths of all files with that ending, relative to the root and sorted.
+pub fn files(ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(&root(), "", ending, &mut found);
+    found.sort();
+    found
+}
+
+/// Returns the names of the folders in a folder, sorted.
+pub fn folders(path: &str) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(root().join(path)).unwrap().map(Result::unwrap);
+    let folders = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+    folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+fn collect(folder: &Path, prefix: &str, ending: &str, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = format!("{prefix}{name}");
+        if entry.file_type().unwrap().is_dir() {
+            // Builds and version control.
+            if name != "target" && !name.starts_with('.') {
+                collect(&entry.path(), &format!("{path}/"), ending, found);
+            }
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// A list of exceptions beside this file: one entry a line, `#` before a comment.
+pub struct Exceptions {
+    file: &'static str,
+    entries: BTreeSet<String>,
+}
+
+impl Exceptions {
+    /// Reads the list.
+    pub fn read(file: &'static str) -> Self {
+        let lines = read(&path_of(file));
+        let entries = lines.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        Self { file, entries: entries.map(String::from).collect() }
+    }
+
+    pub fn contains(&self, entry: &str) -> bool {
+        self.entries.contains(entry)
+    }
+
+    /// Returns the entries that nothing needs any more.
+    pub fn stale<'a>(&'a self, needed: &BTreeSet<String>) -> Vec<&'a str> {
+        self.entries.iter().filter(|entry| !needed.contains(*entry)).map(String::as_str).collect()
+    }
+
+    /// Replaces the entries in the file, if the environment asks for it.
+    pub fn write_if_asked(&self, needed: &BTreeSet<String>) -> bool {
+        if std::env::var("STRIPLINE_HOUSE").as_deref() != Ok("write") {
+            return false;
+        }
+        let path = path_of(self.file);
+        let old = read(&path);
+        let mut text: String =
+            old.lines().filter(|line| line.starts_with('#')).map(|l| format!("{l}\n")).collect();
+        needed.iter().for_each(|entry| text.push_str(&format!("{entry}\n")));
+        std::fs::write(root().join(&path), text).unwrap();
+        println!("{path}: {} entries, before {}", needed.len(), self.entries.len());
+        true
+    }
+}
+
+fn path_of(file: &str) -> String {
+    format!("crates/stripline/tests/house/{file}")
+}
