@@ -109,7 +109,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
             &[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat(),
             4,
         );
-        running.wait_for_line("heard");
+        running.wait_for_line(" received,");
         let first = running.component("demodulator");
         send(first, Signal::KILL);
         running.wait_for_line("it is started again");

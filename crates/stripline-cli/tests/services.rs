@@ -24,7 +24,7 @@ pub trait Mixer {
     ///
     /// Twice.
     fn mix(&self, level: f64) -> Result<f64, String>;
-    /// Returns the loudness.
+    /// How loud.
     fn level(&self) -> f64;
 }
 

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((ratio.low, ratio.high), (Some(1.2), Some(1.4)));
         results.insert(atomics(), vec![run(250.0, 900.0, false)]);
         let ratio = find(&results, "shm_64_over_atomic");
-        assert!(ratio.value.is_none() && ratio.missing.unwrap().contains("alike"));
+        assert!(ratio.value.is_none() && ratio.missing.unwrap().contains("same processor distance"));
     }
 
     #[test]
