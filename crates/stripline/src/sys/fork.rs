@@ -15,7 +15,6 @@
 //! page, it ends with SIGSEGV.
 
 use std::cell::UnsafeCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -163,7 +162,7 @@ impl<F: AsFd> Descriptor<F> {
     }
 
     fn listed(fd: F, table: &mut Table) -> Self {
-        table.descriptors.insert(fd.as_fd().as_raw_fd());
+        table.set_descriptor(fd.as_fd().as_raw_fd(), true);
         Self(ManuallyDrop::new(fd))
     }
 }
@@ -185,7 +184,7 @@ impl<F: AsFd> Drop for Descriptor<F> {
     fn drop(&mut self) {
         // Closed with the table locked: a fork in between would leave a copy in the child.
         let mut table = table();
-        table.descriptors.remove(&self.0.as_fd().as_raw_fd());
+        table.set_descriptor(self.0.as_fd().as_raw_fd(), false);
         // SAFETY: it is dropped here only, and `self` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.0) };
     }
@@ -220,25 +219,50 @@ impl SharedPages {
         let _ =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontFork) };
         let start = start.as_ptr().expose_provenance();
-        table().pages.insert(start, bytes);
+        table().pages.push((start, bytes));
         Self { start }
     }
 }
 
 impl Drop for SharedPages {
     fn drop(&mut self) {
-        table().pages.remove(&self.start);
+        let pages = &mut table().pages;
+        if let Some(index) = pages.iter().rposition(|(start, _)| *start == self.start) {
+            pages.swap_remove(index);
+        }
     }
 }
 
-/// What a child has to replace.
+/// What a child has to replace. Small: a connection has several of each.
 struct Table {
-    /// Bytes by address.
-    pages: BTreeMap<usize, usize>,
-    descriptors: BTreeSet<RawFd>,
+    /// Address and bytes.
+    pages: Vec<(usize, usize)>,
+    /// A bit for each number.
+    descriptors: Vec<u64>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { pages: BTreeMap::new(), descriptors: BTreeSet::new() });
+impl Table {
+    fn set_descriptor(&mut self, descriptor: RawFd, is_there: bool) {
+        // An open descriptor is not negative.
+        let (word, bit) = (descriptor as usize / 64, 1 << (descriptor as usize % 64));
+        if self.descriptors.len() <= word {
+            self.descriptors.resize(word + 1, 0);
+        }
+        if is_there {
+            self.descriptors[word] |= bit;
+        } else {
+            self.descriptors[word] &= !bit;
+        }
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        let bits = self.descriptors.len() * 64;
+        let set = (0..bits).filter(|bit| self.descriptors[bit / 64] & 1 << (bit % 64) != 0);
+        set.map(|bit| bit as RawFd)
+    }
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table { pages: Vec::new(), descriptors: Vec::new() });
 
 fn table() -> MutexGuard<'static, Table> {
     // Every change of it is one call: it is whole also after a panic.
@@ -286,7 +310,7 @@ extern "C" fn in_child() {
     if let Some(table) = &held {
         // System calls only: all else in the C library may be locked.
         table.pages.iter().for_each(|(start, bytes)| replace_pages(*start, *bytes));
-        replace_descriptors(&table.descriptors);
+        replace_descriptors(table);
     }
 }
 
@@ -302,8 +326,8 @@ fn replace_pages(start: usize, bytes: usize) {
     }
 }
 
-fn replace_descriptors(descriptors: &BTreeSet<RawFd>) {
-    if descriptors.is_empty() {
+fn replace_descriptors(table: &Table) {
+    if table.descriptors().next().is_none() {
         return;
     }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -317,8 +341,8 @@ fn replace_descriptors(descriptors: &BTreeSet<RawFd>) {
     // SAFETY: system calls with numbers only, on descriptors that are this library's.
     unsafe {
         libc::fcntl(inert, libc::F_ADD_SEALS, seals);
-        for descriptor in descriptors {
-            libc::dup3(inert, *descriptor, libc::O_CLOEXEC);
+        for descriptor in table.descriptors() {
+            libc::dup3(inert, descriptor, libc::O_CLOEXEC);
         }
         libc::close(inert);
     }
