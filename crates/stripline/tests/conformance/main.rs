@@ -196,6 +196,7 @@ macro_rules! rules_of {
                 a_restarted_receiver_is_told_what_it_missed,
                 a_receiver_restarted_before_anybody_noticed_is_told_too,
                 a_restarted_receiver_that_was_up_to_date_is_told_too,
+                a_receiver_killed_before_the_first_packet_has_a_successor_that_is_told,
                 what_a_receiver_was_told_and_did_not_hear_its_successor_is_told,
                 one_that_left_has_no_successor,
             ]
