@@ -183,7 +183,8 @@ impl Checker<'_> {
                     view.is_ejected = true;
                 }
                 Record::GapAtEnd { first, packets } => {
-                    if !ends.insert((first, packets)) && self.inputs == 1 {
+                    let is_new = ends.insert((first, packets));
+                    if !is_new && self.inputs == 1 {
                         return Err("a gap at the end was reported twice".into());
                     }
                 }
