@@ -159,7 +159,7 @@ impl Campaign {
 }
 
 /// Microseconds of a number of times, and how many of them are not late.
-fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
+pub fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
     let mut times: Vec<u64> = times_ns.collect();
     times.sort_unstable();
     let at = |share: f64| {

@@ -52,6 +52,30 @@ pub fn abstract_names() -> BTreeSet<String> {
     table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
+/// The abstract Unix names of the sockets of these processes, without the `@`.
+pub fn names_of(pids: impl Iterator<Item = u32>) -> BTreeSet<String> {
+    let links = pids.flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten());
+    let targets = links.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let inode = |path: PathBuf| Some(path.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_string());
+    let inodes: BTreeSet<_> = targets.filter_map(inode).collect();
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    // Num RefCount Protocol Flags Type St Inode Path
+    let bound = table.lines().filter_map(|line| Some((line.split_ascii_whitespace().nth(6)?, line)));
+    let ours = bound.filter(|(inode, _)| inodes.contains(*inode));
+    ours.filter_map(|(_, line)| Some(line.rsplit_once(" @")?.1.to_string())).collect()
+}
+
+/// The processes that have this variable in their environment, as `NAME=value`.
+pub fn processes_with(variable: &str) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|of| of == variable.as_bytes())
+    };
+    pids.filter(has).collect()
+}
+
 /// The abstract name under which the nodes of a domain meet.
 pub fn meeting_point(domain: &str) -> String {
     format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())

@@ -16,6 +16,7 @@ mod plan;
 mod receivers;
 mod senders;
 mod stop;
+mod waveforms;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
     after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
         stripline-torture torture --kills 100000 --json torture.json\n  \
+        stripline-torture torture --waveforms --kills 500\n  \
         stripline-torture stop --seconds 60\n  \
         stripline-torture flood\n\n\
         Exit codes: 0 all is as it must be, 1 something is not."
@@ -46,8 +48,11 @@ enum Order {
     #[command(after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
         stripline-torture torture --kills 100000 --seed 7 --json torture.json\n  \
-        stripline-torture torture --kills 20000 --part calls\n\n\
-        The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed.")]
+        stripline-torture torture --kills 20000 --part calls\n  \
+        stripline-torture torture --waveforms --kills 500\n  \
+        stripline-torture torture --waveforms --kills 1 --lanes 1 --seed 4711     one waveform again\n\n\
+        The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed; with\n\
+        --waveforms: kills, stops, and what became of all packets.")]
     Torture {
         /// How many processes to kill
         #[arg(long, value_name = "N", default_value_t = 500)]
@@ -65,7 +70,11 @@ enum Order {
         #[arg(long, value_name = "PART", default_value = "all")]
         part: campaign::Part,
 
-        /// Survivors at a time: some receive, some send, some call and are called
+        /// Kill in random waveforms of 2 to 8 components instead, launchers included; each has the next seed
+        #[arg(long, conflicts_with_all = ["part", "transport"])]
+        waveforms: bool,
+
+        /// Waveforms at a time, or survivors: some receive, some send, some call and are called
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         lanes: u64,
 
@@ -118,16 +127,21 @@ enum Order {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = waveforms::run_if_launched() {
+        return code;
+    }
     if let Some(code) =
         child::play_if_asked().or_else(call_child::play_if_asked).or_else(flood::play_if_asked)
     {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport: _, part, lanes, json } => {
-            campaign::Campaign { kills, seed, lanes, part }
-                .run()
-                .and_then(|report| campaign::write(&report, json.as_deref()))
+        Order::Torture { kills, seed, transport: _, part, waveforms, lanes, json } => {
+            let report = match waveforms {
+                true => waveforms::Waveforms { kills, seed, lanes }.run(),
+                false => campaign::Campaign { kills, seed, lanes, part }.run(),
+            };
+            report.and_then(|report| campaign::write(&report, json.as_deref()))
         }
         Order::Stop { seconds, json } => {
             stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))

@@ -24,6 +24,20 @@ fn five_hundred_deaths_harm_nobody_else() {
 }
 
 #[test]
+fn components_and_launchers_die_in_random_waveforms() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
+        .args(["torture", "--waveforms", "--kills", "20", "--lanes", "2"])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["kills"].as_u64() >= Some(20), "{report:#}");
+    assert!(report["packets_received"].as_u64() > Some(0), "{report:#}");
+    assert_eq!(report["violations"], 0);
+}
+
+#[test]
 fn help_has_examples() {
     for order in [&["--help"][..], &["torture", "--help"], &["stop", "--help"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture")).args(order).output().unwrap();

@@ -199,6 +199,7 @@ macro_rules! rules_of {
                 a_restarted_receiver_gets_a_gap,
                 a_receiver_restarted_before_its_death_is_detected_gets_a_gap,
                 a_restarted_receiver_that_was_up_to_date_gets_a_gap,
+                a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap,
                 an_unread_gap_passes_to_the_successor_of_a_receiver,
                 a_receiver_that_left_has_no_successor,
             ]

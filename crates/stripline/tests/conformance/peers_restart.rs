@@ -183,6 +183,40 @@ pub fn an_unread_gap_passes_to_the_successor_of_a_receiver(transport: &'static s
     }
 }
 
+pub fn a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap(transport: &'static str) {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return;
+    }
+    for is_let_in in [true, false] {
+        let domain = domain();
+        let node = join(&domain, transport, "");
+        let mut publisher = node.publisher::<u64>("numbers").unwrap();
+        let mut receiver = Puppet::start(&domain, transport, "");
+        receiver.order("subscribe numbers");
+        receiver.order("senders 1");
+        if is_let_in {
+            await_receivers(&mut publisher, 1);
+        }
+        receiver.kill();
+        await_that("the sender continues alone", || {
+            publisher.send(&[publisher.sequence(); SAMPLES]).unwrap();
+            publisher.receivers() == 0
+        });
+        (0..3).for_each(|_| publisher.send(&[publisher.sequence(); SAMPLES]).unwrap());
+        let missed = publisher.sequence();
+        let mut receiver = Puppet::start(&domain, transport, "");
+        receiver.order("subscribe numbers");
+        receiver.order("senders 1");
+        await_receivers(&mut publisher, 1);
+        publisher.send(&[missed; SAMPLES]).unwrap();
+        let (first, gap) = receiver.take(1);
+        let gap = gap.unwrap_or_else(|| panic!("packet {first} came without a gap ({is_let_in})"));
+        assert_eq!((first, gap.first + gap.packets, gap.reason), (missed, missed, GapReason::PeerRestart));
+        // Over a byte stream, the kernel may have accepted the first ones for it.
+        assert!(gap.first == 0 || transport != "shm", "{gap:?}");
+    }
+}
+
 /// Checks that the gap starts with the first packet that the dead receiver had not taken. Over a
 /// byte stream the sender cannot determine that packet. There the gap starts with the first one
 /// that the kernel had not accepted.

@@ -188,6 +188,8 @@ pub(super) struct Arrival {
 struct Changes {
     arrivals: Vec<Arrival>,
     departures: Vec<u64>,
+    /// Connections of receivers that were killed before they were let in.
+    unmet: Vec<String>,
 }
 
 /// The state that the sending port's thread shares with the threads that accept receivers.
@@ -318,15 +320,20 @@ impl Lobby {
         Ok((SleepersPage(page), memory))
     }
 
-    /// Records that a receiver is gone. One that was not attached yet leaves nothing behind, even
-    /// if the writer never checks again.
+    /// Records that a receiver is gone. One that was not attached yet leaves at most its name
+    /// behind, even if the writer never checks again.
     pub(super) fn leave(&self, token: u64) {
         self.roster.leave(token);
         let mut changes = self.changes();
-        let waiting = changes.arrivals.len();
-        changes.arrivals.retain(|arrival| arrival.token != token);
-        if changes.arrivals.len() == waiting {
-            changes.departures.push(token);
+        match changes.arrivals.iter().position(|arrival| arrival.token == token) {
+            Some(index) => {
+                let Arrival { connection, cursor, .. } = changes.arrivals.remove(index);
+                let is_new = changes.unmet.len() < DEPARTED_MAX && !changes.unmet.contains(&connection);
+                if is_new && !cursor.has_left() {
+                    changes.unmet.push(connection);
+                }
+            }
+            None => changes.departures.push(token),
         }
         self.announce(changes);
     }

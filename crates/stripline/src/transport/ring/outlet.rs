@@ -177,8 +177,12 @@ impl RingOutlet {
         if position < head && head - position <= self.memory.capacity as u64 {
             return self.header_at(position).map(|header| header.sequence);
         }
-        let newest = self.header_at(self.newest?)?;
-        Some(newest.next_sequence())
+        self.next_sequence()
+    }
+
+    /// The sequence number of the next packet to be sent.
+    fn next_sequence(&self) -> Option<u64> {
+        self.newest.map_or(Some(0), |newest| Some(self.header_at(newest)?.next_sequence()))
     }
 
     /// Returns the header of the frame that starts there and has not been overwritten.
@@ -220,6 +224,13 @@ impl RingOutlet {
         // A reader that left before it was attached must not be attached.
         let mut changes = self.lobby.changes();
         changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
+        // One that was killed then has missed nothing yet, or what it was still to be told.
+        let unmet = std::mem::take(&mut changes.unmet);
+        drop(changes);
+        for connection in unmet {
+            let owed = self.departed.get(&connection).copied().or(self.next_sequence());
+            self.remember(connection, owed);
+        }
     }
 
     #[cold]

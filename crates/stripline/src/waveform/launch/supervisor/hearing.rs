@@ -1,6 +1,6 @@
 //! The reports of the processes.
 
-use super::{State, Supervisor};
+use super::{Link, State, Supervisor};
 use crate::component::control::{self, Order, Report};
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
@@ -67,13 +67,16 @@ impl Supervisor<'_> {
             Report::Connected { component, connection } => {
                 if self.index_in(group, &component).is_some()
                     && let Some(link) = self.link_mut(&connection)
+                    && link.answer()
                 {
                     (link.connected, link.attempts) = (true, 0);
                     self.start_what_can_be();
                 }
             }
             Report::ConnectFailed { component, connection, problem } => {
-                if self.index_in(group, &component).is_some() {
+                if self.index_in(group, &component).is_some()
+                    && self.link_mut(&connection).is_some_and(Link::answer)
+                {
                     self.connect_failed(&connection, &problem);
                 }
             }

@@ -88,7 +88,7 @@ impl Supervisor<'_> {
                     link.sent = None;
                 }
                 if plan.to.component == *name || plan.from.component == *name {
-                    (link.ordered, link.connected) = (false, false);
+                    link.disconnect();
                 }
             }
             let member = &mut self.members[index];

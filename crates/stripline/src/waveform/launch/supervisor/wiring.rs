@@ -45,15 +45,15 @@ impl Supervisor<'_> {
             let key = (plan.from.port.clone(), plan.transport.clone());
             let order = match (sender.state, sender.endpoints.get(&key).cloned()) {
                 (State::Initialized | State::Running, Some(endpoint)) => {
+                    self.links[index].order();
                     Order::Connect(assign::connection(plan, endpoint))
                 }
                 (State::Ended, _) => {
-                    self.links[index].connected = true;
+                    (self.links[index].ordered, self.links[index].connected) = (true, true);
                     assign::abandon(plan)
                 }
                 _ => continue,
             };
-            self.links[index].ordered = true;
             self.order(receiver.group, &order);
         }
     }

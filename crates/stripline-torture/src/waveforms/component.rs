@@ -1,0 +1,217 @@
+//! The one component type of the random waveforms, and the launcher that runs them: this program started again.
+
+use std::fs::File;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use stripline::component::{Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties};
+use stripline::component::{PropertySpec, Registry, StopSignal, host_if_launched};
+use stripline::link::Sampling;
+use stripline::waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+use stripline::{Error, Input, Output, Packet, Received, Result};
+
+use super::log::{Log, Origin, Record};
+use super::plan::{connection_name, sender_in};
+use crate::payload;
+
+/// The path of the waveform file, for a process that is to launch it.
+pub const LAUNCH: &str = "STRIPLINE_TORTURE_LAUNCH";
+/// A file that is empty until sources have sent enough; all processes of a round, and no others, have it.
+pub const ENOUGH: &str = "STRIPLINE_TORTURE_ENOUGH";
+
+/// Sends numbered packets, or one for each that it receives, and writes down all that happens.
+struct Numbers {
+    index: usize,
+    packets: u64,
+    burst: u64,
+    pause: Duration,
+    hold: Duration,
+    log: String,
+}
+
+impl Component for Numbers {
+    fn describe() -> ComponentSpec {
+        let port =
+            |name, direction| PortSpec::new(name, direction, PortTypes::of::<u64>(), "numbered packets");
+        ComponentSpec::new("numbers", "Sends and receives numbered packets, and writes down what happens.")
+            .port(port("in", Direction::Input).optional().many_writers())
+            .port(port("out", Direction::Output).optional())
+            .property(PropertySpec::integer("index", 0, 0, 1000, "which component this is"))
+            .property(PropertySpec::integer("packets", 0, 0, 1 << 40, "packets that a source sends"))
+            .property(PropertySpec::integer("burst", 1, 1, 1 << 20, "packets between two pauses"))
+            .property(PropertySpec::integer("pause-us", 0, 0, 1 << 40, "length of a pause").unit("us"))
+            .property(PropertySpec::integer("hold-us", 0, 0, 1 << 40, "how long a packet is kept").unit("us"))
+            .property(PropertySpec::text("log", "", "where it writes down what happens"))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let micros = |name| Duration::from_micros(properties.integer(name) as u64);
+        Ok(Self {
+            index: properties.integer("index") as usize,
+            packets: properties.integer("packets") as u64,
+            burst: properties.integer("burst") as u64,
+            pause: micros("pause-us"),
+            hold: micros("hold-us"),
+            log: properties.text("log").into(),
+        })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let (log, life, begun) = Log::open(&self.log).map_err(Error::failed)?;
+        let origin = Origin { component: self.index, life };
+        let input = ports.is_connected("in").then(|| ports.input("in")).transpose()?;
+        let output = ports.is_connected("out").then(|| ports.output("out")).transpose()?;
+        let stop = ports.stop_signal();
+        let mut running = Running { numbers: self, origin, log, output, stop };
+        let outcome = match input {
+            Some(input) => running.relay(input),
+            None => running.source(begun),
+        };
+        if matches!(outcome, Ok(()) | Err(Error::Stopped)) {
+            let sent = running.output.as_ref().map_or(0, Output::sequence);
+            running.log.write(Record::Done(sent));
+        }
+        outcome
+    }
+}
+
+struct Running {
+    numbers: Numbers,
+    origin: Origin,
+    log: Log,
+    output: Option<Output<u64>>,
+    stop: StopSignal,
+}
+
+impl Running {
+    /// Sends what is left after `begun` packets.
+    fn source(&mut self, begun: u64) -> Result<()> {
+        let enough = std::env::var(ENOUGH).ok().and_then(|path| File::open(path).ok());
+        let is_enough = || enough.as_ref().is_some_and(|file| file.metadata().is_ok_and(|of| of.len() > 0));
+        for number in begun..self.numbers.packets {
+            if is_enough() {
+                break;
+            }
+            self.send()?;
+            if number.is_multiple_of(self.numbers.burst) {
+                self.stop.sleep(self.numbers.pause)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives until the end, and sends a packet for each that comes.
+    fn relay(&mut self, mut input: Input<u64>) -> Result<()> {
+        for number in 0.. {
+            match input.receive() {
+                Ok(None) => break,
+                Ok(Some(packet)) => {
+                    self.enter(&packet);
+                    if u64::is_multiple_of(number, 4) && !self.numbers.hold.is_zero() {
+                        self.stop.sleep(self.numbers.hold)?;
+                    }
+                    drop(packet);
+                    self.log.write(Record::Released);
+                    self.send()?;
+                }
+                // The other connections go on.
+                Err(Error::Ejected { connection, .. }) => {
+                    self.log.write(Record::Ejected(sender_in(&connection).unwrap_or(usize::MAX)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while let Some(gap) = input.gap_at_end() {
+            self.log.write(Record::GapAtEnd { first: gap.first, packets: gap.packets });
+        }
+        self.log.write(Record::Ended);
+        match input.try_receive() {
+            Ok(Received::Ended) | Err(Error::Stopped) => {}
+            Ok(Received::Packet(_)) => self.log.write(Record::Wrong(2)),
+            Ok(Received::Empty) => self.log.write(Record::Wrong(3)),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Writes down a packet.
+    fn enter(&mut self, packet: &Packet<'_, u64>) {
+        let Ok((number, sequence)) = payload::check(packet) else {
+            self.log.write(Record::Wrong(0));
+            return;
+        };
+        let origin = Origin::from_number(number);
+        let connection = connection_name(origin.component, self.origin.component);
+        if packet.sequence() != sequence || packet.connection() != connection {
+            self.log.write(Record::Wrong(1));
+        }
+        if let Some(gap) = packet.gap() {
+            self.log.write(Record::gap(origin.component, gap));
+        }
+        self.log.write(Record::Packet { origin, sequence });
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let (sequence, number) = (output.sequence(), self.origin.number());
+        let mut loan = output.loan(payload::words(number, sequence))?;
+        payload::fill(&mut loan, number, sequence);
+        self.log.write(Record::Begun(sequence));
+        match loan.send() {
+            // One receiver has died, or its policy has dropped the packet: it is sent, and the others have it.
+            Ok(()) | Err(Error::ReceiverGone { .. } | Error::PacketRefused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.log.write(Record::Sent(sequence));
+        Ok(())
+    }
+}
+
+/// Runs a component, or launches a waveform, if the environment asks for it: the exit code.
+pub fn run_if_launched() -> Option<ExitCode> {
+    let registry = Registry::new().with::<Numbers>();
+    if let Some(code) = host_if_launched(&registry) {
+        return Some(code);
+    }
+    let path = std::env::var(LAUNCH).ok()?;
+    // No launcher outlives the process that started it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match launch(&path, &registry) {
+        Ok(report) => println!("{report}"),
+        Err(problem) => {
+            eprintln!("{problem}");
+            return Some(ExitCode::FAILURE);
+        }
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+/// Launches the waveform of a file: its report, as JSON.
+fn launch(path: &str, registry: &Registry) -> Result<String, String> {
+    let text = std::fs::read(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+    let catalog = Catalog::new(registry.specs(), &["inproc", "shm", "uds", "tcp"]);
+    let overrides = Overrides::default();
+    let checked = parse_bytes(&text, "torture.toml".as_ref(), &overrides, &catalog);
+    let (waveform, _) = checked.map_err(|found| found.to_string())?;
+    let host = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let options = RunOptions { host, duration: None, sampling: Sampling::Auto, quiet: true };
+    let report = run(&waveform, &options, &mut Warnings).map_err(|e| e.to_string())?;
+    serde_json::to_string(&report).map_err(|e| e.to_string())
+}
+
+/// Prints what the launcher and its components report.
+struct Warnings;
+
+impl Observer for Warnings {
+    fn warning(&mut self, component: &str, text: &str) {
+        eprintln!("warning: {component}: {text}");
+    }
+
+    fn line(&mut self, component: &str, text: &str) {
+        eprintln!("[{component}] {text}");
+    }
+
+    fn stopping(&mut self, reason: &str) {
+        eprintln!("stopping: {reason}");
+    }
+}

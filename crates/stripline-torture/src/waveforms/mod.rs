@@ -1,0 +1,144 @@
+//! Random waveforms of real processes, in which components and launchers are killed and stopped at any time.
+
+mod component;
+mod ledger;
+mod log;
+mod plan;
+mod run;
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+pub use component::run_if_launched;
+
+use crate::campaign::percentiles;
+use crate::leftovers::Inventory;
+use run::Tally;
+
+/// What is asked for.
+pub struct Waveforms {
+    /// How many processes are killed, at least.
+    pub kills: u64,
+    /// The seed of the first waveform; each further one has the next.
+    pub seed: u64,
+    /// How many waveforms run at a time.
+    pub lanes: u64,
+}
+
+impl Waveforms {
+    /// Runs waveforms until enough processes were killed, or Ctrl-C.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn run(&self) -> Result<Value, String> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        // A second Ctrl-C ends the process at once; no launcher and no component outlives it.
+        let first = signal_hook::flag::register_conditional_shutdown(
+            signal_hook::consts::SIGINT,
+            130,
+            Arc::clone(&interrupted),
+        );
+        first
+            .and_then(|_| signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted)))
+            .map_err(|e| format!("cannot listen for Ctrl-C: {e}"))?;
+        let before = Inventory::take();
+        let work = Work {
+            kills: self.kills,
+            next_seed: AtomicU64::new(self.seed),
+            over: AtomicBool::new(false),
+            interrupted: &interrupted,
+            started: Instant::now(),
+            done: Mutex::default(),
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.lanes {
+                scope.spawn(|| work.lane());
+            }
+        });
+        let (tally, violation) = work.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if std::io::stderr().is_terminal() {
+            eprintln!();
+        }
+        if let Some(violation) = violation {
+            return Err(violation);
+        }
+        before.await_again(&std::collections::BTreeSet::new())?;
+        Ok(self.report(&tally, work.started.elapsed().as_secs_f64(), interrupted.load(Ordering::Relaxed)))
+    }
+
+    fn report(&self, tally: &Tally, took_s: f64, interrupted: bool) -> Value {
+        json!({
+            "seed": self.seed,
+            "interrupted": interrupted,
+            "duration_s": took_s,
+            "kills": tally.kills,
+            "rate_hz": tally.kills as f64 / took_s,
+            "stops": tally.stops,
+            "launchers_killed": tally.launchers,
+            "waveforms": tally.rounds,
+            "waveforms_without_failure": tally.clean,
+            "connections": tally.connections,
+            "packets_sent": tally.count.sent,
+            "packets_received": tally.count.received,
+            "packets_reported_missing": tally.count.missing,
+            "gaps": tally.count.gaps,
+            "packets_unaccounted": tally.unaccounted,
+            "violations": 0,
+            "launcher_outlived_us": percentiles(tally.outlived_ns.iter().copied()),
+        })
+    }
+}
+
+/// What the lanes share.
+struct Work<'a> {
+    kills: u64,
+    next_seed: AtomicU64,
+    over: AtomicBool,
+    interrupted: &'a AtomicBool,
+    started: Instant,
+    done: Mutex<(Tally, Option<String>)>,
+}
+
+impl Work<'_> {
+    /// Runs one waveform after the other.
+    fn lane(&self) {
+        // Relaxed, here and below: nothing else is read by these flags.
+        while !self.over.load(Ordering::Relaxed) && !self.interrupted.load(Ordering::Relaxed) {
+            let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+            let outcome = run::round(seed, self.interrupted);
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok(tally) => done.0.add(tally),
+                Err(violation) => {
+                    done.1.get_or_insert_with(|| violation.to_string());
+                    self.over.store(true, Ordering::Relaxed);
+                }
+            }
+            self.show(&done.0);
+            if done.0.kills >= self.kills {
+                self.over.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Shows where it stands, in a terminal on one line.
+    fn show(&self, tally: &Tally) {
+        let text = format!(
+            "torture: {:7} of {} killed in {} waveforms, {} packets, {:.0} s",
+            tally.kills,
+            self.kills,
+            tally.rounds,
+            tally.count.received,
+            self.started.elapsed().as_secs_f64()
+        );
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{text}\x1b[K");
+        } else if tally.rounds.is_multiple_of(100) {
+            eprintln!("{text}");
+        }
+    }
+}

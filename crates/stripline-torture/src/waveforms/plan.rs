@@ -1,0 +1,241 @@
+//! Random waveforms: components, connections and how each behaves, all from one seed.
+
+use std::fmt::Write;
+
+use crate::payload::{Dice, mix};
+
+/// The largest number of components.
+const COMPONENTS_MAX: u64 = 8;
+/// The largest number of packets of a source.
+const PACKETS_MAX: u64 = 3000;
+
+/// One waveform.
+pub struct Plan {
+    /// Its components.
+    pub components: Vec<Component>,
+    /// Its connections: at most one between two components, always to a later one.
+    pub connections: Vec<Connection>,
+}
+
+/// One component.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Whether it shares a process with the other threads.
+    pub is_thread: bool,
+    /// Whether the launcher starts it again when it fails.
+    pub is_restarted: bool,
+    /// Packets of a source.
+    pub packets: u64,
+    /// Packets of a source between two pauses.
+    pub burst: u64,
+    /// The length of a pause, microseconds.
+    pub pause_us: u64,
+    /// How long every fourth packet that is received is kept, microseconds.
+    pub hold_us: u64,
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The sending component.
+    pub from: usize,
+    /// The receiving component.
+    pub to: usize,
+    /// The name of the transport.
+    pub transport: &'static str,
+    /// As in the file.
+    pub overflow: &'static str,
+    /// As in the file.
+    pub scope: &'static str,
+    /// As in the file.
+    pub flow: &'static str,
+    /// As in the file.
+    pub wait: &'static str,
+    /// Packets that may wait.
+    pub depth: u64,
+    /// Bytes of the ring.
+    pub buffer: u64,
+}
+
+/// The name of a component.
+pub fn name(index: usize) -> String {
+    format!("c{index}")
+}
+
+/// The name of a connection, as receivers report it.
+pub fn connection_name(from: usize, to: usize) -> String {
+    format!("c{from}.out -> c{to}.in")
+}
+
+/// The sender of a connection of that name.
+pub fn sender_in(connection: &str) -> Option<usize> {
+    connection.strip_prefix('c')?.split_once('.')?.0.parse().ok()
+}
+
+impl Connection {
+    /// Whether the receiver may lose packets.
+    pub fn is_lossy(&self) -> bool {
+        self.overflow != "block"
+    }
+
+    /// Whether a ring carries the packets.
+    pub fn is_ring(&self) -> bool {
+        matches!(self.transport, "inproc" | "shm")
+    }
+
+    /// Whether the next receiver gets an exact report of what a killed one had not finished with. A ring has no queue
+    /// of the receiver's own that dies with it.
+    pub fn resumes_exactly(&self) -> bool {
+        self.is_ring() && !self.is_lossy()
+    }
+
+    /// Whether a receiver gets everything that a killed sender had sent.
+    ///
+    /// The queue of scope `none` dies with the sender. A TCP socket that is closed with unread answers discards what
+    /// the kernel had not sent.
+    pub fn outlives_sender(&self) -> bool {
+        let answers = matches!(self.scope, "server" | "target") || self.flow != "transport";
+        !self.is_lossy() && self.scope != "none" && !(self.transport == "tcp" && answers)
+    }
+}
+
+impl Plan {
+    /// The waveform of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(mix(seed));
+        let count = 2 + dice.below(COMPONENTS_MAX - 1) as usize;
+        let has_threads = dice.below(3) == 0;
+        let components: Vec<_> = (0..count).map(|_| component(has_threads, &mut dice)).collect();
+        let connections = edges(count, &mut dice)
+            .into_iter()
+            .map(|(from, to)| {
+                let is_local = components[from].is_thread && components[to].is_thread;
+                connection(from, to, is_local, &mut dice)
+            })
+            .collect();
+        Self { components, connections }
+    }
+
+    /// The waveform file. Component number n writes its log to the nth of these files.
+    pub fn file(&self, logs: &[String]) -> String {
+        let mut text = String::from("[waveform]\nname = \"torture\"\n");
+        for (index, component) in self.components.iter().enumerate() {
+            let Component { is_thread, is_restarted, packets, burst, pause_us, hold_us } = component;
+            let placement = if *is_thread { "thread" } else { "process" };
+            let restart = if *is_restarted { "on-failure" } else { "never" };
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "\n[component.{}]\ntype = \"numbers\"\nplacement = \"{placement}\"\nrestart = \"{restart}\"\n\
+                 [component.{0}.properties]\nindex = {index}\npackets = {packets}\nburst = {burst}\n\
+                 pause-us = {pause_us}\nhold-us = {hold_us}\nlog = \"{}\"\n",
+                name(index),
+                logs[index]
+            );
+        }
+        for connection in &self.connections {
+            let Connection { from, to, transport, overflow, scope, flow, wait, depth, buffer } = connection;
+            let _ = write!(
+                text,
+                "\n[[connection]]\nfrom = \"{}.out\"\nto = \"{}.in\"\ntransport = \"{transport}\"\n\
+                 overflow = \"{overflow}\"\nscope = \"{scope}\"\nwait = \"{wait}\"\ndepth = {depth}\n\
+                 buffer = {buffer}\ndeadline-ms = 30000\n",
+                name(*from),
+                name(*to)
+            );
+            if !connection.is_lossy() {
+                let _ = writeln!(text, "flow = \"{flow}\"");
+            }
+        }
+        text
+    }
+}
+
+fn component(has_threads: bool, dice: &mut Dice) -> Component {
+    let is_thread = has_threads && dice.below(2) == 0;
+    Component {
+        is_thread,
+        is_restarted: !is_thread && dice.below(8) > 0,
+        packets: 1 + dice.below(PACKETS_MAX),
+        burst: [4, 16, 64][dice.below(3) as usize],
+        pause_us: [100, 500, 2000][dice.below(3) as usize],
+        hold_us: [0, 0, 100][dice.below(3) as usize],
+    }
+}
+
+fn connection(from: usize, to: usize, is_local: bool, dice: &mut Dice) -> Connection {
+    let transport = match is_local && dice.below(2) == 0 {
+        true => "inproc",
+        false => ["shm", "uds", "tcp"][dice.below(3) as usize],
+    };
+    let overflow = ["block", "block", "block", "drop-oldest", "drop-newest", "eject"][dice.below(6) as usize];
+    // A receiver that drops packets needs room for some of the largest.
+    let smallest = if overflow == "block" { 12 } else { 14 };
+    Connection {
+        from,
+        to,
+        transport,
+        overflow,
+        scope: ["transport", "transport", "none", "server", "target"][dice.below(5) as usize],
+        flow: ["transport", "transport", "credit", "stop-resume"][dice.below(4) as usize],
+        wait: ["block", "adaptive"][dice.below(2) as usize],
+        depth: 1 << dice.below(8),
+        buffer: 1 << (smallest + dice.below(5)),
+    }
+}
+
+/// What is connected: a chain, a fan-out, a fan-in, or a mixture.
+fn edges(count: usize, dice: &mut Dice) -> Vec<(usize, usize)> {
+    match dice.below(5) {
+        0 => (1..count).map(|to| (to - 1, to)).collect(),
+        1 => (1..count).map(|to| (0, to)).collect(),
+        2 => (0..count - 1).map(|from| (from, count - 1)).collect(),
+        _ => mixed(count, dice),
+    }
+}
+
+fn mixed(count: usize, dice: &mut Dice) -> Vec<(usize, usize)> {
+    let mut edges = Vec::new();
+    for to in 1..count {
+        let is_source = to + 1 < count && dice.below(5) == 0;
+        let first = dice.below(to as u64) as usize;
+        let second = dice.below(to as u64) as usize;
+        if !is_source {
+            edges.push((first, to));
+            if second != first && dice.below(3) == 0 {
+                edges.push((second, to));
+            }
+        }
+    }
+    // A component without a connection sends to the last one.
+    let alone = |index: &usize| !edges.iter().any(|(from, to)| from == index || to == index);
+    let lonely: Vec<_> = (0..count - 1).filter(alone).collect();
+    edges.extend(lonely.into_iter().map(|from| (from, count - 1)));
+    edges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_waveform() {
+        let logs = vec!["log".to_string(); COMPONENTS_MAX as usize];
+        for seed in 0..200 {
+            let plan = Plan::new(seed);
+            assert_eq!(plan.file(&logs), Plan::new(seed).file(&logs));
+            let count = plan.components.len();
+            assert!((2..=COMPONENTS_MAX as usize).contains(&count));
+            assert!(plan.connections.iter().all(|c| c.from < c.to && c.to < count));
+            for index in 0..count {
+                assert!(plan.connections.iter().any(|c| c.from == index || c.to == index), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_told_by_their_names() {
+        assert_eq!(sender_in(&connection_name(3, 7)), Some(3));
+        assert_eq!(sender_in("other"), None);
+    }
+}

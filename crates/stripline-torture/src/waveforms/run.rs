@@ -1,0 +1,422 @@
+//! One round: a waveform is launched, its processes are killed and stopped, and its ledger is checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use stripline::waveform::RunReport;
+
+use super::component::{ENOUGH, LAUNCH};
+use super::ledger::{self, Count, Life};
+use super::log::Memory;
+use super::plan::{Plan, name};
+use crate::lane::PATIENCE;
+use crate::leftovers::{abstract_names, names_of, processes_with};
+use crate::notes::now_ns;
+use crate::payload::{Dice, mix};
+
+/// A waveform that neither runs dry nor stops within this time hangs.
+const HANGS: Duration = Duration::from_secs(60);
+/// The longest time in which processes are killed in one round.
+const ROUND: Duration = Duration::from_secs(3);
+/// The launcher gives a component up that fails more often than this.
+const RESTARTS_MAX: usize = 5;
+
+/// What came of a round.
+#[derive(Default)]
+pub struct Tally {
+    /// Components killed, launchers included.
+    pub kills: u64,
+    /// Processes stopped and let go on.
+    pub stops: u64,
+    /// Launchers killed.
+    pub launchers: u64,
+    /// Waveforms launched.
+    pub rounds: u64,
+    /// Waveforms that ran until all their components had ended.
+    pub clean: u64,
+    /// Connections.
+    pub connections: u64,
+    /// Packets, over all connections.
+    pub count: Count,
+    /// Packets unaccounted, over all connections.
+    pub unaccounted: u64,
+    /// How long the components of killed launchers lived on, nanoseconds.
+    pub outlived_ns: Vec<u64>,
+}
+
+impl Tally {
+    /// Everything of two.
+    pub fn add(&mut self, other: Self) {
+        self.kills += other.kills;
+        self.stops += other.stops;
+        self.launchers += other.launchers;
+        self.rounds += other.rounds;
+        self.clean += other.clean;
+        self.connections += other.connections;
+        self.count.add(other.count);
+        self.unaccounted += other.unaccounted;
+        self.outlived_ns.extend(other.outlived_ns);
+    }
+}
+
+/// A violation, with all that is needed to find it again.
+#[derive(Debug)]
+pub struct Violation {
+    /// The seed of the round.
+    pub seed: u64,
+    /// What is wrong.
+    pub problem: String,
+    /// The waveform file.
+    pub waveform: String,
+    /// What the launcher and its components printed.
+    pub printed: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = std::env::temp_dir().join(format!("stripline-torture-{}.toml", self.seed));
+        writeln!(f, "{}", self.problem)?;
+        if !self.printed.is_empty() {
+            writeln!(f, "printed by the waveform:\n{}", self.printed.trim_end())?;
+        }
+        match std::fs::write(&path, &self.waveform) {
+            Ok(()) => writeln!(f, "waveform file: {}", path.display())?,
+            Err(error) => writeln!(f, "{}: {error}\n{}", path.display(), self.waveform)?,
+        }
+        write!(f, "again: stripline-torture torture --waveforms --kills 1 --lanes 1 --seed {}", self.seed)
+    }
+}
+
+/// Runs the round of a seed.
+///
+/// # Errors
+/// What breaks the contract.
+pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<Tally, Violation> {
+    let plan = Plan::new(seed);
+    let violation = |problem, waveform, printed| Violation { seed, problem, waveform, printed };
+    let mut round = Round::launch(&plan, Dice::new(mix(!seed)))
+        .map_err(|problem| violation(problem, String::new(), String::new()))?;
+    let outcome = round.run(interrupted);
+    let mut printed = String::from_utf8_lossy(&round.printed.bytes()).into_owned();
+    if let Ok(Some(RunReport { failure: Some(failure), .. })) = round.report() {
+        printed.push_str(&failure);
+    }
+    outcome.map(|()| std::mem::take(&mut round.tally)).map_err(|problem| {
+        let waveform = String::from_utf8_lossy(&round.waveform.bytes()).into_owned();
+        violation(problem, waveform, printed)
+    })
+}
+
+struct Round<'a> {
+    plan: &'a Plan,
+    dice: Dice,
+    waveform: Memory,
+    logs: Vec<Memory>,
+    enough: Memory,
+    report: Memory,
+    printed: Memory,
+    launcher: Launcher,
+    /// By component: when its process was killed.
+    kills: BTreeMap<usize, Vec<u64>>,
+    /// Abstract names of its sockets.
+    names: BTreeSet<String>,
+    launcher_killed_ns: Option<u64>,
+    is_stopped: bool,
+    tally: Tally,
+}
+
+/// The launcher's process; with it, its components end.
+struct Launcher(Child);
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl<'a> Round<'a> {
+    fn launch(plan: &'a Plan, dice: Dice) -> Result<Self, String> {
+        let logs: Vec<_> = plan.components.iter().map(|_| Memory::new()).collect::<Result<_, _>>()?;
+        let (waveform, enough) = (Memory::new()?, Memory::new()?);
+        let (report, printed) = (Memory::new()?, Memory::new()?);
+        let paths: Vec<_> = logs.iter().map(Memory::path).collect();
+        waveform.write(plan.file(&paths).as_bytes());
+        let child = Command::new("/proc/self/exe")
+            .env(LAUNCH, waveform.path())
+            .env(ENOUGH, enough.path())
+            .stdin(Stdio::null())
+            .stdout(report.file()?)
+            .stderr(printed.file()?)
+            // Ctrl-C ends the torture, which ends the launcher.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("cannot start a launcher: {e}"))?;
+        Ok(Self {
+            plan,
+            dice,
+            waveform,
+            logs,
+            enough,
+            report,
+            printed,
+            launcher: Launcher(child),
+            kills: BTreeMap::new(),
+            names: BTreeSet::new(),
+            launcher_killed_ns: None,
+            is_stopped: false,
+            tally: Tally { rounds: 1, ..Tally::default() },
+        })
+    }
+
+    fn run(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
+        self.torture(interrupted)?;
+        self.enough.write(b"enough");
+        if self.dice.below(8) == 0 {
+            self.pause(20_000);
+            self.kill_launcher();
+        } else if self.dice.below(4) == 0 {
+            self.is_stopped = true;
+            self.signal(self.launcher.0.id(), Signal::TERM);
+        }
+        self.await_end()?;
+        self.check()
+    }
+
+    /// Kills and stops at random moments, until there were enough.
+    fn torture(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
+        let kills = 2 + self.dice.below(11);
+        // Some die while the waveform is starting.
+        if self.dice.below(4) > 0 {
+            self.await_start()?;
+        }
+        let sample_at = self.dice.below(kills);
+        let started = Instant::now();
+        // Relaxed: only this is asked of it.
+        while self.tally.kills < kills && !interrupted.load(Ordering::Relaxed) {
+            if self.launcher_killed_ns.is_some() || self.has_ended()? || started.elapsed() > ROUND {
+                break;
+            }
+            if self.tally.kills == sample_at {
+                self.names.extend(names_of(self.children().into_iter().map(|(pid, _)| pid)));
+            }
+            let time = [1000, 20_000, 100_000][self.dice.below(3) as usize];
+            self.pause(time);
+            match self.dice.below(40) {
+                0 => self.kill_launcher(),
+                1 => self.stop_for_a_while(self.launcher.0.id()),
+                2..8 => {
+                    if let Some((pid, _)) = self.victim() {
+                        self.stop_for_a_while(pid);
+                    }
+                }
+                _ => self.kill_component(),
+            }
+        }
+        Ok(())
+    }
+
+    fn await_start(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.logs.iter().any(Memory::is_written) && !self.has_ended()? {
+            if Instant::now() > deadline {
+                return Err("the waveform does not start".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, microseconds: u64) {
+        std::thread::sleep(Duration::from_micros(self.dice.below(microseconds)));
+    }
+
+    fn has_ended(&mut self) -> Result<bool, String> {
+        let status = self.launcher.0.try_wait().map_err(|e| format!("cannot wait for the launcher: {e}"))?;
+        Ok(status.is_some())
+    }
+
+    /// The processes of components, with the components in them.
+    fn children(&self) -> Vec<(u32, Vec<usize>)> {
+        let launcher = self.launcher.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
+        let children = children.unwrap_or_default();
+        let pids = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+        pids.filter_map(|pid| Some((pid, self.components_in(pid)?))).collect()
+    }
+
+    /// The components in a process, if it is one of a component.
+    fn components_in(&self, pid: u32) -> Option<Vec<usize>> {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        let names = command.split('\0').skip_while(|word| *word != "component").nth(1)?;
+        let index = |of: &str| (0..self.plan.components.len()).find(|index| name(*index) == of);
+        Some(names.split(", ").filter_map(index).collect())
+    }
+
+    /// A process to kill or to stop: mostly one that is started again.
+    fn victim(&mut self) -> Option<(u32, Vec<usize>)> {
+        let is_restarted = |index: &usize| {
+            let kills = self.kills.get(index).map_or(0, Vec::len);
+            self.plan.components[*index].is_restarted && kills < RESTARTS_MAX
+        };
+        let (mut often, rarely): (Vec<_>, Vec<_>) =
+            self.children().into_iter().partition(|(_, components)| components.iter().all(is_restarted));
+        if !rarely.is_empty() && (often.is_empty() || self.dice.below(20) == 0) {
+            often = rarely;
+        }
+        let index = self.dice.below(often.len().max(1) as u64) as usize;
+        (index < often.len()).then(|| often.swap_remove(index))
+    }
+
+    fn kill_component(&mut self) {
+        let Some((pid, _)) = self.victim() else { return };
+        let Some(process) = open(pid) else { return };
+        // It may have died in between, and its number may be another process's.
+        let Some(components) = self.components_in(pid) else { return };
+        let now = now_ns();
+        if pidfd_send_signal(process.as_fd(), Signal::KILL).is_ok() {
+            self.tally.kills += 1;
+            components.into_iter().for_each(|index| self.kills.entry(index).or_default().push(now));
+        }
+    }
+
+    fn kill_launcher(&mut self) {
+        if self.launcher_killed_ns.is_none() && matches!(self.has_ended(), Ok(false)) {
+            self.launcher_killed_ns = Some(now_ns());
+            let _ = self.launcher.0.kill();
+            self.tally.kills += 1;
+            self.tally.launchers += 1;
+        }
+    }
+
+    /// Stops a process; at times it is killed while it stands still.
+    fn stop_for_a_while(&mut self, pid: u32) {
+        let Some(process) = open(pid) else { return };
+        if pid != self.launcher.0.id() && self.components_in(pid).is_none() {
+            return;
+        }
+        if pidfd_send_signal(process.as_fd(), Signal::STOP).is_ok() {
+            self.tally.stops += 1;
+        }
+        self.pause(30_000);
+        if self.dice.below(4) == 0 && pid != self.launcher.0.id() {
+            self.kill_component();
+        }
+        // It may be dead by now.
+        let _ = pidfd_send_signal(process.as_fd(), Signal::CONT);
+    }
+
+    fn signal(&self, pid: u32, signal: Signal) {
+        if let Some(process) = open(pid) {
+            // It may have ended.
+            let _ = pidfd_send_signal(process.as_fd(), signal);
+        }
+    }
+
+    /// Waits until no process and no name of the waveform is left.
+    fn await_end(&mut self) -> Result<(), String> {
+        let started = Instant::now();
+        while !self.has_ended()? {
+            if started.elapsed() > HANGS {
+                return Err(format!("the waveform hangs: {:?} have not ended", self.children()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let marker = format!("{ENOUGH}={}", self.enough.path());
+        let left = || processes_with(&marker);
+        await_none("processes", left)?;
+        if let Some(killed_ns) = self.launcher_killed_ns {
+            self.tally.outlived_ns.push(now_ns() - killed_ns);
+        }
+        let names = std::mem::take(&mut self.names);
+        await_none("sockets", || abstract_names().intersection(&names).cloned().collect())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let report = self.report()?;
+        let failure = report.as_ref().and_then(|report| report.failure.clone());
+        // Stopped before it ran, it starts nothing again.
+        let never_ran = self.is_stopped && report.as_ref().is_some_and(|report| report.duration_s == 0.0);
+        if let Some(failure) = failure.filter(|_| !self.may_fail() && !never_ran) {
+            return Err(format!("the waveform failed for no reason: {failure}"));
+        }
+        let mut lives: Vec<Vec<Life>> = Vec::new();
+        for (index, log) in self.logs.iter().enumerate() {
+            let kills = self.kills.get(&index).map_or(&[][..], Vec::as_slice);
+            let wrong = |wrong| format!("{}: {wrong}", name(index));
+            let its = ledger::lives(&log.records().map_err(wrong)?, kills).map_err(wrong)?;
+            if its.len() > kills.len() + 1 {
+                return Err(format!("{} was started again without being killed", name(index)));
+            }
+            lives.push(its);
+        }
+        for (index, connection) in self.plan.connections.iter().enumerate() {
+            let count = ledger::check(self.plan, connection, &lives)?;
+            self.tally.connections += 1;
+            self.tally.count.add(count);
+            self.tally.unaccounted += count.unaccounted();
+            if let Some(report) = report.as_ref().filter(|report| report.failure.is_none()) {
+                compare(&count, report, index)?;
+            }
+        }
+        self.tally.clean += u64::from(report.is_some_and(|report| report.failure.is_none()));
+        Ok(())
+    }
+
+    /// What the launcher reported, unless it was killed.
+    fn report(&self) -> Result<Option<RunReport>, String> {
+        let bytes = self.report.bytes();
+        match serde_json::from_slice(&bytes) {
+            Ok(report) => Ok(Some(report)),
+            Err(_) if self.launcher_killed_ns.is_some() => Ok(None),
+            // It was asked to stop before it could start.
+            Err(_) if self.is_stopped && bytes.is_empty() => Ok(None),
+            Err(error) => Err(format!("the launcher ended without a report: {error}")),
+        }
+    }
+
+    /// Whether the waveform was given a reason to fail.
+    fn may_fail(&self) -> bool {
+        self.kills
+            .iter()
+            .any(|(index, kills)| !self.plan.components[*index].is_restarted || kills.len() > RESTARTS_MAX)
+    }
+}
+
+/// Compares what was written down with the launcher's figures, where no end was killed.
+fn compare(count: &Count, report: &RunReport, index: usize) -> Result<(), String> {
+    let Some(connection) = report.connections.get(index).filter(|_| count.is_whole) else { return Ok(()) };
+    let reported = (connection.sent, connection.packets, connection.lost);
+    if reported != (Some(count.sent), count.received, count.missing) {
+        let (from, to) = (&connection.from, &connection.to);
+        return Err(format!("{from} -> {to}: the launcher reports {reported:?}, the ledger has {count:?}"));
+    }
+    Ok(())
+}
+
+/// A handle of a process, which stays with it when its number goes to another.
+fn open(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Waits until nothing is left.
+fn await_none<T: fmt::Debug>(what: &str, left: impl Fn() -> Vec<T>) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = left();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("left behind: {what} {left:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
