@@ -12,8 +12,8 @@ use signal_hook::iterator::Signals;
 use stripline::component::{Access, Value};
 use stripline::waveform::RunReport;
 use stripline::waveform::control::{
-    self, Client, ComponentChange, ControlError, NewValue, PropertyReading, RunningComponent,
-    RunningWaveform, Setting, Stopped, Taken, TestRun,
+    self, ChangeState, Client, ComponentChange, ControlError, NewValue, PropertyReading, RunningComponent,
+    RunningWaveform, Setting, Stopped, TestRun,
 };
 
 use crate::Exit;
@@ -133,12 +133,12 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
         exit = print_json(&changes);
     }
     for change in &changes {
-        if change.taken == Taken::Applied && !arguments.json {
+        if change.taken == ChangeState::Applied && !arguments.json {
             let line = |(name, new): (&String, &NewValue)| {
                 format!("{}.{}\n", change.component, new_value(name, new))
             };
             exit = worse(exit, print(&change.values.iter().map(line).collect::<String>()));
-        } else if change.taken != Taken::Applied {
+        } else if change.taken != ChangeState::Applied {
             complain!("error: {}", not_taken(change));
             exit = Exit::Failure;
         }
@@ -296,14 +296,14 @@ fn not_taken(change: &ComponentChange) -> String {
     let values = values.collect::<Vec<_>>().join(", ");
     let reason = printable(&change.reason, TEXT_MAX);
     match change.taken {
-        Taken::Applied => values,
-        Taken::NotYet => {
+        ChangeState::Applied => values,
+        ChangeState::NotYet => {
             format!(
                 "{values}: not applied yet: {reason}; it is applied when the component checks for requests"
             )
         }
-        Taken::Refused => format!("{values}: refused: {reason}"),
-        Taken::Ended => format!("{values}: not applied: {reason}"),
+        ChangeState::Refused => format!("{values}: refused: {reason}"),
+        ChangeState::Ended => format!("{values}: not applied: {reason}"),
     }
 }
 

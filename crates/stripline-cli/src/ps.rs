@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
-use stripline::introspect::{self, Chain, FromSide, Overview, Process, SendingPort, ToSide};
+use stripline::introspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
 use stripline::waveform::suggestion;
 
 use crate::Exit;
@@ -183,7 +183,7 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     format!("{}\n{}{}", table.trim_fmt(), waits(&overview.chains()), omitted(&overview.processes))
 }
 
-fn row(from: Option<FromSide<'_>>, to: Option<ToSide<'_>>) -> Row {
+fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
     let connection = from.map(|f| &f.2.connection).or(to.map(|t| &t.2.connection));
     let (left, right) = connection.and_then(|name| name.split_once(" -> ")).unwrap_or(("", ""));
     let lag = from.and_then(|(_, _, reader)| reader.lag_packets);

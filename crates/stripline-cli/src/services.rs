@@ -90,7 +90,7 @@ fn heard(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     let end = Instant::now() + HEAR_MAX;
     let (mut offers, mut since) = (Vec::new(), Instant::now());
     loop {
-        let now = node.services()?;
+        let now = node.known_servers()?;
         if now != offers {
             (offers, since) = (now, Instant::now());
         }

@@ -75,7 +75,7 @@ fn parsed(run: &Run) -> Value {
 fn servers_are_listed_with_what_they_can_be_asked() {
     let domain = domain("listed");
     let nodes = [join(&domain), join(&domain)];
-    let desk = |node: &Node, options| node.service(MixerService::of(Desk).unwrap(), options).unwrap();
+    let desk = |node: &Node, options| node.service_server(MixerService::of(Desk).unwrap(), options).unwrap();
     let first = desk(&nodes[0], named("shm", "first"));
     let second = desk(&nodes[1], named("uds", "second"));
     let negate = |x: f64| Ok::<f64, NoError>(-x);
@@ -127,7 +127,7 @@ fn a_suspended_server_hides_no_other() {
     let domain = domain("suspended");
     // It starts first, so that discovery passes through this process and not the suspended one.
     let node = join(&domain);
-    let server = node.service(MixerService::of(Desk).unwrap(), named("uds", "awake")).unwrap();
+    let server = node.service_server(MixerService::of(Desk).unwrap(), named("uds", "awake")).unwrap();
     services_until(&[&domain], |listed| listed.stdout.contains(&server.address()));
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_entry", "--nocapture"])
@@ -150,7 +150,7 @@ fn a_suspended_server_hides_no_other() {
 fn child_entry() {
     if let Some(domain) = std::env::var_os(PLAY) {
         let node = join(domain.to_str().unwrap());
-        let _server = node.service(MixerService::of(Desk).unwrap(), named("uds", "asleep")).unwrap();
+        let _server = node.service_server(MixerService::of(Desk).unwrap(), named("uds", "asleep")).unwrap();
         let _ = std::io::read_to_string(std::io::stdin());
     }
 }
@@ -172,7 +172,7 @@ fn the_launcher_of_a_waveform_is_a_server_in_its_own_domain() {
 fn the_domain_is_that_of_the_environment_unless_it_is_named() {
     let domain = domain("environment");
     let node = join(&domain);
-    let server = node.service(MixerService::of(Desk).unwrap(), ServerOptions::default()).unwrap();
+    let server = node.service_server(MixerService::of(Desk).unwrap(), ServerOptions::default()).unwrap();
     wait_until("the server is listed", || {
         let output = common::stripline().arg("services").env("STRIPLINE_DOMAIN", &domain).output().unwrap();
         String::from_utf8(output.stdout).unwrap().contains(&server.address())

@@ -14,7 +14,7 @@ pub mod components;
 pub mod dsp;
 pub mod formats;
 
-use stripline::component::{Handled, Registry};
+use stripline::component::{HandlerComponent, Registry};
 
 /// Returns all stock components, by their names in waveform files.
 ///
@@ -41,7 +41,7 @@ pub fn registry() -> Registry {
         .with::<FirFilter>()
         .with::<FmDemodulator>()
         .with::<FmStation>()
-        .with::<Handled<Magnitude>>()
+        .with::<HandlerComponent<Magnitude>>()
         .with::<NullSink>()
         .with::<NullSource>()
         .with::<SignalGenerator>()

@@ -183,7 +183,7 @@ fn serve(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     };
     let service = Service::new(&service(role.transport))?.operation("check", handler)?;
     let options = ServerOptions { name: Some("doomed".into()), ..options(role.transport) };
-    let mut server = node.service(service, options)?;
+    let mut server = node.service_server(service, options)?;
     server.serve(if role.threads > 1 { Dispatch::pool(role.threads)? } else { Dispatch::Queue })
 }
 

@@ -154,13 +154,14 @@ fn serve(node: &Node, transport: &str, seen: &Seen, over: &AtomicBool) -> Result
     let service = Service::new(&call_child::service(transport))
         .and_then(|service| service.operation("check", |request: Request| seen.enter(request)));
     let options = ServerOptions { name: Some("survivor".into()), ..call_child::options(transport) };
-    let mut server = service.and_then(|service| node.service(service, options)).map_err(|e| e.to_string())?;
+    let mut server =
+        service.and_then(|service| node.service_server(service, options)).map_err(|e| e.to_string())?;
     while !over.load(Ordering::Acquire) {
         server.serve_one(Duration::from_millis(1)).map_err(|e| e.to_string())?;
         seen.clients.store(server.counts().clients, Ordering::Release);
     }
     let counts = server.counts();
-    if counts.misbehaved + counts.panicked > 0 {
+    if counts.evicted + counts.panicked > 0 {
         return Err(format!("the server that survives: {counts:?}"));
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use num_complex::Complex;
 use stripline::Result;
-use stripline::component::{ComponentSpec, Handled, Handler, PortTypes, Properties, PropertySpec};
+use stripline::component::{ComponentSpec, Handler, HandlerComponent, PortTypes, Properties, PropertySpec};
 use stripline::node::PacketView;
 
 /// The power of every sample.
@@ -56,5 +56,5 @@ impl Handler for Power {
 }
 
 fn main() -> std::process::ExitCode {
-    stripline::component::main::<Handled<Power>>()
+    stripline::component::main::<HandlerComponent<Power>>()
 }

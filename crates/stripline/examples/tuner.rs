@@ -79,7 +79,7 @@ fn serve(transport: Option<&str>) -> stripline::Result<()> {
     stop_on_ctrl_c(&node)?;
     let radio = Radio(Mutex::new(Status { frequency_hz: 100e6, tunings: 0 }));
     let options = ServerOptions { transport: transport.map(String::from), ..ServerOptions::default() };
-    let mut server = node.service(TunerService::of(radio)?, options)?;
+    let mut server = node.service_server(TunerService::of(radio)?, options)?;
     println!("serving `{}` at {}; Ctrl-C ends it", TunerService::NAME, server.address());
     server.serve(Dispatch::Queue)?;
     println!("answered {} calls", server.counts().calls);

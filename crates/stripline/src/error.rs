@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use std::time::Duration;
 
-use crate::component::Unfit;
+use crate::component::InvalidProperties;
 use crate::link::{Flow, LinkOptions, Scope};
 
 /// Shorthand used throughout the crate.
@@ -79,7 +79,7 @@ pub enum Error {
         /// The connection or endpoint.
         peer: String,
         /// The violation.
-        deed: String,
+        violation: String,
     },
     /// The other end refused the connection.
     Refused {
@@ -147,7 +147,7 @@ pub enum Error {
         window: usize,
     },
     /// Two packets have the same place in the sequence. Receiving continues without the second.
-    Twice {
+    DuplicatePacket {
         /// The connection.
         connection: String,
         /// The number of both.
@@ -156,7 +156,7 @@ pub enum Error {
     /// The operating system reported an error.
     System {
         /// The attempted action, and its object.
-        doing: String,
+        action: String,
         /// The system's error.
         source: io::Error,
     },
@@ -178,7 +178,7 @@ pub enum Error {
         what: String,
     },
     /// A component rejects the combination of its properties.
-    Unfit(Box<Unfit>),
+    InvalidProperties(Box<InvalidProperties>),
     /// A component's own failure.
     Failed(String),
 }
@@ -200,11 +200,11 @@ impl Error {
     /// assert!(std::error::Error::source(&error).is_some());
     /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
-        Self::System { doing: doing.to_string(), source: source.into() }
+        Self::System { action: doing.to_string(), source: source.into() }
     }
 
     pub(crate) fn misbehaved(peer: impl fmt::Display, deed: impl fmt::Display) -> Self {
-        Self::PeerMisbehaved { peer: peer.to_string(), deed: deed.to_string() }
+        Self::PeerMisbehaved { peer: peer.to_string(), violation: deed.to_string() }
     }
 
     pub(crate) fn port(port: impl fmt::Display, problem: impl fmt::Display) -> Self {
@@ -246,7 +246,7 @@ impl fmt::Display for Error {
             Self::Unsupported { transport, rule, alternatives } => {
                 write!(f, "transport {transport} cannot keep {rule}; {alternatives}")
             }
-            Self::PeerMisbehaved { peer, deed } => {
+            Self::PeerMisbehaved { peer, violation: deed } => {
                 write!(f, "{peer}: the other end {deed}; its connection was closed")
             }
             Self::Refused { peer, reason } => write!(f, "{peer}: the other end refused: {reason}"),
@@ -273,18 +273,18 @@ impl fmt::Display for Error {
                 "connection {connection}: packet {first} did not come, and {window} packets wait behind it, which is \
                  the limit; raise the resequencing's window or wait less for a missing packet"
             ),
-            Self::Twice { connection, number } => write!(
+            Self::DuplicatePacket { connection, number } => write!(
                 f,
                 "connection {connection}: there are two packets {number} to be put in sequence; a stage before a \
                  resequencing port forwards one packet for each"
             ),
-            Self::System { doing, source } => write!(f, "{doing}: {source}"),
+            Self::System { action: doing, source } => write!(f, "{doing}: {source}"),
             Self::Forked { what } => write!(
                 f,
                 "{what} belongs to the process that this one was forked from; make a node and its ports in the child, or \
                  execute another program"
             ),
-            Self::Unfit(unfit) => unfit.fmt(f),
+            Self::InvalidProperties(invalid) => invalid.fmt(f),
             Self::Failed(what) => f.write_str(what),
         }
     }

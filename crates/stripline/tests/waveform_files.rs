@@ -12,7 +12,7 @@ use std::time::Duration;
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{
-    ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec, Unfit, Value,
+    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, Value,
 };
 use stripline::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::node::Dispatch;
@@ -35,8 +35,9 @@ fn same(port: &str) -> PortTypes {
 fn window_of_short_filters(properties: &Properties) -> stripline::Result<()> {
     match (properties.text("window"), properties.integer("order")) {
         ("none", 33..) => {
-            let unfit = Unfit::new("`order` is above 32, and there is no window").property("order");
-            Err(unfit.remedy("lower it, or choose a window").into())
+            let invalid =
+                InvalidProperties::new("`order` is above 32, and there is no window").property("order");
+            Err(invalid.remedy("lower it, or choose a window").into())
         }
         _ => Ok(()),
     }
@@ -45,7 +46,7 @@ fn window_of_short_filters(properties: &Properties) -> stripline::Result<()> {
 fn file_without_gain(properties: &Properties) -> stripline::Result<()> {
     let path = properties.path("path").unwrap_or_default();
     match path.ends_with("gone.cf32") {
-        true => Err(Unfit::new("there is no such file").property("path").into()),
+        true => Err(InvalidProperties::new("there is no such file").property("path").into()),
         false if path.ends_with("folder") => panic!("it is a folder"),
         false => Ok(()),
     }

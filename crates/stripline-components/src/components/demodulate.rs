@@ -199,18 +199,18 @@ impl Demodulate for Fm {
 }
 
 fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
-    let live = ports.live();
+    let live = ports.requests();
     let mut input = ports.input::<Complex<f32>>("in")?;
     let mut output = ports.output::<f32>("out")?;
     let mut follow = Follow::default();
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
-    while let Some(packet) = input.receive_heeding(|| {
+    while let Some(packet) = input.receive_with(|| {
         // Without a rate the values cannot be checked: they wait for the first packet.
         if demodulator.is_none() && settings.sample_rate() == 0.0 {
             return;
         }
-        live.changed(|new| {
+        live.apply_changes(|new| {
             let changed = S::new(new)?;
             if let Some((demodulator, rate)) = &mut demodulator {
                 *demodulator = changed.at(*rate)?.continuing(demodulator);

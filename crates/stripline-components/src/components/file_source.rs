@@ -1,7 +1,9 @@
 //! `file-source`: plays an I/Q recording.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Unfit};
+use stripline::component::{
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+};
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::emit::Emitter;
@@ -55,7 +57,9 @@ impl Component for FileSource {
 
     fn new(properties: &Properties) -> Result<Self> {
         let path = properties.path("path").ok_or_else(|| {
-            Unfit::new("`path` is empty").property("path").remedy("set it to the recording to play")
+            InvalidProperties::new("`path` is empty")
+                .property("path")
+                .remedy("set it to the recording to play")
         })?;
         let format = match properties.text("format") {
             AUTO => None,
@@ -73,7 +77,7 @@ impl Component for FileSource {
             let message =
                 format!("{}: holds {found} samples, which cannot be sent as {output}", path.display());
             let remedy = format!("set the property `output` to \"{found}\", or to \"cf32\" to convert them");
-            return Err(Unfit::new(message).property("output").remedy(remedy).into());
+            return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
         }
         Ok(Self { reader, output, properties: properties.clone() })
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use num_complex::Complex;
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Request, TestResult, Unfit, Value,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, Request,
+    TestResult, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -52,12 +53,13 @@ impl Component for FirFilter {
         let mut shape = Shape::new(properties);
         let (low, high) = (properties.float("low"), properties.float("high"));
         if low >= high {
-            let unfit = Unfit::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+            let invalid =
+                InvalidProperties::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
             let remedy = match low {
                 0.0 => "set `high` to where the band ends, as in high = 4e3",
                 _ => "raise `high`, or lower `low`",
             };
-            return Err(unfit.property("high").remedy(remedy).into());
+            return Err(invalid.property("high").remedy(remedy).into());
         }
         if shape.transition == 0.0 {
             shape.transition = (high - low) / 4.0;
@@ -151,13 +153,13 @@ impl FirFilter {
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
-        let live = ports.live();
+        let live = ports.requests();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
-        while let Some(packet) = input.receive_heeding(|| {
+        while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
             while (filter.is_some() || self.shape.sample_rate > 0.0)
                 && let Some(request) = live.request()
@@ -245,7 +247,10 @@ impl Decimator {
         if cutoff >= 0.5 * lower {
             let message =
                 format!("`cutoff` is {cutoff} Hz; it must be below half the lower rate, {} Hz", 0.5 * lower);
-            return Err(Unfit::new(message).property("cutoff").remedy("lower it, or `factor`").into());
+            return Err(InvalidProperties::new(message)
+                .property("cutoff")
+                .remedy("lower it, or `factor`")
+                .into());
         }
         let transition =
             if self.shape.transition > 0.0 { self.shape.transition } else { 2.0 * (0.5 * lower - cutoff) };
@@ -253,19 +258,19 @@ impl Decimator {
     }
 
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
-        let live = ports.live();
+        let live = ports.requests();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut follow = Follow::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
         let mut thinner = Thinner::new(self.factor as u64);
-        while let Some(packet) = input.receive_heeding(|| {
+        while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
             if filter.is_none() && self.shape.sample_rate == 0.0 {
                 return;
             }
-            live.changed(|new| {
+            live.apply_changes(|new| {
                 let changed = Self::new(new)?;
                 if let Some((filter, stream)) = &mut filter {
                     filter.set_taps(&changed.design(changed.rate(stream)?)?);

@@ -33,13 +33,13 @@ impl Component for Throttle {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let (live, stop) = (ports.live(), ports.stop_signal());
+        let (live, stop) = (ports.requests(), ports.stop_signal());
         let mut pace = Pace::new(stop.clone(), self.rate);
         let mut input = ports.raw_input("in")?;
         let mut output = ports.raw_output("out")?;
         let mut first = None;
-        while let Some(packet) = input.receive_heeding(|| {
-            live.changed(|new| {
+        while let Some(packet) = input.receive_with(|| {
+            live.apply_changes(|new| {
                 // The next packet is due at once, and those after it at the new rate.
                 pace = Pace::new(stop.clone(), new.float("rate"));
                 first = None;

@@ -52,9 +52,9 @@ impl Component for SignalGenerator {
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let emitter = emitter(&ports, &self.properties);
-        let live = ports.live();
+        let live = ports.requests();
         let heed = |generator: &mut Generator| {
-            live.changed(|new| generator.change(&settings(new)?).map_err(setting));
+            live.apply_changes(|new| generator.change(&settings(new)?).map_err(setting));
         };
         let stream = StreamInfo::new(ports.component()).sample_rate_hz(self.properties.float("sample_rate"));
         if self.properties.text("output") == "f32" {

@@ -47,11 +47,11 @@ fn sigma(properties: &Properties) -> f64 {
 
 impl Awgn {
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
-        let live = ports.live();
+        let live = ports.requests();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
-        while let Some(packet) = input.receive_heeding(|| {
-            live.changed(|new| self.noise.set_sigma(sigma(new)).map_err(Error::failed));
+        while let Some(packet) = input.receive_with(|| {
+            live.apply_changes(|new| self.noise.set_sigma(sigma(new)).map_err(Error::failed));
         })? {
             let mut out = output.loan(packet.len())?;
             out.copy_from_slice(&packet);

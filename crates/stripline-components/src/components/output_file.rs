@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use stripline::component::{Properties, Unfit};
+use stripline::component::{InvalidProperties, Properties};
 use stripline::{Error, Result};
 
 /// Returns the file of the property `path`, checked as far as possible without creating or changing
@@ -13,7 +13,7 @@ use stripline::{Error, Result};
 /// No path, a folder, a folder that does not exist, or a file without write permission.
 pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
     let path = properties.path("path").ok_or_else(|| {
-        Unfit::new("`path` is empty").property("path").remedy("set it to the file to write")
+        InvalidProperties::new("`path` is empty").property("path").remedy("set it to the file to write")
     })?;
     check(&path)?;
     Ok(path)
@@ -25,21 +25,23 @@ pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
 /// As [`required_path`].
 pub(super) fn check(path: &Path) -> Result<()> {
     let shown = path.display();
-    let unfit = |message: String| Unfit::new(message).property("path");
+    let invalid = |message: String| InvalidProperties::new(message).property("path");
     if path.is_dir() {
-        return Err(unfit(format!("{shown}: this is a folder")).remedy("name a file in it").into());
+        return Err(invalid(format!("{shown}: this is a folder")).remedy("name a file in it").into());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
-        return Err(unfit(format!("{shown}: there is no folder {folder}")).remedy("create it first").into());
+        return Err(invalid(format!("{shown}: there is no folder {folder}"))
+            .remedy("create it first")
+            .into());
     }
     // Opening a FIFO would wait for its reader.
     if path.is_file() {
         OpenOptions::new()
             .write(true)
             .open(path)
-            .map_err(|error| unfit(format!("{shown}: cannot write: {error}")))?;
+            .map_err(|error| invalid(format!("{shown}: cannot write: {error}")))?;
     }
     Ok(())
 }

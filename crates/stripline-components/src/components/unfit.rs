@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stripline::component::{Component, Properties, Unfit};
+use stripline::component::{Component, InvalidProperties, Properties};
 use stripline::{Error, Result};
 
 use crate::dsp::DspError;
@@ -30,11 +30,11 @@ pub(super) fn file(error: FormatError) -> Error {
     let system =
         matches!(error, FormatError::Open { .. } | FormatError::Read { .. } | FormatError::Write { .. });
     // The remedy stands last, if there is any.
-    let unfit = match text.rsplit_once(": ").filter(|_| !system) {
-        Some((message, remedy)) => Unfit::new(message).remedy(remedy),
-        None => Unfit::new(text),
+    let invalid = match text.rsplit_once(": ").filter(|_| !system) {
+        Some((message, remedy)) => InvalidProperties::new(message).remedy(remedy),
+        None => InvalidProperties::new(text),
     };
-    unfit.property("path").into()
+    invalid.property("path").into()
 }
 
 /// Converts an error about a setting of signal processing.
@@ -45,7 +45,7 @@ pub(super) fn setting(error: DspError) -> Error {
     // The parameters have the names of the properties, with the unit last.
     let property = parameter.rsplit_once('_').map_or(parameter, |(name, _)| name);
     let property = if parameter == "sample_rate_hz" { "sample_rate" } else { property };
-    Unfit::new(format!("{block}: {parameter} is {value}, but must be {valid}"))
+    InvalidProperties::new(format!("{block}: {parameter} is {value}, but must be {valid}"))
         .property(property)
         .remedy(remedy)
         .into()
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_remedy_and_the_property_are_found() {
-        let missing = Unfit::from(file(FormatError::NotFound { path: "x.cu8".into() }));
+        let missing = InvalidProperties::from(file(FormatError::NotFound { path: "x.cu8".into() }));
         assert_eq!(
             (missing.message.as_str(), missing.remedy.as_str()),
             ("x.cu8: there is no such file", "check the path")
@@ -68,11 +68,11 @@ mod tests {
             doing: "open",
             source: std::io::ErrorKind::PermissionDenied.into(),
         };
-        assert_eq!(Unfit::from(file(denied)).remedy, "");
+        assert_eq!(InvalidProperties::from(file(denied)).remedy, "");
         let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
         let text = error.to_string();
-        let unfit = Unfit::from(setting(error));
-        assert_eq!(unfit.property.as_deref(), Some("deviation"));
-        assert_eq!(unfit.to_string(), text);
+        let invalid = InvalidProperties::from(setting(error));
+        assert_eq!(invalid.property.as_deref(), Some("deviation"));
+        assert_eq!(invalid.to_string(), text);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outgoing, Recorded};
+use crate::link::{Incoming, Outgoing, RawLatencies};
 use crate::sys::fork::{Local, Process};
 use crate::transport::Stop;
 
@@ -221,7 +221,7 @@ impl Caller {
             late: line.table().map_or(0, |table| table.late_replies()),
             round_trips: line
                 .table()
-                .map(|table| Recorded(table.round_trips.pairs()).percentiles())
+                .map(|table| RawLatencies(table.round_trips.pairs()).percentiles())
                 .unwrap_or_default(),
             operations: line.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
         };

@@ -71,7 +71,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
             let (mut outgoing, _inlet) = intrude(&node, &server, transport);
             assert!(send(&mut outgoing, bytes), "{transport}: {deed}");
             let end = Instant::now() + LONG;
-            while server.counts().misbehaved <= index as u64 {
+            while server.counts().evicted <= index as u64 {
                 assert!(Instant::now() < end, "{transport}: {deed}: it was not noticed");
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
@@ -92,7 +92,7 @@ fn a_client_that_was_thrown_out_may_come_back() {
         for round in 1..=3 {
             client.misbehave(&[1, 2, 3]);
             let end = Instant::now() + LONG;
-            while server.counts().misbehaved < round {
+            while server.counts().evicted < round {
                 assert!(Instant::now() < end, "{transport}: it was not noticed");
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
@@ -118,7 +118,7 @@ fn calls_of_operations_that_are_not_there_are_answered() {
         let (mut outgoing, _inlet) = intrude(&node, &server, transport);
         assert!(send(&mut outgoing, &call_head(5, 77, 0, 1_000_000)));
         while !server.serve_one(Duration::from_millis(1)).unwrap() {}
-        assert_eq!((server.counts().refused, server.counts().misbehaved), (1, 0), "{transport}");
+        assert_eq!((server.counts().refused, server.counts().evicted), (1, 0), "{transport}");
     }
 }
 

@@ -84,7 +84,7 @@ impl Node {
     ///
     /// # Errors
     /// None today.
-    pub fn services(&self) -> Result<Vec<ServerOffer>> {
+    pub fn known_servers(&self) -> Result<Vec<ServerOffer>> {
         self.check_own()?;
         let known = self.known(&marker()?).into_iter();
         let mut offers: Vec<_> =
@@ -105,7 +105,7 @@ impl Node {
     ///
     /// let node = stripline::node::Node::isolated()?;
     /// let _server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
-    /// let described = node.describe(&node.services()?[0])?;
+    /// let described = node.describe(&node.known_servers()?[0])?;
     /// assert_eq!(described.operations[0].name, "call");
     /// # Ok::<(), stripline::Error>(())
     /// ```
@@ -136,21 +136,21 @@ impl Node {
     /// Creates a server of a service that has one operation, [`Operation::ONLY`].
     ///
     /// # Errors
-    /// As [`Node::service`].
+    /// As [`Node::service_server`].
     pub fn server<'h, Req: Payload, Rep: Payload, E: Payload>(
         &self,
         service: &str,
         handler: impl Fn(Req) -> Result<Rep, E> + Send + Sync + 'h,
         options: ServerOptions,
     ) -> Result<Server<'h>> {
-        self.service(Service::new(service)?.operation(Operation::ONLY, handler)?, options)
+        self.service_server(Service::new(service)?.operation(Operation::ONLY, handler)?, options)
     }
 
     /// Creates a server of a service, which clients of the domain can discover from now on.
     ///
     /// # Errors
     /// A missing transport, an option out of range, or a lack of memory, descriptors or threads.
-    pub fn service<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
+    pub fn service_server<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
         self.check_own()?;
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
@@ -190,7 +190,7 @@ impl Node {
 ///
 /// let node = stripline::node::Node::isolated()?;
 /// let _server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
-/// assert_eq!(node.services()?[0].service, "double");
+/// assert_eq!(node.known_servers()?[0].service, "double");
 /// # Ok::<(), stripline::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -209,7 +209,7 @@ pub struct ServerOffer {
 /// let node = stripline::node::Node::isolated()?;
 /// let options = ServerOptions { name: Some("doubler".into()), ..ServerOptions::default() };
 /// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), options)?;
-/// let ServerDescription { server: name, operations } = node.describe(&node.services()?[0])?;
+/// let ServerDescription { server: name, operations } = node.describe(&node.known_servers()?[0])?;
 /// assert_eq!((&*name, &*operations), ("doubler", server.operations()));
 /// # Ok::<(), stripline::Error>(())
 /// ```

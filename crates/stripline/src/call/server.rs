@@ -55,9 +55,9 @@ pub struct ServerCounts {
     /// Handlers that panicked.
     pub panicked: u64,
     /// Calls that their clients cancelled, in time or not.
-    pub taken_back: u64,
+    pub cancelled: u64,
     /// Clients that were disconnected because of a protocol violation.
-    pub misbehaved: u64,
+    pub evicted: u64,
     /// Replies that a client did not take in time, or that had no client any more.
     pub replies_dropped: u64,
     /// Clients connected now.
@@ -226,8 +226,8 @@ impl<'h> Server<'h> {
             calls: read(&counts.calls),
             refused: read(&counts.refused),
             panicked: read(&counts.panicked),
-            taken_back: read(&counts.taken_back),
-            misbehaved: read(&counts.misbehaved),
+            cancelled: read(&counts.taken_back),
+            evicted: read(&counts.misbehaved),
             replies_dropped: read(&counts.replies_dropped),
             clients: if self.door.is_current() { self.core.lobby.count() as u64 } else { 0 },
         }
@@ -565,7 +565,7 @@ impl Core<'_> {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
         let until_ns = call.age.map(|(age_ns, then_ns)| then_ns.saturating_add(deadline_ns - age_ns));
-        let context = Context { client: &replies.connection, deadline_us, taken_back };
+        let context = Context { client: &replies.connection, deadline_us, cancelled: taken_back };
         scratch.clear();
         fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);

@@ -103,7 +103,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
 pub struct Context<'a> {
     pub(super) client: &'a str,
     pub(super) deadline_us: u32,
-    pub(super) taken_back: Option<&'a AtomicBool>,
+    pub(super) cancelled: Option<&'a AtomicBool>,
 }
 
 impl Context<'_> {
@@ -119,9 +119,9 @@ impl Context<'_> {
 
     /// Whether the client has cancelled the call meanwhile. Only a pool detects this. Otherwise it
     /// is false, because no thread reads messages while the handler runs.
-    pub fn is_taken_back(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         // Relaxed: a hint that orders no other data.
-        self.taken_back.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::payload::Sample;
 /// chooses the thread that runs it, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has
 /// one input and at most one output.
 ///
-/// [`Handled`] makes a [`Component`] of it, for [`main`](super::main) or a
+/// [`HandlerComponent`] makes a [`Component`] of it, for [`main`](super::main) or a
 /// [`Registry`](super::Registry). The output is written to reused memory and copied into the
 /// transport.
 ///
@@ -22,7 +22,7 @@ use crate::payload::Sample;
 ///
 /// ```no_run
 /// use stripline::Result;
-/// use stripline::component::{ComponentSpec, Handled, Handler, PortTypes, Properties};
+/// use stripline::component::{ComponentSpec, HandlerComponent, Handler, PortTypes, Properties};
 /// use stripline::node::PacketView;
 ///
 /// struct Square;
@@ -48,7 +48,7 @@ use crate::payload::Sample;
 /// }
 ///
 /// fn main() -> std::process::ExitCode {
-///     stripline::component::main::<Handled<Square>>()
+///     stripline::component::main::<HandlerComponent<Square>>()
 /// }
 /// ```
 pub trait Handler: Sized + Send + Sync + 'static {
@@ -138,18 +138,18 @@ pub trait Handler: Sized + Send + Sync + 'static {
 /// #     fn new(_: &stripline::component::Properties) -> stripline::Result<Self> { Ok(Self) }
 /// #     fn handle(&self, _: stripline::node::PacketView<'_, f32>, _: &mut Vec<f32>) -> stripline::Result<()> { Ok(()) }
 /// # }
-/// use stripline::component::{Handled, Registry};
+/// use stripline::component::{HandlerComponent, Registry};
 ///
-/// let registry = Registry::new().with::<Handled<Square>>();
+/// let registry = Registry::new().with::<HandlerComponent<Square>>();
 /// assert!(registry.specs()["square"].any_dispatch);
 /// ```
-pub struct Handled<H> {
+pub struct HandlerComponent<H> {
     handler: H,
     input: String,
     output: Option<String>,
 }
 
-impl<H: Handler> Component for Handled<H> {
+impl<H: Handler> Component for HandlerComponent<H> {
     fn describe() -> ComponentSpec {
         H::describe().any_dispatch()
     }
@@ -174,18 +174,18 @@ impl<H: Handler> Component for Handled<H> {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let Self { handler, input, output } = self;
-        let (live, handler) = (ports.live(), Arc::new(handler));
+        let (live, handler) = (ports.requests(), Arc::new(handler));
         let mut input = ports.input::<H::In>(&input)?;
         // Also called while there is no packet.
         let (asked, waiting) = (live.clone(), Arc::clone(&handler));
-        input.when_asked(move || asked.changed(|new| waiting.configure(new)));
+        input.when_asked(move || asked.apply_changes(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         input.serve_then(
             input.dispatch(),
             |packet| {
-                live.changed(|new| handler.configure(new));
+                live.apply_changes(|new| handler.configure(new));
                 let mut made: Vec<H::Out> = spare().pop().unwrap_or_default();
                 handler.handle(packet, &mut made)?;
                 Ok(made)

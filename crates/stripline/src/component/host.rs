@@ -13,10 +13,12 @@ use super::control::{
     self, Answer, Assignment, CONTROL_VARIABLE, Channel, Connection, LAUNCHER_VARIABLE, OpenOutput, Order,
     Report,
 };
-use super::live::Asked;
 use super::registry::Run;
+use super::requests::Asked;
 use super::status::Statuses;
-use super::{Access, Component, ComponentSpec, Direction, Ports, Properties, Registry, Unfit, Value};
+use super::{
+    Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
+};
 use crate::error::{Error, Result, guarded};
 use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
@@ -88,11 +90,11 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
     let mut values: BTreeMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
     // The component sets the read-only ones itself.
     values.retain(|name, _| spec.find_property(name).is_none_or(|known| known.access != Access::ReadOnly));
-    let unfit = match Properties::new(spec, values) {
+    let invalid = match Properties::new(spec, values) {
         Ok(properties) => spec.validate(&properties).err(),
-        Err(errors) => Some(Unfit::new(errors.join("; "))),
+        Err(errors) => Some(InvalidProperties::new(errors.join("; "))),
     };
-    serde_json::to_string(&unfit)
+    serde_json::to_string(&invalid)
 }
 
 /// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a

@@ -41,7 +41,7 @@
 //! ```
 //!
 //! A component that can be changed or tested while it runs declares so in its specification and
-//! polls for requests between packets: [`Live`]. It publishes values of its own by a [`Status`].
+//! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a [`Status`].
 //!
 //! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
 //! the threads that run it. Another kind owns its ports and leaves the loop to its input
@@ -68,25 +68,25 @@
 pub(crate) mod control;
 mod handler;
 mod host;
-mod live;
 mod ports;
 mod properties;
 mod registry;
+mod requests;
 mod spec;
 mod status;
 pub(crate) mod units;
 mod validate;
 
-pub use handler::{Handled, Handler};
+pub use handler::{Handler, HandlerComponent};
 pub use host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched, main};
-pub use live::{Change, Live, Request, Test, TestResult, TestSpec};
 pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use registry::Registry;
+pub use requests::{Change, ControlRequests, Request, Test, TestResult, TestSpec};
 pub(crate) use spec::number;
 pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 pub use status::{Status, StatusValue};
-pub use validate::Unfit;
+pub use validate::InvalidProperties;
 
 use crate::error::Result;
 

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::live::Asked;
+use super::requests::Asked;
 use super::status::Statuses;
-use super::{ComponentSpec, Direction, Live, Status, StatusValue};
+use super::{ComponentSpec, ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
@@ -135,7 +135,7 @@ impl Ports {
 
     /// Returns the requests to the component while it runs: other values for its properties,
     /// self-tests. A component that declares either takes this and polls it between packets.
-    pub fn live(&self) -> Live {
+    pub fn requests(&self) -> ControlRequests {
         Asked::live(&self.asked)
     }
 

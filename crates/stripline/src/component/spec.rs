@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::validate::{Unfit, Validation};
+use super::validate::{InvalidProperties, Validation};
 use super::{Access, Properties, TestSpec, Value, units};
 use crate::error::Result;
 use crate::payload::{Sample, TypeName};
@@ -97,7 +97,7 @@ impl ComponentSpec {
         self
     }
 
-    /// Adds a self-test, which [`Live::request`](super::Live::request) returns to the component on
+    /// Adds a self-test, which [`ControlRequests::request`](super::ControlRequests::request) returns to the component on
     /// a user's request.
     ///
     /// ```
@@ -113,7 +113,7 @@ impl ComponentSpec {
     }
 
     /// Adds a check of properties that are valid one by one, before any part of a waveform starts.
-    /// It returns [`Unfit`] with a remedy. The check may read files but must change nothing. If
+    /// It returns [`InvalidProperties`] with a remedy. The check may read files but must change nothing. If
     /// [`Component::new`] has no side effects it can serve: `.validated(|properties|
     /// Self::new(properties).map(drop))`.
     ///
@@ -128,8 +128,8 @@ impl ComponentSpec {
     /// executable accepts all.
     ///
     /// # Errors
-    /// The problem with them; see [`Unfit`] for an example.
-    pub fn validate(&self, properties: &Properties) -> Result<(), Unfit> {
+    /// The problem with them; see [`InvalidProperties`] for an example.
+    pub fn validate(&self, properties: &Properties) -> Result<(), InvalidProperties> {
         self.validation.of(properties)
     }
 
@@ -386,7 +386,7 @@ impl PropertySpec {
         self
     }
 
-    /// Lets the property change while the component runs: see [`Live`](super::Live).
+    /// Lets the property change while the component runs: see [`ControlRequests`](super::ControlRequests).
     ///
     /// ```
     /// use stripline::component::{Access, PropertySpec};

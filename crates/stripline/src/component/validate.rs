@@ -12,14 +12,14 @@ use crate::error::{Error, Result, guarded};
 ///
 /// ```
 /// use stripline::Error;
-/// use stripline::component::{ComponentSpec, Properties, PropertySpec, Unfit};
+/// use stripline::component::{ComponentSpec, Properties, PropertySpec, InvalidProperties};
 ///
 /// fn check(properties: &Properties) -> stripline::Result<()> {
 ///     let (low, high) = (properties.float("low"), properties.float("high"));
 ///     if low < high {
 ///         return Ok(());
 ///     }
-///     let unfit = Unfit::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
+///     let unfit = InvalidProperties::new(format!("`high` is {high} Hz; it must be above `low`, {low} Hz"));
 ///     Err(unfit.property("high").remedy("raise `high` or lower `low`").into())
 /// }
 ///
@@ -32,7 +32,7 @@ use crate::error::{Error, Result, guarded};
 /// assert!(unfit.to_string().ends_with("it must be above `low`, 1000 Hz: raise `high` or lower `low`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfit {
+pub struct InvalidProperties {
     /// The property to change, if the problem belongs to one.
     pub property: Option<String>,
     /// The problem.
@@ -41,7 +41,7 @@ pub struct Unfit {
     pub remedy: String,
 }
 
-impl Unfit {
+impl InvalidProperties {
     /// Creates an error with the problem in one sentence.
     pub fn new(message: impl Into<String>) -> Self {
         Self { property: None, message: message.into(), remedy: String::new() }
@@ -62,23 +62,23 @@ impl Unfit {
     }
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for InvalidProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         if self.remedy.is_empty() { Ok(()) } else { write!(f, ": {}", self.remedy) }
     }
 }
 
-impl From<Unfit> for Error {
-    fn from(unfit: Unfit) -> Self {
-        Self::Unfit(Box::new(unfit))
+impl From<InvalidProperties> for Error {
+    fn from(invalid: InvalidProperties) -> Self {
+        Self::InvalidProperties(Box::new(invalid))
     }
 }
 
-impl From<Error> for Unfit {
+impl From<Error> for InvalidProperties {
     fn from(error: Error) -> Self {
         match error {
-            Error::Unfit(unfit) => *unfit,
+            Error::InvalidProperties(invalid) => *invalid,
             other => Self::new(other.to_string()),
         }
     }
@@ -90,7 +90,7 @@ impl From<Error> for Unfit {
 pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
 
 impl Validation {
-    pub(super) fn of(self, properties: &Properties) -> Result<(), Unfit> {
+    pub(super) fn of(self, properties: &Properties) -> Result<(), InvalidProperties> {
         self.0.map_or(Ok(()), |check| Ok(guarded(|| check(properties))?))
     }
 }

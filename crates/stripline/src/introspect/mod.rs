@@ -21,4 +21,4 @@ pub(crate) use client::parse;
 pub use client::processes;
 pub(crate) use registry::{Receiving, Sending, Shown, belong_to, show_receiving, show_sending};
 pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, SendingPort};
-pub use waits::{Chain, FromSide, ToSide, Waiting, Why};
+pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};

@@ -10,12 +10,12 @@ use super::types::{Connection, Overview, Process, Reader, ReceivingPort, Sending
 /// A port that waits for another port.
 ///
 /// ```
-/// use stripline::introspect::{Waiting, Why};
+/// use stripline::introspect::{Waiting, WaitReason};
 ///
 /// let text = r#"{ "pid": 3, "port": "a.out", "for_pid": 4, "for_port": "b.in", "why": "full" }"#;
 /// let waiting: Waiting = serde_json::from_str(text).unwrap();
 /// assert_eq!(waiting.to_string(), "a.out waits for b.in (full)");
-/// assert_eq!(waiting.why, Why::Full);
+/// assert_eq!(waiting.why, WaitReason::Full);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
@@ -28,17 +28,17 @@ pub struct Waiting {
     /// The port waited for.
     pub for_port: String,
     /// The reason.
-    pub why: Why,
+    pub why: WaitReason,
 }
 
 /// The reason of a wait.
 ///
 /// ```
-/// assert_eq!(stripline::introspect::Why::Empty.to_string(), "empty");
+/// assert_eq!(stripline::introspect::WaitReason::Empty.to_string(), "empty");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum WaitReason {
     /// A sender waits for space.
     Full,
     /// A receiver waits for packets.
@@ -47,7 +47,7 @@ pub enum Why {
     Answer,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full => "full",
@@ -81,23 +81,23 @@ pub struct Chain {
 /// A sending port's side of a connection.
 ///
 /// ```
-/// use stripline::introspect::FromSide;
+/// use stripline::introspect::SenderEnd;
 ///
-/// fn is_behind((_, _, reader): FromSide<'_>) -> bool {
+/// fn is_behind((_, _, reader): SenderEnd<'_>) -> bool {
 ///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.high_watermark.unwrap_or(reader.depth)))
 /// }
 /// ```
-pub type FromSide<'a> = (&'a Process, &'a SendingPort, &'a Reader);
+pub type SenderEnd<'a> = (&'a Process, &'a SendingPort, &'a Reader);
 /// A receiving port's side of a connection.
 ///
 /// ```
-/// use stripline::introspect::ToSide;
+/// use stripline::introspect::ReceiverEnd;
 ///
-/// fn idles((_, port, connection): ToSide<'_>) -> bool {
+/// fn idles((_, port, connection): ReceiverEnd<'_>) -> bool {
 ///     port.sleeps && connection.open
 /// }
 /// ```
-pub type ToSide<'a> = (&'a Process, &'a ReceivingPort, &'a Connection);
+pub type ReceiverEnd<'a> = (&'a Process, &'a ReceivingPort, &'a Connection);
 
 impl Overview {
     /// Creates an overview of these processes; their numbers must differ.
@@ -124,8 +124,8 @@ impl Overview {
     /// let (Some((_, from, _)), Some((_, to, seen))) = connections[0] else { panic!("both sides are known") };
     /// assert_eq!((&*from.name, &*to.name, seen.packets), ("a.out", "b.in", 3));
     /// ```
-    pub fn connections(&self) -> Vec<(Option<FromSide<'_>>, Option<ToSide<'_>>)> {
-        let mut receivers: HashMap<&str, Vec<(ToSide<'_>, bool)>> = HashMap::new();
+    pub fn connections(&self) -> Vec<(Option<SenderEnd<'_>>, Option<ReceiverEnd<'_>>)> {
+        let mut receivers: HashMap<&str, Vec<(ReceiverEnd<'_>, bool)>> = HashMap::new();
         for process in &self.processes {
             for port in &process.receiving {
                 for connection in &port.connections {
@@ -138,7 +138,7 @@ impl Overview {
         for process in &self.processes {
             for port in &process.sending {
                 for reader in &port.readers {
-                    let fits = |(other, taken): &&mut (ToSide<'_>, bool)| {
+                    let fits = |(other, taken): &&mut (ReceiverEnd<'_>, bool)| {
                         !*taken
                             && match reader.pid {
                                 Some(pid) => other.0.pid == pid,
@@ -182,7 +182,7 @@ impl Overview {
                     port: sender.into(),
                     for_pid: to.map(|(process, _, _)| process.pid).or(reader.pid),
                     for_port: receiver.into(),
-                    why: if reader.waited_for { Why::Full } else { Why::Answer },
+                    why: if reader.waited_for { WaitReason::Full } else { WaitReason::Answer },
                 });
             }
             if let Some((process, port, connection)) = to
@@ -194,7 +194,7 @@ impl Overview {
                     port: receiver.into(),
                     for_pid: from.map(|(process, _, _)| process.pid),
                     for_port: sender.into(),
-                    why: Why::Empty,
+                    why: WaitReason::Empty,
                 });
             }
         }

@@ -35,7 +35,7 @@ pub(crate) use outgoing::Outgoing;
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
 pub use sampler::Sampling;
-pub use stats::{ConnectionReport, LatencyReport, Recorded};
+pub use stats::{ConnectionReport, LatencyReport, RawLatencies};
 pub(crate) use stats::{ConnectionStats, ReportWithTimes};
 pub(crate) use waiting::Spinner;
 pub use waiting::WaitStrategy;

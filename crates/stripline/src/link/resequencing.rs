@@ -205,7 +205,7 @@ impl Resequencing {
             Place::Late { reported } => self.numberings[index].miss(order.number(), reported),
             Place::Twice => {
                 let connection = link.connection().into();
-                self.problem = Some(Error::Twice { connection, number: order.number() });
+                self.problem = Some(Error::DuplicatePacket { connection, number: order.number() });
             }
         }
         link.hand_over();

@@ -97,9 +97,9 @@ impl ConnectionStats {
     pub(crate) fn report(&self, connection: &str) -> ReportWithTimes {
         ReportWithTimes {
             counters: self.counters(connection),
-            latency: Recorded(self.latency.pairs()),
-            queued: Recorded(self.queued.pairs()),
-            service: Recorded(self.service.pairs()),
+            latency: RawLatencies(self.latency.pairs()),
+            queued: RawLatencies(self.queued.pairs()),
+            service: RawLatencies(self.service.pairs()),
         }
     }
 }
@@ -150,11 +150,11 @@ pub struct ConnectionReport {
 pub(crate) struct ReportWithTimes {
     pub counters: ConnectionReport,
     /// Sent to received.
-    pub latency: Recorded,
+    pub latency: RawLatencies,
     /// Received to taken by the component.
-    pub queued: Recorded,
+    pub queued: RawLatencies,
     /// Taken to finished.
-    pub service: Recorded,
+    pub service: RawLatencies,
 }
 
 impl ConnectionReport {
@@ -182,14 +182,14 @@ impl ReportWithTimes {
 
 /// A histogram as pairs of nanoseconds and count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded(pub(crate) Vec<(u64, u64)>);
+pub struct RawLatencies(pub(crate) Vec<(u64, u64)>);
 
-impl Recorded {
+impl RawLatencies {
     /// Returns the usual percentiles.
     ///
     /// ```
     /// // 9,900 packets took 100 ns and 100 took 200 ns; in JSON a histogram is a list of such pairs.
-    /// let recorded: stripline::link::Recorded = serde_json::from_str("[[100,9900],[200,100]]").unwrap();
+    /// let recorded: stripline::link::RawLatencies = serde_json::from_str("[[100,9900],[200,100]]").unwrap();
     /// let times = recorded.percentiles();
     /// assert_eq!((times.p50, times.p99, times.p999, times.max), (Some(100), Some(100), None, Some(200)));
     /// ```
@@ -225,7 +225,7 @@ impl Recorded {
 /// mostly chance.
 ///
 /// ```
-/// let nothing = stripline::link::Recorded::default().percentiles();
+/// let nothing = stripline::link::RawLatencies::default().percentiles();
 /// assert_eq!((nothing.samples, nothing.p50), (0, None));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn percentiles_need_samples() {
-        let few = Recorded(vec![(100, 199)]).percentiles();
+        let few = RawLatencies(vec![(100, 199)]).percentiles();
         assert_eq!((few.p50, few.max, few.samples), (None, Some(100), 199));
-        let enough = Recorded(vec![(100, 9_900), (200, 100)]).percentiles();
+        let enough = RawLatencies(vec![(100, 9_900), (200, 100)]).percentiles();
         assert_eq!((enough.p50, enough.p99, enough.p999), (Some(100), Some(100), None));
     }
 
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!((sum.counters.lost, sum.counters.lost_samples), (u64::MAX, u64::MAX));
         sum.add(&stats.report("a -> b"));
         assert_eq!((sum.counters.lost, sum.counters.gaps), (u64::MAX, 4));
-        assert_eq!(Recorded(vec![(1, u64::MAX), (2, 1)]).percentiles().samples, u64::MAX);
+        assert_eq!(RawLatencies(vec![(1, u64::MAX), (2, 1)]).percentiles().samples, u64::MAX);
     }
 
     #[test]

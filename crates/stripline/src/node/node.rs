@@ -263,10 +263,10 @@ impl Node {
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
-    /// assert_eq!(node.connections_unlisted(), (0, Default::default()));
+    /// assert_eq!(node.ended_connection_totals(), (0, Default::default()));
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn connections_unlisted(&self) -> (u64, ConnectionReport) {
+    pub fn ended_connection_totals(&self) -> (u64, ConnectionReport) {
         if self.shared.is_current() { self.shared.state().books.unlisted() } else { Default::default() }
     }
 

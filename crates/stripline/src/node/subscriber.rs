@@ -119,14 +119,14 @@ impl<T: Sample> Subscriber<T> {
     /// let mut input = ports.input::<f32>("in")?;
     /// let mut limit = 1.0;
     /// // A new limit need not wait for a packet.
-    /// while let Some(packet) = input.receive_heeding(|| live.changed(|new| Ok(limit = new.float("limit"))))? {
+    /// while let Some(packet) = input.receive_with(|| live.changed(|new| Ok(limit = new.float("limit"))))? {
     ///     println!("{} samples beyond {limit}", packet.iter().filter(|x| f64::from(**x) > limit).count());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     #[inline(always)]
-    pub fn receive_heeding(&mut self, mut heed: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
+    pub fn receive_with(&mut self, mut heed: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
         loop {
             heed();
             let found = self.incoming.receive_or_asked()?;
@@ -231,7 +231,7 @@ impl<T: Sample> Subscriber<T> {
     /// may not be the first there is. It is then waited for like any other. A packet that belongs
     /// before it and arrives later is reported as lost.
     ///
-    /// From now on, receiving also returns [`Error::Twice`] for a second packet of the same
+    /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet of the same
     /// number. It returns [`Error::WindowOverflow`] when too many packets wait behind a missing
     /// one. It continues after both.
     ///

@@ -11,7 +11,7 @@ use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 use super::{components, connections, types};
-use crate::component::{ComponentSpec, Properties, Unfit};
+use crate::component::{ComponentSpec, InvalidProperties, Properties};
 use crate::payload::TypeName;
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
@@ -38,7 +38,7 @@ pub struct Catalog<'a> {
     /// function.
     pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
     /// Lets an executable check its properties; [`ask_validity`] likewise.
-    pub ask_validity: fn(&Path, &Properties) -> Result<Option<Unfit>, DescribeError>,
+    pub ask_validity: fn(&Path, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
 }
 
 impl<'a> Catalog<'a> {

@@ -387,10 +387,10 @@ impl Checker<'_> {
     /// Lets the component check its properties together, before it is created.
     fn validate(&mut self, asked: &Asked, executable: Option<&Path>, catalog: &Catalog) {
         let name = &self.draft.name;
-        let unfit = match executable.filter(|_| asked.spec.validates) {
+        let invalid = match executable.filter(|_| asked.spec.validates) {
             None => asked.spec.validate(asked.properties).err(),
             Some(path) => match (catalog.ask_validity)(path, asked.properties) {
-                Ok(unfit) => unfit,
+                Ok(invalid) => invalid,
                 Err(error) => {
                     let place = self.draft.executable.as_ref().map_or(&name.place, |at| &at.place);
                     let said = error.of_option(CHECK_OPTION);
@@ -399,12 +399,12 @@ impl Checker<'_> {
                 }
             },
         };
-        let Some(unfit) = unfit else { return };
-        let property = unfit.property.as_deref().and_then(|name| asked.spec.find_property(name));
+        let Some(invalid) = invalid else { return };
+        let property = invalid.property.as_deref().and_then(|name| asked.spec.find_property(name));
         let said = property.and_then(|property| asked.places.get(&property.name));
-        let message = format!("`{}`: {}", name.value, unfit.message);
-        let remedy = match (unfit.remedy.is_empty(), executable) {
-            (false, _) => unfit.remedy,
+        let message = format!("`{}`: {}", name.value, invalid.message);
+        let remedy = match (invalid.remedy.is_empty(), executable) {
+            (false, _) => invalid.remedy,
             (true, None) => format!("`stripline components {}` lists what it takes", asked.spec.name),
             (true, Some(_)) => "change its properties".into(),
         };

@@ -1,5 +1,5 @@
 //! Queries to an executable. `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
-//! `EXECUTABLE --check` reads [`Properties`] and prints an [`Unfit`] or `null`.
+//! `EXECUTABLE --check` reads [`Properties`] and prints an [`InvalidProperties`] or `null`.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::spec_check::check_spec;
 use super::words::quoted;
-use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, Properties, Unfit};
+use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, InvalidProperties, Properties};
 
 /// Time limit of an executable for its description.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -55,7 +55,10 @@ pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
 /// let path = std::path::Path::new("no/such/executable");
 /// assert_eq!(ask_validity(path, &Properties::default()), Err(DescribeError::Missing(path.into())));
 /// ```
-pub fn ask_validity(executable: &Path, properties: &Properties) -> Result<Option<Unfit>, DescribeError> {
+pub fn ask_validity(
+    executable: &Path,
+    properties: &Properties,
+) -> Result<Option<InvalidProperties>, DescribeError> {
     let nonsense = |error: serde_json::Error| {
         DescribeError::Nonsense(executable.to_path_buf(), quoted(&error.to_string()))
     };

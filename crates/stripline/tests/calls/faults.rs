@@ -75,7 +75,7 @@ pub fn a_cancelled_call_frees_its_place(transport: &str) {
         })
         .unwrap();
     let node = Node::isolated().unwrap();
-    let mut server = node.service(service, over(transport)).unwrap();
+    let mut server = node.service_server(service, over(transport)).unwrap();
     let client = node.service_client("slow", ClientOptions { outstanding: 2, ..patient() }).unwrap();
     serving(&node, &mut server, Dispatch::Queue, || {
         let wait = operation::<(), ()>(&client, "wait");
@@ -98,7 +98,7 @@ pub fn a_cancelled_call_frees_its_place(transport: &str) {
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (2, 0));
     });
     // The first was started; the second was not.
-    assert_eq!((server.counts().calls, server.counts().taken_back), (4, 2));
+    assert_eq!((server.counts().calls, server.counts().cancelled), (4, 2));
 }
 
 /// Builds a service with `wait`, which keeps every thread busy until the gate is opened, and
@@ -130,7 +130,7 @@ pub fn a_call_cancelled_before_its_start_is_not_executed(transport: &str) {
     for (dispatch, threads) in dispatches() {
         let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
         let node = Node::isolated().unwrap();
-        let mut server = node.service(busy_service(&gate, &begun, &noted), over(transport)).unwrap();
+        let mut server = node.service_server(busy_service(&gate, &begun, &noted), over(transport)).unwrap();
         let client = node.service_client("busy", patient()).unwrap();
         serving(&node, &mut server, dispatch, || {
             let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
@@ -153,7 +153,7 @@ pub fn a_call_cancelled_before_its_start_is_not_executed(transport: &str) {
         let expected: Vec<u32> = (45..55).chain([999]).collect();
         assert_eq!(noted, expected, "{dispatch:?}");
         let counts = server.counts();
-        assert_eq!((counts.taken_back, counts.refused), (90, 90), "{dispatch:?}");
+        assert_eq!((counts.cancelled, counts.refused), (90, 90), "{dispatch:?}");
         assert_eq!(counts.calls, u64::from(threads) + 11, "{dispatch:?}");
     }
 }
@@ -163,7 +163,7 @@ pub fn an_overloaded_server_refuses_calls(transport: &str) {
         let (gate, begun, noted) = (Gate::default(), AtomicU32::new(0), Mutex::default());
         let node = Node::isolated().unwrap();
         let options = ServerOptions { waiting: Some(3), ..over(transport) };
-        let mut server = node.service(busy_service(&gate, &begun, &noted), options).unwrap();
+        let mut server = node.service_server(busy_service(&gate, &begun, &noted), options).unwrap();
         let client = node.service_client("busy", patient()).unwrap();
         serving(&node, &mut server, dispatch, || {
             let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
@@ -329,7 +329,7 @@ pub fn a_handler_of_a_pool_detects_that_its_call_was_cancelled(transport: &str) 
     let (begun, over) = (Gate::default(), AtomicU32::new(0));
     let hold = |(): (), context: &Context<'_>| {
         begun.open();
-        await_that("it is taken back", || context.is_taken_back());
+        await_that("it is taken back", || context.is_cancelled());
         over.fetch_add(1, Ordering::Relaxed);
         Ok::<_, String>(())
     };
@@ -381,7 +381,7 @@ pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
         .unwrap();
     let node = Node::isolated().unwrap();
     let options = ServerOptions { buffer: 1 << 14, ..over(transport) };
-    let mut server = node.service(service, options).unwrap();
+    let mut server = node.service_server(service, options).unwrap();
     let greedy = node.service_client("source", ClientOptions { outstanding: 500, ..patient() }).unwrap();
     let modest = node.service_client("source", patient()).unwrap();
     serving(&node, &mut server, Dispatch::Queue, || {
@@ -409,7 +409,7 @@ pub fn stop_ends_every_wait(transport: &str) {
         })
         .unwrap();
     let (here, there) = crate::support::two_nodes();
-    let mut server = there.service(service, over(transport)).unwrap();
+    let mut server = there.service_server(service, over(transport)).unwrap();
     let client = here.service_client("slow", patient()).unwrap();
     assert!(client.wait_for_servers(1, LONG).unwrap());
     serving(&there, &mut server, Dispatch::Queue, || {

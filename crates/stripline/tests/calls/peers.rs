@@ -156,7 +156,7 @@ pub fn a_killed_client_leaves_the_server_to_others(transport: &str) {
             Ok::<u32, String>(number)
         };
         let service = Service::new("master").unwrap().operation("hold", hold).unwrap();
-        let mut server = node.service(service, over(transport)).unwrap();
+        let mut server = node.service_server(service, over(transport)).unwrap();
         let client = node.service_client("master", patient()).unwrap();
         let counts = std::sync::Mutex::new(None);
         serving(&node, &mut server, dispatch, || {
@@ -169,6 +169,6 @@ pub fn a_killed_client_leaves_the_server_to_others(transport: &str) {
         });
         // The sent requests are executed; the client's absence is detected with the reply.
         assert!(server.counts().calls >= 2, "{:?}", server.counts());
-        assert_eq!(server.counts().misbehaved, 0);
+        assert_eq!(server.counts().evicted, 0);
     }
 }

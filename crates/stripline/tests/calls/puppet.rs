@@ -144,7 +144,7 @@ fn serve(node: &Node, transport: &str, name: &str) {
         .operation("die", die)
         .unwrap();
     let options = ServerOptions { name: Some(name.into()), ..over(transport) };
-    let mut server = node.service(service, options).unwrap();
+    let mut server = node.service_server(service, options).unwrap();
     say("ready");
     server.serve(Dispatch::Queue).unwrap();
 }

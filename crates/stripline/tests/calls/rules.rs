@@ -81,7 +81,7 @@ pub fn many_threads_share_a_client(transport: &str) {
 pub fn large_requests_and_replies_travel(transport: &str) {
     let node = Node::isolated().unwrap();
     let options = stripline::call::ServerOptions { buffer: 1 << 14, ..over(transport) };
-    let mut server = node.service(arithmetic(), options).unwrap();
+    let mut server = node.service_server(arithmetic(), options).unwrap();
     let client = node.service_client("arithmetic", ClientOptions { buffer: 1 << 14, ..patient() }).unwrap();
     serving(&node, &mut server, Dispatch::Queue, || {
         let reverse = operation::<Samples<i16>, Samples<i16>>(&client, "reverse");

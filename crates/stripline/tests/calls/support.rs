@@ -25,7 +25,7 @@ pub fn with_server(
 ) {
     let node = Node::isolated().unwrap();
     let name = service.name().to_string();
-    let mut server = node.service(service, over(transport)).unwrap();
+    let mut server = node.service_server(service, over(transport)).unwrap();
     let client = node.service_client(&name, patient()).unwrap();
     serving(&node, &mut server, dispatch, || test(&node, client));
 }

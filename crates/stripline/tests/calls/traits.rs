@@ -63,7 +63,7 @@ impl Tuner for Radio {
     }
 
     fn note(&self, words: String, times: u32, context: &Context<'_>, r#in: Option<Duration>) -> Duration {
-        assert!(!context.is_taken_back());
+        assert!(!context.is_cancelled());
         (0..times).for_each(|_| self.0.lock().unwrap().notes.push(words.clone()));
         r#in.unwrap_or(context.deadline())
     }
@@ -82,7 +82,7 @@ impl Tuner for Radio {
 fn with_radio(transport: &str, dispatch: Dispatch, test: impl FnOnce(&Radio, TunerClient)) {
     let node = Node::isolated().unwrap();
     let radio = Radio::default();
-    let mut server = node.service(TunerService::of(&radio).unwrap(), over(transport)).unwrap();
+    let mut server = node.service_server(TunerService::of(&radio).unwrap(), over(transport)).unwrap();
     let client = TunerClient::connect(&node, "radio", patient()).unwrap();
     serving(&node, &mut server, dispatch, || test(&radio, client));
 }
@@ -143,7 +143,7 @@ pub fn a_trait_may_be_served_under_another_name(transport: &str) {
     let radios = [(); 2].map(|()| Arc::new(Radio::default()));
     let [mut first, mut second] = ["first", "second"].map(|name| {
         let radio = Arc::clone(&radios[usize::from(name == "second")]);
-        node.service(TunerService::named(name, radio).unwrap(), named(transport, name)).unwrap()
+        node.service_server(TunerService::named(name, radio).unwrap(), named(transport, name)).unwrap()
     });
     let connect = |name| TunerClient::connect(&node, name, patient()).unwrap();
     serving(&node, &mut first, Dispatch::Queue, || {
@@ -184,8 +184,8 @@ pub fn who_only_asks_is_told_what_a_server_has_and_takes_no_place(transport: &st
     let join = || Node::join(&domain, Topics::default()).unwrap();
     let (node, asking) = (join(), join());
     let options = ServerOptions { clients: 1, ..named(transport, "the radio") };
-    let server = node.service(TunerService::of(Radio::default()).unwrap(), options).unwrap();
-    let offered = || asking.services().unwrap();
+    let server = node.service_server(TunerService::of(Radio::default()).unwrap(), options).unwrap();
+    let offered = || asking.known_servers().unwrap();
     await_that("the server is discovered", || !offered().is_empty());
     let offer = offered().remove(0);
     assert_eq!((&*offer.service, offer.address.clone()), (TunerService::NAME, server.address()));

@@ -234,7 +234,7 @@ pub fn two_packets_of_a_number_are_named(transport: &'static str) {
     assert_eq!(numbers(&mut packets, 2), whole(0..2));
     let error = packets.receive_timeout(DEADLINE).map(drop).unwrap_err();
     assert!(
-        matches!(&error, Error::Twice { connection, number: 1 } if connection.ends_with("-> second")),
+        matches!(&error, Error::DuplicatePacket { connection, number: 1 } if connection.ends_with("-> second")),
         "{error}"
     );
     assert_eq!(numbers(&mut packets, 2), whole(2..4));

@@ -93,7 +93,7 @@ pub fn connections_that_have_ended_are_summed_up(transport: &'static str) {
         publisher.finish().unwrap();
         expect_end(&mut subscriber);
     }
-    let (unlisted, sums) = node.connections_unlisted();
+    let (unlisted, sums) = node.ended_connection_totals();
     let listed = node.connections();
     // The last connection, and the one that it replaced, were still held at the last cleanup of the
     // connection log.

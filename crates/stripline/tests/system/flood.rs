@@ -34,7 +34,7 @@ pub fn serve(words: &[&str]) {
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     let service =
         Service::new("adder").unwrap().operation("add", |(a, b): (i64, i64)| Ok::<i64, String>(a + b));
-    let mut server = node.service(service.unwrap(), ServerOptions::default()).unwrap();
+    let mut server = node.service_server(service.unwrap(), ServerOptions::default()).unwrap();
     let mut first = node.subscriber::<u64>("numbers").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     std::thread::scope(|scope| {

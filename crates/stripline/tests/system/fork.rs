@@ -306,7 +306,7 @@ pub fn calls(transport: &str) {
             assert_eq!(held.call(&9).unwrap(), 10, "{what}");
             node.stop();
         });
-        assert_eq!((its.counts().calls, its.counts().taken_back), (8, 0), "{what}");
+        assert_eq!((its.counts().calls, its.counts().cancelled), (8, 0), "{what}");
     }
     say("done");
 }

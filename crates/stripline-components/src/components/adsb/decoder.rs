@@ -53,12 +53,12 @@ impl Component for AdsbDecoder {
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut input = ports.input::<Candidate>("in")?;
         let mut output = ports.output::<FrameRecord>("out")?;
-        let live = ports.live();
+        let live = ports.requests();
         let (count, aircraft) = (ports.status::<u64>("frames")?, ports.status::<u64>("aircraft")?);
         let mut decoder = Decoder::new(self.config);
         let mut frames: Vec<FrameRecord> = Vec::new();
-        while let Some(packet) = input.receive_heeding(|| {
-            live.changed(|new| {
+        while let Some(packet) = input.receive_with(|| {
+            live.apply_changes(|new| {
                 decoder.set_config(config(new));
                 Ok(())
             });

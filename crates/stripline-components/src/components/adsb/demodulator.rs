@@ -79,15 +79,15 @@ impl AdsbDemodulator {
     where
         Complex<T>: Sample,
     {
-        let (live, candidates) = (ports.live(), ports.status::<u64>("candidates")?);
+        let (live, candidates) = (ports.requests(), ports.status::<u64>("candidates")?);
         let mut input = ports.input::<Complex<T>>("in")?;
         let mut output = ports.output::<Candidate>("out")?;
         let mut demodulator = Demodulator::<T>::new(self.config);
         let mut follow = Follow::default();
         let mut clock = Clock::default();
         let mut found = Vec::new();
-        while let Some(packet) = input.receive_heeding(|| {
-            live.changed(|new| {
+        while let Some(packet) = input.receive_with(|| {
+            live.apply_changes(|new| {
                 demodulator.set_config(config(new));
                 Ok(())
             });

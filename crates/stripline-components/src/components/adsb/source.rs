@@ -1,7 +1,9 @@
 //! `adsb-source`: a recording at 1090 MHz, or a simulated sky.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Unfit};
+use stripline::component::{
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+};
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
@@ -90,9 +92,9 @@ impl Component for AdsbSource {
             let reader = IqFileReader::open(&path, &options).map_err(unfit::file)?;
             if reader.format() != format {
                 let (path, found) = (path.display(), reader.format());
-                let unfit = Unfit::new(format!("{path}: holds {found} samples, not {format}"));
+                let invalid = InvalidProperties::new(format!("{path}: holds {found} samples, not {format}"));
                 let remedy = format!("set the property `format` to \"{found}\"");
-                return Err(unfit.property("format").remedy(remedy).into());
+                return Err(invalid.property("format").remedy(remedy).into());
             }
             if let Some(meta) = reader.sigmf() {
                 sample_rate = meta.sample_rate_hz.filter(|_| asked_rate == 0.0).unwrap_or(sample_rate);
@@ -112,7 +114,7 @@ impl Component for AdsbSource {
             if simulation.config().sample_rate_hz != sample_rate {
                 let message =
                     format!("`sample_rate` is {sample_rate} Hz; a simulation has from 1e6 to 1e8 Hz");
-                return Err(Unfit::new(message).property("sample_rate").into());
+                return Err(InvalidProperties::new(message).property("sample_rate").into());
             }
             Signal::Simulation(Box::new(simulation))
         };
@@ -121,8 +123,10 @@ impl Component for AdsbSource {
             (-1.0, Signal::Recording(_)) => 0.0,
             (-1.0, Signal::Simulation(_)) => sample_rate,
             (rate, _) => {
-                let unfit = Unfit::new(format!("`rate` is {rate} samples/s; it must be -1, or 0 or more"));
-                return Err(unfit.property("rate").into());
+                let invalid = InvalidProperties::new(format!(
+                    "`rate` is {rate} samples/s; it must be -1, or 0 or more"
+                ));
+                return Err(invalid.property("rate").into());
             }
         };
         Ok(Self { signal, format, sample_rate, frequency, rate, properties: properties.clone() })

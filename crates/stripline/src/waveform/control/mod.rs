@@ -4,7 +4,7 @@
 //! Each launcher is a server of [calls](crate::call) in a domain of its own. The domain's name
 //! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
 //! the same user can connect. There is no daemon, and no name or file remains after the launcher,
-//! however it ended. The `stripline` command uses [`Client`]; [`Live`](crate::component::Live) is
+//! however it ended. The `stripline` command uses [`Client`]; [`ControlRequests`](crate::component::ControlRequests) is
 //! the component's side.
 
 mod client;
@@ -17,7 +17,7 @@ pub use error::ControlError;
 pub use service::SERVICE;
 pub(crate) use service::{Operations, Service};
 pub use types::{
-    ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform, Setting,
-    Stopped, Taken, TestRun,
+    ChangeState, ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform,
+    Setting, Stopped, TestRun,
 };
 pub(crate) use types::{Fault, GetRequest, Reply, Request, SET_MAX, SetRequest, StopRequest, TestRequest};

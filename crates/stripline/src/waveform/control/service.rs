@@ -109,7 +109,7 @@ impl Service {
                 other => Err(other),
             },
         )?;
-        let mut server = node.service(service, options)?;
+        let mut server = node.service_server(service, options)?;
         let pool = Dispatch::pool(CALLS_MAX)?;
         let thread = std::thread::Builder::new()
             .name("stripline-ctl".into())

@@ -132,10 +132,10 @@ pub struct PropertyReading {
 /// The result of setting properties of one component: all of them or none.
 ///
 /// ```
-/// use stripline::waveform::control::{ComponentChange, Taken};
+/// use stripline::waveform::control::{ComponentChange, ChangeState};
 ///
 /// fn all_taken(changes: &[ComponentChange]) -> bool {
-///     changes.iter().all(|change| change.taken == Taken::Applied)
+///     changes.iter().all(|change| change.taken == ChangeState::Applied)
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,7 +145,7 @@ pub struct ComponentChange {
     /// The properties, by name.
     pub values: BTreeMap<String, NewValue>,
     /// Whether they are in effect.
-    pub taken: Taken,
+    pub taken: ChangeState,
     /// The reason if they are not; else empty.
     pub reason: String,
 }
@@ -172,12 +172,12 @@ pub struct NewValue {
 /// Whether a component has taken values.
 ///
 /// ```
-/// let word = serde_json::to_string(&stripline::waveform::control::Taken::NotYet).unwrap();
+/// let word = serde_json::to_string(&stripline::waveform::control::ChangeState::NotYet).unwrap();
 /// assert_eq!(word, r#""not-yet""#);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Taken {
+pub enum ChangeState {
     /// They are in effect.
     Applied,
     /// The component has not polled for requests; the values are queued and take effect when it

@@ -10,8 +10,8 @@ use crate::component::control::{Answer, Ask, Order};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::RunReport;
 use crate::waveform::control::{
-    ComponentChange, Fault, GetRequest, PropertyReading, Reply, Request, RunPhase, RunningComponent,
-    RunningWaveform, SetRequest, StopRequest, Stopped, Taken, TestRequest, TestRun,
+    ChangeState, ComponentChange, Fault, GetRequest, PropertyReading, Reply, Request, RunPhase,
+    RunningComponent, RunningWaveform, SetRequest, StopRequest, Stopped, TestRequest, TestRun,
 };
 use crate::waveform::launch::desk::Visit;
 
@@ -214,7 +214,7 @@ impl Supervisor<'_> {
     }
 
     /// Passes a request on to a component, or returns the reason against it.
-    pub(super) fn ask(&mut self, member: usize, ask: Ask) -> Result<u64, (Taken, String)> {
+    pub(super) fn ask(&mut self, member: usize, ask: Ask) -> Result<u64, (ChangeState, String)> {
         let what = match &ask {
             Ask::Configure(values) => What::Configure(values.clone()),
             Ask::Test(test) => What::Test(test.clone()),
@@ -223,7 +223,7 @@ impl Supervisor<'_> {
     }
 
     /// Requests a component's read-only properties from its process.
-    pub(super) fn query(&mut self, member: usize) -> Result<u64, (Taken, String)> {
+    pub(super) fn query(&mut self, member: usize) -> Result<u64, (ChangeState, String)> {
         self.pass(member, What::Query, |component, number| Order::Query { component, number })
     }
 
@@ -232,9 +232,9 @@ impl Supervisor<'_> {
         member: usize,
         what: What,
         order: impl FnOnce(String, u64) -> Order,
-    ) -> Result<u64, (Taken, String)> {
+    ) -> Result<u64, (ChangeState, String)> {
         let group = self.members[member].group;
-        let ended = |how: &str| (Taken::Ended, format!("the component {how}"));
+        let ended = |how: &str| (ChangeState::Ended, format!("the component {how}"));
         match self.members[member].state {
             // Its process still has the last values.
             State::Ended if what == What::Query => {}
@@ -248,10 +248,10 @@ impl Supervisor<'_> {
         }
         let Some(process) = &mut self.groups[group].process else { return Err(ended("has no process")) };
         if self.requests.open.values().filter(|open| open.member == member).count() >= OPEN_MAX {
-            return Err((Taken::Refused, format!("{OPEN_MAX} requests wait for it already")));
+            return Err((ChangeState::Refused, format!("{OPEN_MAX} requests wait for it already")));
         }
         if !process.listens() {
-            return Err((Taken::Refused, process.silence()));
+            return Err((ChangeState::Refused, process.silence()));
         }
         self.requests.next += 1;
         let number = self.requests.next;
@@ -275,10 +275,14 @@ impl Supervisor<'_> {
         match (what, answer) {
             (What::Configure(values), answer) => {
                 let (taken, reason) = match answer {
-                    Answer::Configured(Ok(())) => (Taken::Applied, String::new()),
-                    Answer::Configured(Err(reason)) | Answer::NotTaken(reason) => (Taken::Refused, reason),
-                    Answer::Ended => (Taken::Ended, "the component ended before it took the request".into()),
-                    _ => (Taken::Refused, nonsense()),
+                    Answer::Configured(Ok(())) => (ChangeState::Applied, String::new()),
+                    Answer::Configured(Err(reason)) | Answer::NotTaken(reason) => {
+                        (ChangeState::Refused, reason)
+                    }
+                    Answer::Ended => {
+                        (ChangeState::Ended, "the component ended before it took the request".into())
+                    }
+                    _ => (ChangeState::Refused, nonsense()),
                 };
                 self.configured(member, number, values, taken, reason);
             }
@@ -303,7 +307,7 @@ impl Supervisor<'_> {
         member: usize,
         number: u64,
         values: BTreeMap<String, Value>,
-        taken: Taken,
+        taken: ChangeState,
         reason: String,
     ) {
         let component = &self.waveform.components[member];
@@ -311,7 +315,7 @@ impl Supervisor<'_> {
             Kind::Set(changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
             _ => None,
         });
-        if taken == Taken::Applied {
+        if taken == ChangeState::Applied {
             let news = self.members[member].take(component, values);
             self.observer.changed(&component.name, &news);
         } else if case.is_none() {
@@ -367,7 +371,7 @@ impl Supervisor<'_> {
             match self.requests.open.remove(&number).map(|open| open.what) {
                 Some(What::Configure(values)) => {
                     let reason = format!("the component {how} before it took the request");
-                    self.configured(member, number, values, Taken::Ended, reason);
+                    self.configured(member, number, values, ChangeState::Ended, reason);
                 }
                 Some(What::Test(_)) => {
                     self.tested(number, Err(format!("the component {how} before it took the request")))
@@ -413,7 +417,7 @@ impl Supervisor<'_> {
                 let told = changes.into_iter().map(|(number, mut change)| {
                     if let Some(number) = number {
                         // It stays open: the component takes the values when it polls.
-                        change.taken = Taken::NotYet;
+                        change.taken = ChangeState::NotYet;
                         change.reason = self.late(number, time);
                     }
                     change

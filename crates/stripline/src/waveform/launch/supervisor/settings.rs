@@ -10,7 +10,7 @@ use crate::component::control::Ask;
 use crate::component::{Access, PropertyKind, PropertySpec, Value};
 use crate::waveform::components::absolute_path;
 use crate::waveform::control::{
-    ComponentChange, Fault, NewValue, PropertyReading, Reply, SET_MAX, Setting, Taken, TestRun,
+    ChangeState, ComponentChange, Fault, NewValue, PropertyReading, Reply, SET_MAX, Setting, TestRun,
 };
 use crate::waveform::plan::ComponentPlan;
 use crate::waveform::words::{did_you_mean, listed, quoted};
@@ -124,7 +124,7 @@ impl Supervisor<'_> {
             let news = new_values(plan, &self.members[member], &values);
             let component = plan.name.clone();
             let (number, taken, reason) = match self.ask(member, Ask::Configure(values)) {
-                Ok(number) => (Some(number), Taken::NotYet, String::new()),
+                Ok(number) => (Some(number), ChangeState::NotYet, String::new()),
                 Err((taken, reason)) => (None, taken, reason),
             };
             (number, ComponentChange { component, values: news, taken, reason })

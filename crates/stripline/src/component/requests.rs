@@ -19,11 +19,11 @@ const WORDS_MAX: usize = 4096;
 /// The requests to a running component, to be polled between packets. A poll costs one relaxed load
 /// when there is no request.
 ///
-/// Taken with [`Ports::live`](super::Ports::live). The copies share the requests and each request
+/// Taken with [`Ports::requests`](super::Ports::requests). The copies share the requests and each request
 /// is returned once, so all threads of a pool may poll. Never blocks.
 ///
 /// A component that polls only between packets is late where no packets arrive:
-/// [`Input::receive_heeding`](crate::node::Subscriber::receive_heeding) takes requests at once.
+/// [`Input::receive_with`](crate::node::Subscriber::receive_with) takes requests at once.
 ///
 /// ```no_run
 /// use stripline::Result;
@@ -50,7 +50,7 @@ const WORDS_MAX: usize = 4096;
 ///         let clipped = ports.status::<u64>("clipped")?;
 ///         let mut input = ports.input::<f32>("in")?;
 ///         let mut output = ports.output::<f32>("out")?;
-///         while let Some(packet) = input.receive_heeding(|| {
+///         while let Some(packet) = input.receive_with(|| {
 ///             while let Some(request) = live.request() {
 ///                 match request {
 ///                     // Range and type have been checked; the component checks the rest.
@@ -75,9 +75,9 @@ const WORDS_MAX: usize = 4096;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Live(Arc<Asked>);
+pub struct ControlRequests(Arc<Asked>);
 
-impl Live {
+impl ControlRequests {
     /// Returns the next request, if there is one.
     pub fn request(&self) -> Option<Request> {
         // Relaxed: a hint only; the lock orders access to the requests.
@@ -106,7 +106,7 @@ impl Live {
     ///     })
     /// }
     /// ```
-    pub fn changed(&self, mut apply: impl FnMut(&Properties) -> Result<()>) {
+    pub fn apply_changes(&self, mut apply: impl FnMut(&Properties) -> Result<()>) {
         while let Some(request) = self.request() {
             match request {
                 Request::Change(change) => change.apply(&mut apply),
@@ -119,7 +119,7 @@ impl Live {
 /// A request to a component.
 ///
 /// ```no_run
-/// # fn example(live: stripline::component::Live) {
+/// # fn example(live: stripline::component::ControlRequests) {
 /// use stripline::component::Request;
 ///
 /// if let Some(Request::Test(test)) = live.request() {
@@ -140,7 +140,7 @@ pub enum Request {
 /// among them. A change that is dropped without an answer is refused.
 ///
 /// ```no_run
-/// # fn example(live: stripline::component::Live) {
+/// # fn example(live: stripline::component::ControlRequests) {
 /// use stripline::component::Request;
 ///
 /// if let Some(Request::Change(change)) = live.request() {
@@ -306,7 +306,7 @@ struct State {
     /// The values in effect.
     properties: Properties,
     waiting: VecDeque<(u64, Ask)>,
-    /// Whether the component has taken its [`Live`].
+    /// Whether the component has taken its [`ControlRequests`].
     looks: bool,
     ended: bool,
 }
@@ -326,9 +326,9 @@ impl Asked {
         })
     }
 
-    pub(super) fn live(asked: &Arc<Self>) -> Live {
+    pub(super) fn live(asked: &Arc<Self>) -> ControlRequests {
         asked.lock().looks = true;
-        Live(Arc::clone(asked))
+        ControlRequests(Arc::clone(asked))
     }
 
     /// Queues a request for the component, and reports that it waits.
@@ -452,7 +452,7 @@ mod tests {
 
     /// Builds the queue of a component with two properties, the component's handle, and the
     /// receiver of its answers.
-    fn asked() -> (Arc<Asked>, Live, Receiver<(u64, Answer)>) {
+    fn asked() -> (Arc<Asked>, ControlRequests, Receiver<(u64, Answer)>) {
         let spec = ComponentSpec::new("band", "")
             .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
             .property(PropertySpec::float("high", 2.0, "").range(0.0, 10.0).changeable())
@@ -483,7 +483,7 @@ mod tests {
         asked.push(2, values(&[("high", 4.0)]));
         asked.push(3, values(&[("low", 2.0), ("high", 5.0)]));
         let mut seen = Vec::new();
-        live.changed(|new| {
+        live.apply_changes(|new| {
             let (low, high) = (new.float("low"), new.float("high"));
             seen.push((low, high, new.float("rate")));
             if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
