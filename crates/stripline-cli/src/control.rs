@@ -12,8 +12,8 @@ use signal_hook::iterator::Signals;
 use stripline::component::{Access, Value};
 use stripline::waveform::RunReport;
 use stripline::waveform::control::{
-    self, ChangeState, Client, ComponentChange, ControlError, NewValue, PropertyReading, RunningComponent,
-    RunningWaveform, Setting, Stopped, TestRun,
+    self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading,
+    RunningComponent, RunningWaveform, Setting, Stopped, TestRun,
 };
 
 use crate::Exit;
@@ -45,7 +45,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     if let Some(name) = &arguments.waveform {
         found.waveforms.retain(|waveform| waveform.name == *name);
         if found.waveforms.is_empty() {
-            return match Client::find(name, arguments.pid) {
+            return match ControlClient::find(name, arguments.pid) {
                 Err(error) => complain_of(&error),
                 Ok(_) => Exit::Failure,
             };
@@ -149,7 +149,7 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
 /// Sets the properties and returns the outcome. `None`: Ctrl-C came first, and its message is
 /// printed.
 fn set_or_interrupted(
-    client: Client,
+    client: ControlClient,
     arguments: &SetArguments,
 ) -> Option<Result<Vec<ComponentChange>, ControlError>> {
     let timeout = Duration::from_secs_f64(arguments.timeout);
@@ -171,7 +171,7 @@ fn set_or_interrupted(
 
 /// Reports a setting with an unknown outcome: it was passed on to the component and may still be
 /// applied.
-fn complain_of_interrupted(client: &Client, pid: &str, setting: &Setting) {
+fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting) {
     let Setting { component, property, .. } = setting;
     let (name, place) = (client.name(), format!("{component}.{property}"));
     let value = |value: &Value| printable(&value.to_string(), WORD_MAX);
@@ -268,8 +268,8 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
 }
 
-fn find(which: &Which) -> Result<Client, ControlError> {
-    Client::find(&which.waveform, which.pid)
+fn find(which: &Which) -> Result<ControlClient, ControlError> {
+    ControlClient::find(&which.waveform, which.pid)
 }
 
 fn complain_of(error: &ControlError) -> Exit {

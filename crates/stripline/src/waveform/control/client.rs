@@ -72,9 +72,9 @@ pub fn running() -> Result<Running> {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use stripline::waveform::control::{Client, Taken};
+/// use stripline::waveform::control::{ControlClient, Taken};
 ///
-/// let radio = Client::find("radio", None)?;
+/// let radio = ControlClient::find("radio", None)?;
 /// let changes = radio.set(&["filter.high=6e3".parse().expect("well formed")], Duration::from_secs(5))?;
 /// assert!(changes.iter().all(|change| change.taken == Taken::Applied));
 /// for reading in radio.get(Some("fm"), None)? {
@@ -83,26 +83,26 @@ pub fn running() -> Result<Running> {
 /// # Ok::<(), stripline::waveform::control::ControlError>(())
 /// ```
 #[derive(Clone)]
-pub struct Client {
+pub struct ControlClient {
     name: String,
     pid: u32,
-    link: Arc<Link>,
+    link: Arc<ServiceConnection>,
 }
 
 /// The connection to one launcher.
-struct Link {
+struct ServiceConnection {
     calls: ServiceClient,
     /// The launcher's domain, joined.
     _node: Node,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ControlClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("name", &self.name).field("pid", &self.pid).finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl ControlClient {
     /// Finds a running waveform of this user by its name; where several have it, by its launcher's
     /// process.
     ///
@@ -291,7 +291,7 @@ impl Client {
 }
 
 /// A launcher, and its description of itself.
-type Launcher = (Client, Result<RunningWaveform, ControlError>);
+type Launcher = (ControlClient, Result<RunningWaveform, ControlError>);
 
 /// Finds launchers of other protocol versions, which this client cannot query.
 fn others() -> Result<Vec<(u32, String)>> {
@@ -350,7 +350,8 @@ fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
         ..ClientOptions::default()
     };
     let calls = node.service_client(SERVICE, options)?;
-    let mut client = Client { name: "?".into(), pid, link: Arc::new(Link { calls, _node: node }) };
+    let mut client =
+        ControlClient { name: "?".into(), pid, link: Arc::new(ServiceConnection { calls, _node: node }) };
     let shown = client.show();
     if let Ok(shown) = &shown {
         client.name.clone_from(&shown.name);

@@ -4,7 +4,7 @@
 //! Each launcher is a server of [calls](crate::call) in a domain of its own. The domain's name
 //! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
 //! the same user can connect. There is no daemon, and no name or file remains after the launcher,
-//! however it ended. The `stripline` command uses [`Client`]; [`ControlRequests`](crate::component::ControlRequests) is
+//! however it ended. The `stripline` command uses [`ControlClient`]; [`ControlRequests`](crate::component::ControlRequests) is
 //! the component's side.
 
 mod client;
@@ -12,7 +12,7 @@ mod error;
 mod service;
 mod types;
 
-pub use client::{Client, Running, running};
+pub use client::{ControlClient, Running, running};
 pub use error::ControlError;
 pub use service::SERVICE;
 pub(crate) use service::{Operations, Service};
