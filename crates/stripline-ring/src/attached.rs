@@ -52,8 +52,8 @@ impl Entry {
 
     /// Loads the cursor once and validates it. After one violation every call returns it again.
     pub(crate) fn look(&self, head: u64, published: u64) -> Result<(u64, u64), Misdeed> {
-        if let Some(deed) = self.misdeed.get() {
-            return Err(deed);
+        if let Some(violation) = self.misdeed.get() {
+            return Err(violation);
         }
         let words = &self.cursor().released.0;
         // Acquire: the reader's loads of the released frames end before the writer overwrites them.
@@ -76,7 +76,7 @@ impl Entry {
         };
         match verdict {
             Ok(seen) => self.seen.set(seen),
-            Err(deed) => self.misdeed.set(Some(deed)),
+            Err(violation) => self.misdeed.set(Some(violation)),
         }
         verdict
     }

@@ -171,7 +171,9 @@ impl fmt::Display for ReserveError {
         match self {
             Self::TooLarge { max } => write!(f, "a frame of this ring can have at most {max} bytes"),
             Self::Full { slowest } => write!(f, "the ring is full: {slowest} has not released enough"),
-            Self::Misbehaved { reader, deed } => write!(f, "{reader} broke the protocol: it {deed}"),
+            Self::Misbehaved { reader, deed: violation } => {
+                write!(f, "{reader} broke the protocol: it {violation}")
+            }
         }
     }
 }

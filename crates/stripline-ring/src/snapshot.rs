@@ -164,13 +164,13 @@ mod tests {
         forge(|c| c.progress.0.count.store(u64::MAX, Ordering::Relaxed));
         let now = ring.snapshot().unwrap();
         let reader = CursorSnapshot { attached: true, sleeping: false, position: 0, count: 0 };
-        for liar in [
+        for violator in [
             CursorSnapshot { attached: false, ..reader },
             CursorSnapshot { position: 1, ..reader },
             CursorSnapshot { position: u64::MAX - 63, ..reader },
             CursorSnapshot { count: u64::MAX, ..reader },
         ] {
-            assert_eq!(liar.lag(&now), None, "{liar:?}");
+            assert_eq!(violator.lag(&now), None, "{violator:?}");
         }
     }
 }

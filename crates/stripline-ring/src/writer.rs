@@ -509,8 +509,8 @@ impl Writer {
     fn look_at_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
         let (head, published, capacity) = (self.head, self.count, self.data.capacity());
         for entry in &mut self.readers {
-            if let (Mode::Blocking { .. }, Err(deed)) = (entry.mode, entry.look(head, published)) {
-                return Err(ReserveError::Misbehaved { reader: entry.id, deed });
+            if let (Mode::Blocking { .. }, Err(violation)) = (entry.mode, entry.look(head, published)) {
+                return Err(ReserveError::Misbehaved { reader: entry.id, deed: violation });
             }
             entry.is_held = entry.is_held && !entry.is_low(head, published, capacity);
         }

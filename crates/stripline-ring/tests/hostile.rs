@@ -61,7 +61,7 @@ fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
         (8, 0, Misdeed::CountBackwards { count: 0, before: 1 }),
         (8, u64::MAX, Misdeed::CountUnpublished { count: u64::MAX, published: count }),
     ];
-    for (offset, lie, deed) in lies {
+    for (offset, lie, violation) in lies {
         let (mut ring, mut writer, _reader, cursor, id) = with_cursor(BLOCKING);
         let (other, mut honest) = Ring::attach(&mut ring, &mut writer, BLOCKING);
         let max = max_frame(CAPACITY);
@@ -70,12 +70,15 @@ fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
         assert_eq!(writer.position(), head);
         word(cursor, offset).store(lie, Ordering::Relaxed);
         for _ in 0..2 {
-            assert_eq!(writer.try_reserve(max).unwrap_err(), ReserveError::Misbehaved { reader: id, deed });
+            assert_eq!(
+                writer.try_reserve(max).unwrap_err(),
+                ReserveError::Misbehaved { reader: id, deed: violation }
+            );
         }
         // Correcting the cursor afterwards does not help.
         word(cursor, 0).store(128, Ordering::Relaxed);
         word(cursor, 8).store(1, Ordering::Relaxed);
-        assert_eq!(writer.misdeed(id), Some(deed));
+        assert_eq!(writer.misdeed(id), Some(violation));
         assert_eq!(writer.lag(id), None);
         assert_eq!(writer.released(id), None);
         writer.detach(id);

@@ -203,8 +203,8 @@ impl Error {
         Self::System { action: doing.to_string(), source: source.into() }
     }
 
-    pub(crate) fn misbehaved(peer: impl fmt::Display, deed: impl fmt::Display) -> Self {
-        Self::PeerMisbehaved { peer: peer.to_string(), violation: deed.to_string() }
+    pub(crate) fn misbehaved(peer: impl fmt::Display, violation: impl fmt::Display) -> Self {
+        Self::PeerMisbehaved { peer: peer.to_string(), violation: violation.to_string() }
     }
 
     pub(crate) fn port(port: impl fmt::Display, problem: impl fmt::Display) -> Self {
@@ -218,14 +218,14 @@ impl fmt::Display for Error {
             Self::Stopped => f.write_str("stopped on request"),
             Self::Full { connection } => write!(f, "connection {connection} is full"),
             Self::Stalled { connection, flow, since, timeout } => {
-                let deed = match flow {
+                let violation = match flow {
                     Flow::Transport => "has had no room",
                     Flow::Credit => "has granted no credit",
                     Flow::StopResume => "has sent stop and not resume",
                 };
                 write!(
                     f,
-                    "connection {connection} {deed} for {since:.1?}, and the send has waited for {timeout:?}; find out why \
+                    "connection {connection} {violation} for {since:.1?}, and the send has waited for {timeout:?}; find out why \
                      its receiver takes nothing, raise the connection's `send-timeout-ms` or `depth`, or choose another \
                      `overflow`"
                 )
@@ -246,8 +246,8 @@ impl fmt::Display for Error {
             Self::Unsupported { transport, rule, alternatives } => {
                 write!(f, "transport {transport} cannot keep {rule}; {alternatives}")
             }
-            Self::PeerMisbehaved { peer, violation: deed } => {
-                write!(f, "{peer}: the other end {deed}; its connection was closed")
+            Self::PeerMisbehaved { peer, violation } => {
+                write!(f, "{peer}: the other end {violation}; its connection was closed")
             }
             Self::Refused { peer, reason } => write!(f, "{peer}: the other end refused: {reason}"),
             Self::Port { port, problem } => write!(f, "port `{port}`: {problem}"),
@@ -301,15 +301,15 @@ impl std::error::Error for Error {
 }
 
 /// Calls user code and turns a panic into an error. The panic's message goes to standard error.
-pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn catch_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     // No caller uses data that a panic left half changed: each drops it, or only passes on the
     // error.
     catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", words_of(&*panic)))))
+        .unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", panic_message(&*panic)))))
 }
 
 /// Returns the message of a panic.
-pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)

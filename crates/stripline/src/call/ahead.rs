@@ -193,7 +193,7 @@ impl Source {
     /// Queues the current request behind those that wait.
     pub(super) fn put_ahead(&mut self, works: &[Work]) {
         let from = self.incoming.came_over();
-        let deed = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
+        let violation = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
             (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.ahead.is_overloaded() => {
                 // Relaxed: exact by itself, like all counters.
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -216,10 +216,10 @@ impl Source {
             }
             // The client is gone.
             (Ok(_), None) => None,
-            (Err(deed), _) => Some(deed),
+            (Err(violation), _) => Some(violation),
         };
-        match deed {
-            Some(deed) => self.expel(&deed),
+        match violation {
+            Some(violation) => self.expel(&violation),
             None => self.incoming.release(),
         }
     }

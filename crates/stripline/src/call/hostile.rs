@@ -67,17 +67,17 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
         let node = Node::isolated().unwrap();
         let mut server = echo(&node, transport);
         let honest: Client<u32, u32> = node.client("echo", patient()).unwrap();
-        for (index, (deed, bytes)) in deeds.iter().enumerate() {
+        for (index, (violation, bytes)) in deeds.iter().enumerate() {
             let (mut outgoing, _inlet) = intrude(&node, &server, transport);
-            assert!(send(&mut outgoing, bytes), "{transport}: {deed}");
+            assert!(send(&mut outgoing, bytes), "{transport}: {violation}");
             let end = Instant::now() + LONG;
             while server.counts().evicted <= index as u64 {
-                assert!(Instant::now() < end, "{transport}: {deed}: it was not noticed");
+                assert!(Instant::now() < end, "{transport}: {violation}: it was not noticed");
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
             let pending = honest.start(&7).unwrap();
             while !server.serve_one(Duration::from_millis(1)).unwrap() {}
-            assert_eq!(pending.wait().unwrap(), 7, "{transport}: {deed}");
+            assert_eq!(pending.wait().unwrap(), 7, "{transport}: {violation}");
         }
         assert_eq!(server.counts().clients, 1, "{transport}");
     }
@@ -162,7 +162,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
         ("an unknown status", [&first.to_le_bytes()[..], &[99, 0, 0, 0, 0, 0, 0, 0]].concat()),
     ];
     for transport in transports() {
-        for (deed, bytes) in &deeds {
+        for (violation, bytes) in &deeds {
             let node = Node::isolated().unwrap();
             let (trap, pairs) = set_trap(&node, transport);
             let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
@@ -175,7 +175,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             let call = client.start(&1).unwrap();
             assert!(send(&mut outgoing, bytes));
             let error = call.wait().unwrap_err();
-            assert!(matches!(error, CallError::ServerGone { .. }), "{transport}: {deed}: {error}");
+            assert!(matches!(error, CallError::ServerGone { .. }), "{transport}: {violation}: {error}");
             drop(trap);
         }
     }

@@ -357,7 +357,7 @@ impl Line {
                 Err(error) => break Some(error),
             }
             let lent = Lending(incoming);
-            let deed = match Reply::parse(lent.0.payload()) {
+            let violation = match Reply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
                     if let Some(sent_ns) = table.take_sent(mine) {
@@ -374,11 +374,11 @@ impl Line {
                         Some(format!("sent a reply to call {:#x}, which is not outstanding", reply.number))
                     }
                 },
-                Err(deed) => Some(deed),
+                Err(violation) => Some(violation),
             };
             drop(lent);
-            if let Some(deed) = deed {
-                break Some(Error::misbehaved(format!("server `{}`", self.label()), deed));
+            if let Some(violation) = violation {
+                break Some(Error::misbehaved(format!("server `{}`", self.label()), violation));
             }
         };
         if let Some(error) = error {

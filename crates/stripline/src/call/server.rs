@@ -397,7 +397,7 @@ impl Core<'_> {
                 self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
                 Ok(false)
             }
-            Err(deed) => Err(deed),
+            Err(violation) => Err(violation),
         };
         match outcome {
             Ok(served) => {
@@ -405,8 +405,8 @@ impl Core<'_> {
                 fail_point!("call-released");
                 served
             }
-            Err(deed) => {
-                source.expel(&deed);
+            Err(violation) => {
+                source.expel(&violation);
                 false
             }
         }
@@ -508,9 +508,9 @@ impl Source {
 
     /// Disconnects the client that sent the request.
     #[cold]
-    pub(super) fn expel(&mut self, deed: &str) {
+    pub(super) fn expel(&mut self, violation: &str) {
         let place = self.incoming.came_over().0;
-        let error = self.incoming.expel(deed);
+        let error = self.incoming.expel(violation);
         if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
             self.ahead.succeed(place, &seat.replies);
             seat.replies.close();
@@ -574,7 +574,7 @@ impl Core<'_> {
         drop(entered);
         if let Err(panic) = outcome {
             self.counts.panicked.fetch_add(1, Ordering::Relaxed);
-            let words = crate::error::words_of(&*panic);
+            let words = crate::error::panic_message(&*panic);
             send(Status::Panicked, words.as_bytes());
         }
     }

@@ -19,7 +19,7 @@ use super::status::Statuses;
 use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
 };
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result, catch_panic};
 use crate::introspect;
 use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
 use crate::sys::credentials::Peer;
@@ -301,7 +301,7 @@ impl Host {
         let unknown = || Error::failed(format!("this executable has no component type `{type_name}`"));
         let spec = self.registry.specs().get(type_name).cloned().ok_or_else(unknown)?;
         let make = || self.registry.make(type_name, &assignment.properties).ok_or_else(unknown)?;
-        let run = guarded(make)?;
+        let run = catch_panic(make)?;
         let stop = Stop::new()?;
         let stats = Arc::new(Statistics::default());
         let (estate, heir) = mpsc::channel();
@@ -441,7 +441,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
     {
         reporter.warn(&component, format!("{error}; it runs anywhere"));
     }
-    let outcome = match guarded(|| run(ports)) {
+    let outcome = match catch_panic(|| run(ports)) {
         Ok(()) | Err(Error::Stopped) => Ok(()),
         // No end of stream for the receivers: the component may be started again.
         Err(error) => Err(error),

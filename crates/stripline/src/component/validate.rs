@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Properties;
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result, catch_panic};
 
 /// The reason that a component rejects a set of properties: a band that ends before it begins, a
 /// missing file.
@@ -91,7 +91,7 @@ pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
 
 impl Validation {
     pub(super) fn of(self, properties: &Properties) -> Result<(), InvalidProperties> {
-        self.0.map_or(Ok(()), |check| Ok(guarded(|| check(properties))?))
+        self.0.map_or(Ok(()), |check| Ok(catch_panic(|| check(properties))?))
     }
 }
 

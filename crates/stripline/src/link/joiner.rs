@@ -90,8 +90,8 @@ impl Joiner {
         let (offset, have) = (header.sample_index, u64::from(self.header.length));
         if offset != have {
             self.open = 0;
-            let deed = || format!("continued packet {sequence} at byte {offset} after {have} bytes");
-            return if offset < have { Err(deed()) } else { self.missing(flags, deed) };
+            let violation = || format!("continued packet {sequence} at byte {offset} after {have} bytes");
+            return if offset < have { Err(violation()) } else { self.missing(flags, violation) };
         }
         if header.stream != self.header.stream {
             return Err(format!("changed the stream inside packet {sequence}"));
@@ -156,9 +156,9 @@ impl Joiner {
         Ok(())
     }
 
-    fn missing(&self, flags: u8, deed: impl FnOnce() -> String) -> Result<Joined, String> {
+    fn missing(&self, flags: u8, violation: impl FnOnce() -> String) -> Result<Joined, String> {
         match self.lossy {
-            false => Err(deed()),
+            false => Err(violation()),
             true if flags & Header::MORE != 0 => Ok(Joined::Piece),
             true => Ok(Joined::Lost),
         }
@@ -230,11 +230,11 @@ mod tests {
             (4, 5, LAST, &[5], "continued packet 4 at byte 5 after 4 bytes"),
             (4, 4, LAST, &[5; 4093], "sent more than 4096 bytes as packet 4"),
         ];
-        for (sequence, offset, flags, piece, deed) in lies {
+        for (sequence, offset, flags, piece, violation) in lies {
             let mut joiner = begun(false);
             joiner.bytes_max = 4096;
             let told = add(&mut joiner, sequence, offset, flags, piece).unwrap_err();
-            assert!(told.contains(deed), "{told}");
+            assert!(told.contains(violation), "{told}");
         }
         let other = Header { stream: 9, ..header(4, 4, LAST, 1) };
         assert!(begun(false).add(&other, &[5]).unwrap_err().contains("changed the stream"));

@@ -265,7 +265,7 @@ impl Origin {
                 }
                 Ok(None)
             }
-            Err(deed) => Err(Error::misbehaved(&self.name, deed)),
+            Err(violation) => Err(Error::misbehaved(&self.name, violation)),
         }
     }
 

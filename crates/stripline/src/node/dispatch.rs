@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result, catch_panic};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
@@ -261,7 +261,7 @@ pub(super) fn serve_one<T: Sample>(
     let found = supply.take(wait)?;
     if let Received::Packet(()) = found {
         let packet = supply.view();
-        let outcome = guarded(|| handler(packet));
+        let outcome = catch_panic(|| handler(packet));
         let failed = outcome.as_ref().err().filter(|error| !matches!(error, Error::Stopped));
         let told = failed.map(ToString::to_string);
         let outcome = outcome.map_err(|error| failure(supply.port(), packet, error));

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result, guarded};
+use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, Copied, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
@@ -159,7 +159,7 @@ where
     /// Runs the two parts of the handler.
     fn handle(&self, number: u64, packet: PacketView<'_, T>, receipt: Option<&Receipt>) {
         let work = self.work;
-        let made = guarded(|| work(packet));
+        let made = catch_panic(|| work(packet));
         if !self.process.is_current() {
             return;
         }
@@ -168,7 +168,7 @@ where
             let its_turn = self.turned.wait_while(exit, |exit| exit.turn != number);
             exit = its_turn.unwrap_or_else(PoisonError::into_inner);
         }
-        let outcome = made.and_then(|made| guarded(|| (exit.hand_on)(packet, made)));
+        let outcome = made.and_then(|made| catch_panic(|| (exit.hand_on)(packet, made)));
         // Also after a failure, because the packets after it are finished as well.
         exit.turn += 1;
         drop(exit);

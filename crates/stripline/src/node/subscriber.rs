@@ -334,8 +334,8 @@ impl<T: Sample> Subscriber<T> {
         }
         let connection = self.incoming.connection().to_string();
         self.incoming.reject();
-        let deed = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
-        Err(Error::misbehaved(connection, deed))
+        let violation = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
+        Err(Error::misbehaved(connection, violation))
     }
 }
 

@@ -99,15 +99,15 @@ impl SharedMemory {
             return Err(Error::misbehaved(peer, format!("announced memory in pages of {page} bytes")));
         }
         if !capacity.is_multiple_of(page) {
-            let deed = format!("announced a ring of {capacity} bytes in pages of {page}");
-            return Err(Error::misbehaved(peer, deed));
+            let violation = format!("announced a ring of {capacity} bytes in pages of {page}");
+            return Err(Error::misbehaved(peer, violation));
         }
         Self::checked(peer, fd, page + capacity, page, SEALS_OF_RING)
     }
 
     fn checked(peer: &str, fd: OwnedFd, bytes: usize, page: usize, wanted: SealFlags) -> Result<Self> {
         let failed = |e| Error::system("cannot inspect shared memory", e);
-        let misbehaved = |deed: String| Err(Error::misbehaved(peer, deed));
+        let misbehaved = |violation: String| Err(Error::misbehaved(peer, violation));
         let seals = rustix::fs::fcntl_get_seals(&fd)
             .map_err(|_| Error::misbehaved(peer, "sent a descriptor that is not shared memory"))?;
         if !seals.contains(SEALS_ALWAYS) {

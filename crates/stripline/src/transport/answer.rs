@@ -72,7 +72,7 @@ impl Awaited {
             Heard::Done => Some(Ok(())),
             Heard::Refused(reason) => Some(Err(Error::PacketRefused { connection, reason })),
             Heard::Gone => Some(Err(Error::ReceiverGone { connection, scope: self.scope })),
-            Heard::Lied(deed) => Some(Err(Error::PeerMisbehaved { peer: connection, violation: deed })),
+            Heard::Lied(violation) => Some(Err(Error::PeerMisbehaved { peer: connection, violation })),
         }
     }
 

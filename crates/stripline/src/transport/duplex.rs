@@ -131,8 +131,8 @@ pub(super) fn visit_stream(
     let (welcome, _) = handshake::introduce_as(&socket, endpoint, &hello, &[])?;
     let call = card_of(&request.connection, &welcome)?;
     if !is_buffer(welcome.buffer) {
-        let deed = format!("announced a buffer of {} bytes", welcome.buffer);
-        return Err(Error::misbehaved(&request.connection, deed));
+        let violation = format!("announced a buffer of {} bytes", welcome.buffer);
+        return Err(Error::misbehaved(&request.connection, violation));
     }
     let pair = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
     Ok(Visit { pair, card: call.card })

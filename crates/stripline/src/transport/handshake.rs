@@ -264,7 +264,7 @@ pub(super) fn introduce_as(
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
     let peer = &hello.connection;
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
-    let misbehaved = |deed: String| Error::misbehaved(peer, deed);
+    let misbehaved = |violation: String| Error::misbehaved(peer, violation);
     socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
     let bytes = encode(hello)?;
     let said = match socket {
@@ -298,7 +298,7 @@ pub(super) fn introduce_as(
 
 /// Returns the welcome in the reply.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
-    match decode(body).map_err(|deed| Error::misbehaved(peer, deed))? {
+    match decode(body).map_err(|violation| Error::misbehaved(peer, violation))? {
         Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
         // Like any failure of the system, it is tried again.
         Answer::Late(reason) => {

@@ -280,7 +280,7 @@ impl Shared {
                             self.answer(header.and_then(awaited), Fate::Refused(OVERTAKEN));
                             Ok(())
                         }
-                        Err(deed) => Err(Error::misbehaved(&self.connection, deed)),
+                        Err(violation) => Err(Error::misbehaved(&self.connection, violation)),
                     };
                     inlet.release();
                     if let Err(error) = outcome {
@@ -394,7 +394,7 @@ impl Shared {
         queue.packets += usize::from(kind == Some(Kind::Data));
         let say = match (kind, &mut queue.flow) {
             (Some(Kind::Data), Some(flow)) => {
-                flow.arrive_next().map_err(|deed| Error::misbehaved(&self.connection, deed))?
+                flow.arrive_next().map_err(|violation| Error::misbehaved(&self.connection, violation))?
             }
             (Some(Kind::End), Some(flow)) => Some(flow.end()),
             _ => None,

@@ -185,13 +185,13 @@ pub fn a_stop_that_never_resumes_names_the_receiver_and_the_time(transport: &'st
         assert!(connection.ends_with("-> held"), "{connection}");
         assert!(*since >= *timeout && *timeout == Duration::from_millis(20), "{since:?} {timeout:?}");
         let text = error.to_string();
-        let deed = match (transport, flow) {
+        let violation = match (transport, flow) {
             ("uds" | "tcp", Flow::Credit) => "has granted no credit for",
             // Unless the kernel's buffers were full first.
             ("uds" | "tcp", Flow::StopResume) if *named == flow => "has sent stop and not resume for",
             _ => "has had no room for",
         };
-        assert!(text.contains(deed) && text.contains(connection), "{text}");
+        assert!(text.contains(violation) && text.contains(connection), "{text}");
         assert!(text.contains("raise the connection's `send-timeout-ms` or `depth`"), "{text}");
         // Again: no packet was sent. After a late resume the connection works normally.
         assert!(matches!(publisher.send(&[7; 1000]), Err(Error::Stalled { .. })));
@@ -339,7 +339,7 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
         bytes
     };
     let (grant, stop, resume, ask, over) = (16, 17, 18, 19, 20);
-    for (flow, lie, deed) in [
+    for (flow, lie, violation) in [
         ("credit", record(u64::MAX, grant, 1, 1), "flow control with the number 18446744073709551615"),
         ("credit", record(1 << 40, grant, 1, 1), "granted packets up to 1099511627776"),
         (
@@ -364,23 +364,23 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
         let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
         sender.order("receivers 1");
         let (address, key) = offered(&domain);
-        let mut liar = stranger_at(&address);
+        let mut violator = stranger_at(&address);
         let hello = json!({
             "key": key, "connection": "liar -> numbers", "payload": "u64", "overflow": "block",
             "depth": 4, "watermarks": [4, 3], "flow": flow,
         });
-        liar.write_all(&message(&hello)).unwrap();
+        violator.write_all(&message(&hello)).unwrap();
         sender.order("receivers 2");
         sender.order("send 1");
-        liar.write_all(&lie).unwrap();
+        violator.write_all(&lie).unwrap();
         // The receiver has space for fewer packets and takes none: the sender does not wait for a
         // receiver that violates the protocol.
         sender.order("send 19");
         let said = sender.await_complaint("its connection was closed");
-        assert!(said.contains("liar -> numbers") && said.contains(deed), "{said}");
+        assert!(said.contains("liar -> numbers") && said.contains(violation), "{said}");
         (0..20).for_each(|number| drop(take_number(&mut subscriber, number)));
         // It is closed: after the sent data comes the end of the socket.
-        last_words(liar);
+        last_words(violator);
         sender.order("receivers 1");
     }
 }

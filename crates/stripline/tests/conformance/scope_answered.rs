@@ -475,7 +475,7 @@ pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str)
         bytes.extend_from_slice(&[0; 4]);
         bytes
     };
-    for (forged, deed) in [
+    for (forged, violation) in [
         (record(2, 2, 0), "acknowledged packet 2, which was not sent"),
         (record(1, 1, 0), "acknowledged packet 1 before it was finished"),
         (record(1, 9, 0), "sent an invalid acknowledgement"),
@@ -504,7 +504,7 @@ pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str)
             let text = error.to_string();
             let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
             assert_eq!(peer, "stranger -> numbers");
-            assert!(text.contains(deed), "{text}");
+            assert!(text.contains(violation), "{text}");
             // It is disconnected; the other goes on.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[2]).unwrap();

@@ -185,9 +185,9 @@ impl Liar {
             RecvAncillaryMessage::ScmRights(fds) => Some(fds),
             _ => None,
         });
-        let liar = Self { fds: fds.flatten().collect(), socket };
-        assert_eq!(liar.fds.len(), 5);
-        liar
+        let violator = Self { fds: fds.flatten().collect(), socket };
+        assert_eq!(violator.fds.len(), 5);
+        violator
     }
 }
 
@@ -216,10 +216,10 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     sender.order("receivers 1");
     let mut sent = 0;
     for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
-        let liar = Liar::enter(&domain, overflow);
+        let violator = Liar::enter(&domain, overflow);
         // Not the page of sleepers: it is shared with the honest receiver, which is in the same
         // process here.
-        let page = map(&liar.fds[1], PAGE);
+        let page = map(&violator.fds[1], PAGE);
         sender.order("receivers 2");
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -242,13 +242,13 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
                 // The sender ignores the state of a receiver that chose to lose packets.
                 let said = sender.await_complaint("its connection was closed");
                 assert!(said.contains("liar -> numbers"), "{said}");
-                assert_eq!(liar.socket.peer_addr().map(drop).map_err(drop), Ok(()));
+                assert_eq!(violator.socket.peer_addr().map(drop).map_err(drop), Ok(()));
                 // It is closed: no end of stream, no message, just the end of the socket.
-                assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
+                assert_eq!((&violator.socket).read(&mut [0]).unwrap_or(0), 0);
             }
             over.store(true, Ordering::Relaxed);
         });
-        drop(liar);
+        drop(violator);
         sender.order("send 1");
         take_number(&mut subscriber, sent);
         sent += 1;
@@ -275,9 +275,9 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
         let mut publisher = node.publisher::<u64>("numbers").unwrap();
         let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
         await_receivers(&mut publisher, 1);
-        let liar = Liar::enter(&domain, "block");
+        let violator = Liar::enter(&domain, "block");
         await_receivers(&mut publisher, 2);
-        map(&liar.fds[1], PAGE)[ANSWERS + word].store(lie, Ordering::Relaxed);
+        map(&violator.fds[1], PAGE)[ANSWERS + word].store(lie, Ordering::Relaxed);
         std::thread::scope(|scope| {
             let component =
                 scope.spawn(|| [0, 1].map(|number| take_number(&mut subscriber, number).samples[0]));
@@ -288,7 +288,7 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
             publisher.send(&[1]).unwrap();
             assert_eq!(component.join().unwrap(), [0, 1]);
         });
-        assert_eq!((&liar.socket).read(&mut [0]).unwrap_or(0), 0);
+        assert_eq!((&violator.socket).read(&mut [0]).unwrap_or(0), 0);
     }
 }
 
@@ -346,15 +346,15 @@ pub fn a_receiver_that_fills_the_doorbells_blocks_no_other(transport: &'static s
     }
     const PACKETS: u64 = 2000;
     let mut company = Company::with_a_liar(transport, "wait = \"block\"");
-    let liar = &company.liar;
-    for fd in &liar.fds[3..] {
+    let violator = &company.liar;
+    for fd in &violator.fds[3..] {
         while rustix::io::write(fd, &[1; 8]).is_ok() {}
         // From now on, a writer to these descriptors blocks when they are full.
         let flags = rustix::fs::fcntl_getfl(fd).unwrap();
         assert!(flags.contains(OFlags::NONBLOCK), "or there was nothing to take back");
         rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK).unwrap();
     }
-    let (cursor, sleepers) = (map(&liar.fds[1], PAGE), map(&liar.fds[2], PAGE));
+    let (cursor, sleepers) = (map(&violator.fds[1], PAGE), map(&violator.fds[2], PAGE));
     company.pass(0..PACKETS, || {
         // The receiver marks itself asleep at every packet, and never wakes: its own doorbell fills
         // up too.
@@ -380,19 +380,19 @@ impl Company {
         sender.order("publish numbers");
         let subscriber = node.subscriber::<u64>("numbers").unwrap();
         sender.order("receivers 1");
-        let liar = Liar::enter(&domain, "drop-oldest");
+        let violator = Liar::enter(&domain, "drop-oldest");
         sender.order("receivers 2");
-        Self { sender, subscriber, liar, _node: node }
+        Self { sender, subscriber, liar: violator, _node: node }
     }
 
     /// Sends and receives packets of these numbers while another thread repeats an action.
-    fn pass(&mut self, packets: Range<u64>, deed: impl Fn() + Sync) {
+    fn pass(&mut self, packets: Range<u64>, violation: impl Fn() + Sync) {
         let Self { sender, subscriber, .. } = self;
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    deed();
+                    violation();
                 }
             });
             sender.begin(&format!("send {}", packets.end - packets.start));
@@ -434,7 +434,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         (&[(1, 16), (3, 1 << 48), (0, 1)], "without a header"),
     ];
     let noise = (0..20).map(|_| (&[][..], ""));
-    for (number, (words, deed)) in lies.into_iter().chain(noise).enumerate() {
+    for (number, (words, violation)) in lies.into_iter().chain(noise).enumerate() {
         let (ring, cursor, sleepers) = (memory(PAGE + RING, false), memory(PAGE, true), memory(PAGE, true));
         let ((rope, data), space) = (bells(), bell());
         let (ring_words, cursor_words) = (map(&ring, PAGE + RING), map(&cursor, PAGE));
@@ -473,7 +473,10 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
             }
         };
         if let Some(said) = error {
-            assert!(said.contains("fake-") && said.contains(deed) && said.contains("was closed"), "{said}");
+            assert!(
+                said.contains("fake-") && said.contains(violation) && said.contains("was closed"),
+                "{said}"
+            );
         }
         // It is closed, and the others go on.
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);

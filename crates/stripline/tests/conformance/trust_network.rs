@@ -306,18 +306,18 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (frame(4, 2, b"{no}"), "does not parse"),
         (frame(7, 1, &[0; 7]), "7 bytes"),
     ];
-    for (lie, deed) in lies {
+    for (lie, violation) in lies {
         let fake = Fake::open(transport);
         let offer = fake.offer(&scene.domain, transport);
-        let mut liar = fake.accept();
-        liar.write_all(&welcome(1 << 21, 22)).unwrap();
-        liar.write_all(&lie).unwrap();
+        let mut violator = fake.accept();
+        violator.write_all(&welcome(1 << 21, 22)).unwrap();
+        violator.write_all(&lie).unwrap();
         let error = scene.subscriber.receive_timeout(DEADLINE).map(drop).unwrap_err();
         let text = error.to_string();
         let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
-        assert!(peer.contains(&fake.address()) && text.contains(deed), "{text}");
+        assert!(peer.contains(&fake.address()) && text.contains(violation), "{text}");
         // Its connection is closed.
-        assert_eq!(last_words(liar), "");
+        assert_eq!(last_words(violator), "");
         drop(offer);
     }
     scene.publisher.send(&[1]).unwrap();

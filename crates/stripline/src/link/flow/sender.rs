@@ -305,7 +305,7 @@ mod tests {
     fn lies_are_named() {
         use Channel::{Lossy, Ordered};
         use Flow::{Credit, StopResume};
-        for (flow, channel, message, deed) in [
+        for (flow, channel, message, violation) in [
             (
                 Credit,
                 Lossy,
@@ -351,7 +351,7 @@ mod tests {
             let mut sender = sender(flow, channel);
             sender.send();
             let error = sender.hear(&message).unwrap_err();
-            assert!(error.contains(deed), "{error}");
+            assert!(error.contains(violation), "{error}");
         }
     }
 }

@@ -64,8 +64,8 @@ impl Incoming {
     }
 
     /// Releases the lent packet and closes its connection, because of its content.
-    pub(crate) fn expel(&mut self, deed: impl std::fmt::Display) -> Error {
-        let error = Error::misbehaved(self.connection(), deed);
+    pub(crate) fn expel(&mut self, violation: impl std::fmt::Display) -> Error {
+        let error = Error::misbehaved(self.connection(), violation);
         self.release();
         self.origins[self.taken.origin].lose();
         error

@@ -120,8 +120,8 @@ impl Ring {
         let expected = awaited(self.sent - 1, self.rules.scope);
         for (index, name) in NAMES.into_iter().enumerate().take(self.readers.len()) {
             let heard = self.heard(index);
-            if let Heard::Lied(deed) = &heard {
-                return Err(format!("an honest receiver {deed}"));
+            if let Heard::Lied(violation) = &heard {
+                return Err(format!("an honest receiver {violation}"));
             }
             let reader = &mut after.readers[index];
             // `see_out`, `last_word`.

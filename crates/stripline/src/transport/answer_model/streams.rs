@@ -93,8 +93,8 @@ impl Streams {
             let listened = guest.ear.hear(&said).map(|()| is_there);
             let heard = guest.ear.heard(&listened);
             guest.buried |= listened != Ok(true);
-            if let Heard::Lied(deed) = &heard {
-                return Err(format!("an honest receiver {deed}"));
+            if let Heard::Lied(violation) = &heard {
+                return Err(format!("an honest receiver {violation}"));
             }
             match expected.outcome(name, heard.clone()) {
                 None => {}

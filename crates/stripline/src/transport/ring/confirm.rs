@@ -56,10 +56,10 @@ impl RingOutlet {
     }
 
     fn look_for_answers(&mut self, awaited: &Awaited) {
-        let mut liar = None;
+        let mut violator = None;
         for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
             let heard = reader.cursor.answer(awaited);
-            let deed = if let Heard::Lied(deed) = &heard { Some(deed.clone()) } else { None };
+            let violation = if let Heard::Lied(violation) = &heard { Some(violation.clone()) } else { None };
             let Some(outcome) = awaited.outcome(&reader.connection, heard) else { continue };
             reader.awaited = None;
             // For inspection: this reader is not waited for any more.
@@ -67,11 +67,11 @@ impl RingOutlet {
             if let Err(problem) = outcome {
                 self.problem.get_or_insert(problem);
             }
-            liar = deed.map(|deed| (reader.id, deed)).or(liar);
+            violator = violation.map(|violation| (reader.id, violation)).or(violator);
         }
         // If there are several, the others are found at the next packet.
-        if let Some((id, deed)) = liar {
-            self.expel(id, &deed);
+        if let Some((id, violation)) = violator {
+            self.expel(id, &violation);
         }
     }
 

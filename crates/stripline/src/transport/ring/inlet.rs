@@ -100,8 +100,8 @@ impl RingInlet {
         // value, which drops the reader first.
         let reader =
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
-        let deed = |e| Error::misbehaved(&request.connection, format!("sent unusable memory: {e}"));
-        let mut reader = reader.map_err(deed)?;
+        let violation = |e| Error::misbehaved(&request.connection, format!("sent unusable memory: {e}"));
+        let mut reader = reader.map_err(violation)?;
         // SAFETY: mapped, of that size, and held in this value.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
         reader.set_fence(barrier::fence(barriers));

@@ -246,10 +246,10 @@ impl RingOutlet {
     }
 
     /// Evicts a reader that violated the protocol.
-    pub(super) fn expel(&mut self, id: ReaderId, deed: &str) {
+    pub(super) fn expel(&mut self, id: ReaderId, violation: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
-            crate::sys::complain!("stripline: {}", Error::misbehaved(connection, deed));
+            crate::sys::complain!("stripline: {}", Error::misbehaved(connection, violation));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.wake();
@@ -334,7 +334,9 @@ impl RingOutlet {
                 Err(ReserveError::TooLarge { max }) => {
                     break Err(Error::TooLarge { bytes, bytes_max: max });
                 }
-                Err(ReserveError::Misbehaved { reader, deed }) => self.expel(reader, &deed.to_string()),
+                Err(ReserveError::Misbehaved { reader, deed: violation }) => {
+                    self.expel(reader, &violation.to_string())
+                }
                 Err(ReserveError::Full { slowest }) => {
                     if !matches!(wait, Wait::Never) && !waiting && self.await_room(slowest, wait) {
                         if wait.has_passed() {

@@ -223,7 +223,7 @@ impl Ear {
     /// receiver is there.
     pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> Heard {
         match (self.answer(), listened) {
-            (_, Err(deed)) => Heard::Lied(deed.clone()),
+            (_, Err(violation)) => Heard::Lied(violation.clone()),
             (Some(Ok(())), Ok(_)) => Heard::Done,
             (Some(Err(reason)), Ok(_)) => Heard::Refused(reason),
             (None, Ok(false)) => Heard::Gone,
@@ -398,7 +398,7 @@ mod tests {
             bytes[at] = byte;
             bytes
         };
-        for (forged, deed) in [
+        for (forged, violation) in [
             (record(6, Fate::Finished), "acknowledged packet 6, which was not sent"),
             (record(5, Fate::Accepted), "acknowledged packet 5 before it was finished"),
             ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without a request"),
@@ -409,7 +409,7 @@ mod tests {
             (with(8, FINISHED), "a reason of 3 bytes for an acknowledgement of kind 2"),
         ] {
             let error = ear(5, Scope::Target).hear(&forged).unwrap_err();
-            assert!(error.contains(deed), "{error}");
+            assert!(error.contains(violation), "{error}");
         }
         let error = Ear::default().hear(&record(0, Fate::Finished)).unwrap_err();
         assert!(error.contains("not sent"), "{error}");

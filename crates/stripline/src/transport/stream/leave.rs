@@ -51,9 +51,9 @@ impl Receiver {
         }
         match self.ear.listen(&self.socket) {
             Ok(is_there) => self.dead = !is_there,
-            Err(deed) => {
+            Err(violation) => {
                 self.dead = true;
-                crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, deed));
+                crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, violation));
             }
         }
         if let Some(throttle) = self.ear.throttle() {

@@ -18,11 +18,11 @@ impl Supervisor<'_> {
         }
         match reports {
             Ok(reports) => reports.into_iter().for_each(|report| self.hear(group, report)),
-            Err(deed) => {
+            Err(violation) => {
                 if let Some(process) = &mut self.groups[group].process {
                     process.kill();
                 }
-                self.fail(format!("component {names}: {deed}"));
+                self.fail(format!("component {names}: {violation}"));
             }
         }
         if exited {
