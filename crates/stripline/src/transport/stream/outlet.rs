@@ -48,7 +48,7 @@ impl StreamOutlet {
     pub(in crate::transport) fn new(request: Bind, endpoint: Endpoint, listener: Listener) -> Result<Self> {
         let lobby = Arc::new(Lobby::new()?);
         let sign = Sign::hang(&request, &endpoint);
-        let greeter = StreamGreeter {
+        let acceptor = StreamGreeter {
             sign: Arc::clone(&sign),
             lobby: Arc::clone(&lobby),
             payload: request.payload,
@@ -68,7 +68,7 @@ impl StreamOutlet {
             timeout: request.send_timeout,
             scope: request.scope,
             stop: request.stop,
-            accept_thread: Some(AcceptThread::start(listener, greeter)?),
+            accept_thread: Some(AcceptThread::start(listener, acceptor)?),
             _sign: sign,
         })
     }
