@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::link::{LinkOptions, Outgoing, Sampling, Watermarks};
 use crate::node::Node;
 use crate::node::rendezvous::Offer;
-use crate::transport::duplex::{Host, Pair};
+use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 use crate::transport::{self, Bind, Connect, Inlet, Stop, Wait};
 
@@ -34,9 +34,9 @@ fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<
     let (request, bind) = asked(node.stop_of_all());
     let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
     let stop = node.stop_of_all().clone();
-    let mut outgoing = Outgoing::new("evil".into(), vec![visit.pair.outlet], Sampling::Off, stop);
+    let mut outgoing = Outgoing::new("evil".into(), vec![visit.duplex.outlet], Sampling::Off, stop);
     outgoing.admit();
-    (outgoing, visit.pair.inlet)
+    (outgoing, visit.duplex.inlet)
 }
 
 fn asked(stop: &Stop) -> (Connect, Bind) {
@@ -123,26 +123,26 @@ fn calls_of_operations_that_are_not_there_are_answered() {
 }
 
 /// A listener without a server.
-struct Trap(Sender<Pair>);
+struct Trap(Sender<Duplex>);
 
-impl Host for Trap {
-    fn card(&self) -> serde_json::Value {
+impl CallAcceptor for Trap {
+    fn server_info(&self) -> serde_json::Value {
         let operation = serde_json::json!({
             "name": "call", "request": "message/cbor", "reply": "message/cbor", "error": "message/cbor"
         });
         serde_json::json!({"service": "echo", "server": "evil", "id": 666, "operations": [operation]})
     }
 
-    fn admit(&mut self, _: &Hello) -> Result<(), String> {
+    fn check(&mut self, _: &Hello) -> Result<(), String> {
         Ok(())
     }
 
-    fn enter(&mut self, _: &Hello, pair: Pair) {
-        let _ = self.0.send(pair);
+    fn accept(&mut self, _: &Hello, duplex: Duplex) {
+        let _ = self.0.send(duplex);
     }
 }
 
-fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Pair>) {
+fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_of_all());
     let door = transport::find(transport).unwrap().open(bind, Box::new(Trap(tell))).unwrap();
@@ -166,11 +166,11 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             let node = Node::isolated().unwrap();
             let (trap, pairs) = set_trap(&node, transport);
             let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
-            let pair = pairs.recv_timeout(LONG).unwrap();
+            let duplex = pairs.recv_timeout(LONG).unwrap();
             // Kept open, so that only the violation can end the connection.
-            let _inlet = pair.inlet;
+            let _inlet = duplex.inlet;
             let mut outgoing =
-                Outgoing::new("evil".into(), vec![pair.outlet], Sampling::Off, Stop::new().unwrap());
+                Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, Stop::new().unwrap());
             outgoing.admit();
             let call = client.start(&1).unwrap();
             assert!(send(&mut outgoing, bytes));
@@ -187,10 +187,10 @@ fn a_second_reply_to_a_call_ends_the_connection() {
         let node = Node::isolated().unwrap();
         let (trap, pairs) = set_trap(&node, transport);
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
-        let pair = pairs.recv_timeout(LONG).unwrap();
-        let _inlet = pair.inlet;
+        let duplex = pairs.recv_timeout(LONG).unwrap();
+        let _inlet = duplex.inlet;
         let mut outgoing =
-            Outgoing::new("evil".into(), vec![pair.outlet], Sampling::Off, Stop::new().unwrap());
+            Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, Stop::new().unwrap());
         outgoing.admit();
         let (first, second) = (client.start(&1).unwrap(), client.start(&2).unwrap());
         // The CBOR of 5.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
 use crate::transport::Stop;
-use crate::transport::duplex::{Host, Pair};
+use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 
 use super::replies::Replies;
@@ -100,12 +100,12 @@ impl Lobby {
     }
 }
 
-impl Host for Desk {
-    fn card(&self) -> serde_json::Value {
+impl CallAcceptor for Desk {
+    fn server_info(&self) -> serde_json::Value {
         self.card.clone()
     }
 
-    fn admit(&mut self, hello: &Hello) -> Result<(), String> {
+    fn check(&mut self, hello: &Hello) -> Result<(), String> {
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
             return Err(format!("{outstanding} calls outstanding are out of range"));
@@ -126,16 +126,16 @@ impl Host for Desk {
         Ok(())
     }
 
-    fn enter(&mut self, hello: &Hello, pair: Pair) {
+    fn accept(&mut self, hello: &Hello, duplex: Duplex) {
         let name = hello.connection.clone();
         // The client measures what a call takes, in both directions.
-        let mut outgoing = Outgoing::new(name.clone(), vec![pair.outlet], Sampling::Off, self.stop.clone());
+        let mut outgoing = Outgoing::new(name.clone(), vec![duplex.outlet], Sampling::Off, self.stop.clone());
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
         let mut clients = self.lobby.clients();
         clients.insert(name.clone(), Arc::new(replies));
-        self.lobby.mailbox.deliver(Delivery::Connected(name, pair.inlet));
+        self.lobby.mailbox.deliver(Delivery::Connected(name, duplex.inlet));
     }
 }
 

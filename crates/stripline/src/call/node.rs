@@ -11,7 +11,7 @@ use crate::link::{
 use crate::node::rendezvous::Offer;
 use crate::node::{Again, Customer, Node, TopicOptions};
 use crate::payload::TypeName;
-use crate::transport::duplex::Host;
+use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, Bind, Connect, Endpoint, Stop};
 
 use super::caller::Caller;
@@ -175,7 +175,7 @@ impl Node {
         incoming.set_ends(Ends::Never);
         let premises = Premises { mailbox, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
-        Server::new(service, &options, premises, |host: Box<dyn Host>| {
+        Server::new(service, &options, premises, |host: Box<dyn CallAcceptor>| {
             let door = transport::find(&transport)?.open(request, host)?;
             let offer = Offer { topic: name, payload: marker()?, endpoint: door.endpoint.clone() };
             Ok((door, Box::new(self.offer(offer))))
@@ -296,12 +296,12 @@ fn visit(
     let request = Connect { connection: name.into(), payload: marker()?, options: link };
     let bind = bind(name, &link, stop.clone())?;
     let visit = transport::find(&endpoint.transport)?.visit(endpoint, &request, bind)?;
-    let mut outgoing = Outgoing::new(name.into(), vec![visit.pair.outlet], topic.sampling, stop.clone());
+    let mut outgoing = Outgoing::new(name.into(), vec![visit.duplex.outlet], topic.sampling, stop.clone());
     outgoing.admit();
     let mailbox = Arc::new(Mailbox::new()?);
-    mailbox.deliver(Delivery::Connected(name.into(), visit.pair.inlet));
+    mailbox.deliver(Delivery::Connected(name.into(), visit.duplex.inlet));
     let terms_for = Arc::new(move |_: &str| Terms::new(&link));
     let mut incoming = Incoming::new(name.into(), mailbox, terms_for, stop, false, None);
     incoming.set_ends(Ends::WithSender);
-    Ok((outgoing, incoming, visit.card))
+    Ok((outgoing, incoming, visit.server_info))
 }

@@ -15,7 +15,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::fork::{Local, Process};
 #[cfg(test)]
 use crate::transport::Endpoint;
-use crate::transport::duplex::{Door, Host};
+use crate::transport::duplex::{CallAcceptor, CallListener};
 use crate::transport::{Stop, Wait, random};
 
 use super::ServerOptions;
@@ -86,7 +86,7 @@ pub struct ServerCounts {
 pub struct Server<'h> {
     // Dropped in this order: first no client can find the listener, then none can connect.
     _offer: Local<Box<dyn Send>>,
-    door: Local<Door>,
+    door: Local<CallListener>,
     core: Core<'h>,
     source: Source,
     scratch: Vec<u8>,
@@ -145,7 +145,7 @@ impl<'h> Server<'h> {
         service: Service<'h>,
         options: &ServerOptions,
         premises: Premises,
-        open: impl FnOnce(Box<dyn Host>) -> Result<(Door, Box<dyn Send>)>,
+        open: impl FnOnce(Box<dyn CallAcceptor>) -> Result<(CallListener, Box<dyn Send>)>,
     ) -> Result<Self> {
         let id = random()?;
         let card = Card {

@@ -43,57 +43,57 @@ pub(crate) struct CallWelcome {
 }
 
 /// An acceptor of clients.
-pub(crate) trait Host: Send {
+pub(crate) trait CallAcceptor: Send {
     /// Returns the information sent to every client.
-    fn card(&self) -> serde_json::Value;
+    fn server_info(&self) -> serde_json::Value;
 
     /// Checks whether a client may connect.
     ///
     /// # Errors
     /// The reason for a refusal, as a text for the client.
-    fn admit(&mut self, hello: &Hello) -> Result<(), String>;
+    fn check(&mut self, hello: &Hello) -> Result<(), String>;
 
     /// Takes a client that has been welcomed. Its first requests may have arrived already.
-    fn enter(&mut self, hello: &Hello, pair: Pair);
+    fn accept(&mut self, hello: &Hello, duplex: Duplex);
 }
 
 /// Both ends of this side of a connection.
-pub(crate) struct Pair {
+pub(crate) struct Duplex {
     pub outlet: Box<dyn Outlet>,
     pub inlet: Box<dyn Inlet>,
 }
 
 /// The listener of a server, closed when dropped.
-pub(crate) struct Door {
+pub(crate) struct CallListener {
     pub endpoint: Endpoint,
-    _way_in: Box<dyn Send>,
+    _accepting: Box<dyn Send>,
 }
 
-impl Door {
+impl CallListener {
     pub(super) fn new(endpoint: Endpoint, way_in: impl Send + 'static) -> Self {
-        Self { endpoint, _way_in: Box::new(way_in) }
+        Self { endpoint, _accepting: Box::new(way_in) }
     }
 }
 
 /// The client's side of a new connection.
-pub(crate) struct Visit {
-    pub pair: Pair,
-    pub card: serde_json::Value,
+pub(crate) struct CallConnection {
+    pub duplex: Duplex,
+    pub server_info: serde_json::Value,
 }
 
 /// Checks the options for the direction from the server to a client.
-pub(super) fn way_back(hello: &Hello) -> Result<(), String> {
+pub(super) fn check_call_hello(hello: &Hello) -> Result<(), String> {
     let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
     if hello.overflow != Overflow::Block {
         return Err("replies are not to be dropped: overflow must be `block`".into());
     }
-    if !is_buffer(call.buffer) {
+    if !is_valid_buffer(call.buffer) {
         return Err(format!("a buffer of {} bytes is out of range", call.buffer));
     }
     Ok(())
 }
 
-pub(super) fn is_buffer(bytes: u32) -> bool {
+pub(super) fn is_valid_buffer(bytes: u32) -> bool {
     (LinkOptions::BUFFER_MIN..=LinkOptions::BUFFER_MAX).contains(&bytes) && bytes.is_power_of_two()
 }
 
@@ -101,41 +101,41 @@ pub(super) fn is_buffer(bytes: u32) -> bool {
 ///
 /// # Errors
 /// A welcome that is not from a server of calls.
-pub(super) fn card_of(peer: &str, welcome: &Welcome) -> Result<CallWelcome> {
-    let card = welcome.call.clone();
-    card.ok_or_else(|| Error::misbehaved(peer, "answered as a topic and not as a server of calls"))
+pub(super) fn call_welcome(peer: &str, welcome: &Welcome) -> Result<CallWelcome> {
+    let server_info = welcome.call.clone();
+    server_info.ok_or_else(|| Error::misbehaved(peer, "answered as a topic and not as a server of calls"))
 }
 
 /// Opens the listener of a server over sockets.
-pub(super) fn open_stream(
+pub(super) fn listen_stream(
     request: Bind,
     endpoint: Endpoint,
     listener: Listener,
-    host: Box<dyn Host>,
-) -> Result<Door> {
+    acceptor: Box<dyn CallAcceptor>,
+) -> Result<CallListener> {
     let accept_thread =
-        AcceptThread::start(listener, StreamDoorman { endpoint: endpoint.clone(), request, host })?;
-    Ok(Door::new(endpoint, accept_thread))
+        AcceptThread::start(listener, StreamCallAcceptor { endpoint: endpoint.clone(), request, acceptor })?;
+    Ok(CallListener::new(endpoint, accept_thread))
 }
 
 /// Connects a client over a socket.
-pub(super) fn visit_stream(
+pub(super) fn connect_stream(
     socket: Socket,
     endpoint: &Endpoint,
     request: &Connect,
     bind: Bind,
-) -> Result<Visit> {
+) -> Result<CallConnection> {
     let call =
         CallHello { buffer: bind.buffer, page: 0, barriers: false, outstanding: bind.watermarks.high() };
     let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
     let (welcome, _) = handshake::introduce_as(&socket, endpoint, &hello, &[])?;
-    let call = card_of(&request.connection, &welcome)?;
-    if !is_buffer(welcome.buffer) {
+    let call = call_welcome(&request.connection, &welcome)?;
+    if !is_valid_buffer(welcome.buffer) {
         let violation = format!("announced a buffer of {} bytes", welcome.buffer);
         return Err(Error::misbehaved(&request.connection, violation));
     }
-    let pair = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
-    Ok(Visit { pair, card: call.card })
+    let duplex = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
+    Ok(CallConnection { duplex, server_info: call.card })
 }
 
 fn stream_pair(
@@ -144,25 +144,25 @@ fn stream_pair(
     endpoint: Endpoint,
     connection: &str,
     its_buffer: u32,
-) -> Result<Pair> {
+) -> Result<Duplex> {
     let socket = Arc::new(socket);
     let inlet = StreamInlet::of_pair(Arc::clone(&socket), connection, its_buffer)?;
     let outlet = StreamOutlet::of_pair(bind, endpoint, socket, connection)?;
-    Ok(Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) })
+    Ok(Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) })
 }
 
-struct StreamDoorman {
+struct StreamCallAcceptor {
     endpoint: Endpoint,
     request: Bind,
-    host: Box<dyn Host>,
+    acceptor: Box<dyn CallAcceptor>,
 }
 
-impl Acceptor for StreamDoorman {
+impl Acceptor for StreamCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        way_back(&hello)?;
-        self.host.admit(&hello)?;
-        let call = CallWelcome { barriers: false, card: self.host.card() };
+        check_call_hello(&hello)?;
+        self.acceptor.check(&hello)?;
+        let call = CallWelcome { barriers: false, card: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.buffer);
         let answer = Answer::Welcome(Welcome { call: Some(call), ..welcome });
         let bytes = handshake::encode_answer(&answer).map_err(|e| e.to_string())?;
@@ -170,10 +170,10 @@ impl Acceptor for StreamDoorman {
         kept.set_nonblocking(false).map_err(|e| e.to_string())?;
         let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);
         let bind = Bind { port: hello.connection.clone(), ..self.request.clone() };
-        let pair = stream_pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer)
+        let duplex = stream_pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer)
             .map_err(|e| e.to_string())?;
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        self.host.enter(&hello, pair);
+        self.acceptor.accept(&hello, duplex);
         Ok(None)
     }
 

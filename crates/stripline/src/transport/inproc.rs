@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::duplex::{self, Pair, Visit};
+use super::duplex::{self, CallConnection, Duplex};
 use super::handshake::Hello;
 use super::ring::{
     Arrival, Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie,
@@ -29,7 +29,7 @@ static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<Server>>>>> = PerProc
 struct Server {
     keys: [u64; 2],
     request: Bind,
-    host: Box<dyn duplex::Host>,
+    acceptor: Box<dyn duplex::CallAcceptor>,
 }
 
 #[derive(Clone)]
@@ -82,14 +82,14 @@ impl Transport for Inproc {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
-        let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, host }));
+        let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, acceptor }));
         servers().insert(endpoint.address.clone(), server);
-        Ok(duplex::Door::new(endpoint.clone(), Signboard(endpoint.address)))
+        Ok(duplex::CallListener::new(endpoint.clone(), Signboard(endpoint.address)))
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<CallConnection> {
         let server = servers().get(&endpoint.address).cloned();
         let server = server.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
@@ -106,8 +106,8 @@ impl Transport for Inproc {
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
         hello
             .check(server.keys[0], &server.request.payload)
-            .and_then(|()| duplex::way_back(&hello))
-            .and_then(|()| server.host.admit(&hello))
+            .and_then(|()| duplex::check_call_hello(&hello))
+            .and_then(|()| server.acceptor.check(&hello))
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let its = Bind { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
@@ -116,9 +116,9 @@ impl Transport for Inproc {
         let its_request = Connect { options, ..request.clone() };
         let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
         let back = Way::lay(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
-        server.host.enter(&hello, Pair { outlet: back.outlet, inlet: there.inlet });
-        let pair = Pair { outlet: there.outlet, inlet: back.inlet };
-        Ok(Visit { pair, card: server.host.card() })
+        server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
+        let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };
+        Ok(CallConnection { duplex, server_info: server.acceptor.server_info() })
     }
 }
 

@@ -186,11 +186,11 @@ pub(crate) trait Transport: Send + Sync {
     fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>>;
 
     /// Opens the listener of a server of calls; clients may connect from now on.
-    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door>;
+    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener>;
 
     /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
     /// the direction to the server, `request` those of the direction back.
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit>;
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection>;
 }
 
 /// A sending port's request to a transport.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::accept::{AcceptThread, Acceptor};
-use super::duplex::{self, CallHello, CallWelcome, Door, Pair, Visit};
+use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::ring::{
     Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Ticket, Tie,
@@ -63,14 +63,14 @@ impl Transport for Shm {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<Door> {
+    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<CallListener> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
-        let doorman = ShmDoorman { endpoint: endpoint.clone(), request, host };
-        Ok(Door::new(endpoint, AcceptThread::start(listener, doorman)?))
+        let call_acceptor = ShmCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
+        Ok(CallListener::new(endpoint, AcceptThread::start(listener, call_acceptor)?))
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<Visit> {
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<CallConnection> {
         let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
         let pid = socket::peer_process(&stream);
         let socket = Socket::Unix(stream);
@@ -90,7 +90,7 @@ impl Transport for Shm {
         let (ticket, mut arrival) = lobby.prepare(&hello, pid)?;
         let (welcome, fds) =
             handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&lobby, &ticket))?;
-        let call = duplex::card_of(&request.connection, &welcome)?;
+        let call = duplex::call_welcome(&request.connection, &welcome)?;
         arrival.barriers = call.barriers;
         arrival.tie = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
         let presence = Presence::new(&lobby, ticket.token);
@@ -98,7 +98,10 @@ impl Transport for Shm {
             Ring { bytes: welcome.buffer, page: welcome.page, locked: false, barriers: welcome.barriers };
         let inlet = ring.inlet(fds, socket, Some(presence), request)?;
         lobby.enter(arrival, || Ok::<(), Error>(()))?;
-        Ok(Visit { pair: Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) }, card: call.card })
+        Ok(CallConnection {
+            duplex: Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) },
+            server_info: call.card,
+        })
     }
 }
 
@@ -120,7 +123,7 @@ impl Ring {
         request: &Connect,
     ) -> Result<RingInlet> {
         let peer = &request.connection;
-        if !duplex::is_buffer(self.bytes) {
+        if !duplex::is_valid_buffer(self.bytes) {
             return Err(Error::misbehaved(peer, format!("announced a ring of {} bytes", self.bytes)));
         }
         let capacity = self.bytes as usize;
@@ -153,18 +156,18 @@ fn descriptors<'a>(lobby: &'a Lobby, ticket: &'a Ticket) -> [BorrowedFd<'a>; 5] 
     ]
 }
 
-struct ShmDoorman {
+struct ShmCallAcceptor {
     endpoint: Endpoint,
     request: Bind,
-    host: Box<dyn duplex::Host>,
+    acceptor: Box<dyn duplex::CallAcceptor>,
 }
 
-impl Acceptor for ShmDoorman {
+impl Acceptor for ShmCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        duplex::way_back(&hello)?;
-        self.host.admit(&hello)?;
+        duplex::check_call_hello(&hello)?;
+        self.acceptor.check(&hello)?;
         let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
         let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
@@ -187,18 +190,21 @@ impl Acceptor for ShmDoorman {
         request.options.wait = self.request.wait;
         let presence = Presence::new(&lobby, ticket.token);
         let inlet = ring.inlet(fds, copied()?, Some(presence), &request).map_err(said)?;
-        let card = CallWelcome { barriers: barrier::is_run_by(self.request.wait), card: self.host.card() };
+        let server_info = CallWelcome {
+            barriers: barrier::is_run_by(self.request.wait),
+            card: self.acceptor.server_info(),
+        };
         let welcome = Welcome {
             page: lobby.memory.page() as u32,
             barriers: lobby.barriers,
-            call: Some(card),
+            call: Some(server_info),
             ..Welcome::new(self.endpoint.keys[1], None, lobby.capacity as u32)
         };
         let bytes = handshake::encode_answer(&Answer::Welcome(welcome)).map_err(said)?;
         lobby.enter(arrival, || {
             socket::send_with_fds(stream, &bytes, &descriptors(&lobby, &ticket)).map_err(|e| e.to_string())
         })?;
-        self.host.enter(&hello, Pair { outlet: Box::new(outlet), inlet: Box::new(inlet) });
+        self.acceptor.accept(&hello, Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) });
         Ok(None)
     }
 

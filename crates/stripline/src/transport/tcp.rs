@@ -42,14 +42,14 @@ impl Transport for Tcp {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
         let (listener, address) = Listener::tcp_loopback()?;
         let endpoint = Endpoint::new("tcp", address.to_string())?;
-        duplex::open_stream(request, endpoint, listener, host)
+        duplex::listen_stream(request, endpoint, listener, acceptor)
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit> {
-        duplex::visit_stream(connected(endpoint)?, endpoint, request, bind)
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection> {
+        duplex::connect_stream(connected(endpoint)?, endpoint, request, bind)
     }
 }
 

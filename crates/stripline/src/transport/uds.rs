@@ -38,14 +38,14 @@ impl Transport for Uds {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, host: Box<dyn duplex::Host>) -> Result<duplex::Door> {
+    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
-        duplex::open_stream(request, endpoint, listener, host)
+        duplex::listen_stream(request, endpoint, listener, acceptor)
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::Visit> {
+    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
-        duplex::visit_stream(socket, endpoint, request, bind)
+        duplex::connect_stream(socket, endpoint, request, bind)
     }
 }
