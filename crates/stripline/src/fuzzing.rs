@@ -27,7 +27,7 @@ use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::stream::{Ear, StreamInlet};
-use crate::transport::{Awaited, Connect, Endpoint, Inlet, Next, Stop, pump, random};
+use crate::transport::{Awaited, ConnectRequest, Endpoint, Inlet, Next, StopToken, pump, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -39,7 +39,7 @@ fn endpoint() -> Endpoint {
 
 fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<Box<dyn Inlet>> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
-    let request = Connect { connection: connection.into(), payload: TypeName::of::<u8>(), options };
+    let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
     let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
     pump::for_policy(Box::new(inlet), &request)
 }
@@ -154,7 +154,7 @@ impl Frames {
         let seen = match self.0.try_next()? {
             Next::Frame(frame) => Seen::Frame(frame.to_vec()),
             Next::Empty => return Ok(Seen::Empty),
-            Next::Gone => return Ok(Seen::Gone),
+            Next::Closed => return Ok(Seen::Gone),
         };
         self.0.release();
         Ok(seen)
@@ -196,8 +196,14 @@ impl Switchboard {
             depth: 4,
             resequence: None,
         });
-        let incoming =
-            Incoming::new("in".into(), Arc::clone(&mailbox), terms_for, Stop::new()?, true, sample_bytes);
+        let incoming = Incoming::new(
+            "in".into(),
+            Arc::clone(&mailbox),
+            terms_for,
+            StopToken::new()?,
+            true,
+            sample_bytes,
+        );
         Ok((Self { mailbox, stats }, incoming))
     }
 

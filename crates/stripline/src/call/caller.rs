@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing, RawLatencies};
 use crate::sys::fork::{Local, Process};
-use crate::transport::Stop;
+use crate::transport::StopToken;
 
 use super::ClientOptions;
 use super::client::ServerReport;
@@ -27,7 +27,7 @@ pub(crate) struct Caller {
     pub(super) service: String,
     pub(super) process: Process,
     pub(super) options: ClientOptions,
-    pub(super) stop: Stop,
+    pub(super) stop: StopToken,
     pub(super) lines: Box<[Line]>,
     /// How many of the connections have ever been used.
     pub(super) used: AtomicUsize,
@@ -51,7 +51,7 @@ pub(super) enum NotMade {
 }
 
 impl Caller {
-    pub(crate) fn new(service: &str, options: ClientOptions, stop: Stop) -> Result<Self> {
+    pub(crate) fn new(service: &str, options: ClientOptions, stop: StopToken) -> Result<Self> {
         super::service::check_name("service", service)?;
         options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
         Ok(Self {

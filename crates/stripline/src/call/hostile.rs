@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::node::rendezvous::Offer;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
-use crate::transport::{self, Bind, Connect, Inlet, Stop, Wait};
+use crate::transport::{self, BindRequest, ConnectRequest, Inlet, StopToken, Wait};
 
 use super::node::bind;
 use super::wire::{Status, call_head, cancel, reply_head};
@@ -32,17 +32,17 @@ fn echo(node: &Node, transport: &str) -> Server<'static> {
 /// Connects to the server as a client that can send any bytes.
 fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
     let (request, bind) = asked(node.stop_of_all());
-    let visit = transport::find(transport).unwrap().visit(server.endpoint(), &request, bind).unwrap();
+    let visit = transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
     let stop = node.stop_of_all().clone();
     let mut outgoing = Outgoing::new("evil".into(), vec![visit.duplex.outlet], Sampling::Off, stop);
     outgoing.admit();
     (outgoing, visit.duplex.inlet)
 }
 
-fn asked(stop: &Stop) -> (Connect, Bind) {
+fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
     let link = LinkOptions { depth: 128, buffer: 1 << 14, ..LinkOptions::default() };
     let connection = format!("evil {}", transport::random().unwrap());
-    let request = Connect { connection, payload: marker().unwrap(), options: link };
+    let request = ConnectRequest { connection, payload: marker().unwrap(), options: link };
     (request, bind("evil", &link, stop.clone()).unwrap())
 }
 
@@ -50,7 +50,7 @@ fn asked(stop: &Stop) -> (Connect, Bind) {
 fn send(outgoing: &mut Outgoing, bytes: &[u8]) -> bool {
     let put = |place: &mut [u8]| place.copy_from_slice(bytes);
     let sent = outgoing.send_bytes(bytes.len(), Wait::Until(Some(Instant::now() + LONG)), put);
-    sent.is_ok() && !outgoing.is_alone()
+    sent.is_ok() && !outgoing.has_no_receivers()
 }
 
 #[test]
@@ -145,7 +145,7 @@ impl CallAcceptor for Trap {
 fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_of_all());
-    let door = transport::find(transport).unwrap().open(bind, Box::new(Trap(tell))).unwrap();
+    let door = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
     let offer = Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: door.endpoint.clone() };
     ((node.offer(offer), door), told)
 }
@@ -170,7 +170,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             // Kept open, so that only the violation can end the connection.
             let _inlet = duplex.inlet;
             let mut outgoing =
-                Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, Stop::new().unwrap());
+                Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, StopToken::new().unwrap());
             outgoing.admit();
             let call = client.start(&1).unwrap();
             assert!(send(&mut outgoing, bytes));
@@ -190,7 +190,7 @@ fn a_second_reply_to_a_call_ends_the_connection() {
         let duplex = pairs.recv_timeout(LONG).unwrap();
         let _inlet = duplex.inlet;
         let mut outgoing =
-            Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, Stop::new().unwrap());
+            Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, StopToken::new().unwrap());
         outgoing.admit();
         let (first, second) = (client.start(&1).unwrap(), client.start(&2).unwrap());
         // The CBOR of 5.
@@ -210,10 +210,10 @@ fn who_is_no_client_is_turned_down() {
             ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
         let server = node.server("echo", Ok::<u32, String>, options).unwrap();
         let its = transport::find(transport).unwrap();
-        let visit = |change: &dyn Fn(&mut Connect, &mut Bind)| {
+        let visit = |change: &dyn Fn(&mut ConnectRequest, &mut BindRequest)| {
             let (mut request, mut bind) = asked(node.stop_of_all());
             change(&mut request, &mut bind);
-            its.visit(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
+            its.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
         };
         let error = visit(&|request, _| request.payload = crate::payload::TypeName::of::<u8>());
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
@@ -223,7 +223,7 @@ fn who_is_no_client_is_turned_down() {
             its.connect(server.endpoint(), &asked(node.stop_of_all()).0).map(drop).unwrap_err().to_string();
         assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
         let (request, bind) = asked(node.stop_of_all());
-        let inside = its.visit(server.endpoint(), &request, bind).unwrap();
+        let inside = its.connect_calls(server.endpoint(), &request, bind).unwrap();
         let error = visit(&|_, _| {});
         assert!(error.contains("which is the limit"), "{transport}: {error}");
         drop(inside);

@@ -225,7 +225,7 @@ impl Line {
             }
         });
         match sent {
-            Ok(()) if !its.outgoing.is_alone() => {
+            Ok(()) if !its.outgoing.has_no_receivers() => {
                 fail_point!("call-sent");
                 drop(sender);
                 if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_SWEEP) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
-use crate::transport::Stop;
+use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 
@@ -52,7 +52,7 @@ pub(super) struct Desk {
     pub counts: Arc<Counts>,
     pub card: serde_json::Value,
     pub clients_max: usize,
-    pub stop: Stop,
+    pub stop: StopToken,
 }
 
 impl Lobby {

@@ -12,7 +12,7 @@ use crate::node::rendezvous::Offer;
 use crate::node::{Again, Customer, Node, TopicOptions};
 use crate::payload::TypeName;
 use crate::transport::duplex::CallAcceptor;
-use crate::transport::{self, Bind, Connect, Endpoint, Stop};
+use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::caller::Caller;
 use super::line::Return;
@@ -176,7 +176,7 @@ impl Node {
         let premises = Premises { mailbox, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
         Server::new(service, &options, premises, |host: Box<dyn CallAcceptor>| {
-            let door = transport::find(&transport)?.open(request, host)?;
+            let door = transport::find(&transport)?.listen_calls(request, host)?;
             let offer = Offer { topic: name, payload: marker()?, endpoint: door.endpoint.clone() };
             Ok((door, Box::new(self.offer(offer))))
         })
@@ -227,8 +227,8 @@ fn name_of_client(service: &str) -> Result<String> {
 }
 
 /// Returns what is requested of the transport for one direction.
-pub(super) fn bind(port: &str, link: &LinkOptions, stop: Stop) -> Result<Bind> {
-    Ok(Bind {
+pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
+    Ok(BindRequest {
         port: port.into(),
         payload: marker()?,
         buffer: link.buffer,
@@ -251,7 +251,7 @@ struct Seeker {
     name: String,
     topic: TopicOptions,
     marker: TypeName,
-    stop: Stop,
+    stop: StopToken,
 }
 
 impl Customer for Seeker {
@@ -281,7 +281,7 @@ fn visit(
     name: &str,
     topic: &TopicOptions,
     asked: &ClientOptions,
-    stop: Stop,
+    stop: StopToken,
 ) -> Result<(Outgoing, Incoming, serde_json::Value)> {
     let link = LinkOptions {
         overflow: Overflow::Block,
@@ -293,9 +293,9 @@ fn visit(
         group: topic.link.group,
         ..LinkOptions::default()
     };
-    let request = Connect { connection: name.into(), payload: marker()?, options: link };
+    let request = ConnectRequest { connection: name.into(), payload: marker()?, options: link };
     let bind = bind(name, &link, stop.clone())?;
-    let visit = transport::find(&endpoint.transport)?.visit(endpoint, &request, bind)?;
+    let visit = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
     let mut outgoing = Outgoing::new(name.into(), vec![visit.duplex.outlet], topic.sampling, stop.clone());
     outgoing.admit();
     let mailbox = Arc::new(Mailbox::new()?);

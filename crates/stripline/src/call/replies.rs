@@ -76,7 +76,7 @@ impl Replies {
         match &mut *state {
             State::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
-                Ok(()) if outgoing.is_alone() => self.dropped(),
+                Ok(()) if outgoing.has_no_receivers() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
                 Err(_) => self.dropped(),
@@ -153,7 +153,7 @@ impl Replies {
             };
             let put = |place: &mut [u8]| place.copy_from_slice(&bytes);
             let sent = outgoing.send_bytes(bytes.len(), Wait::Until(until), put);
-            if sent.is_err() || outgoing.is_alone() {
+            if sent.is_err() || outgoing.has_no_receivers() {
                 self.dropped();
             }
         }

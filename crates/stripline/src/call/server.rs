@@ -16,7 +16,7 @@ use crate::sys::fork::{Local, Process};
 #[cfg(test)]
 use crate::transport::Endpoint;
 use crate::transport::duplex::{CallAcceptor, CallListener};
-use crate::transport::{Stop, Wait, random};
+use crate::transport::{StopToken, Wait, random};
 
 use super::ServerOptions;
 use super::ahead::{Ahead, Look, Waiting, Work};
@@ -136,7 +136,7 @@ struct Call<'a> {
 pub(crate) struct Premises {
     pub mailbox: Arc<Mailbox>,
     pub incoming: Incoming,
-    pub stop: Stop,
+    pub stop: StopToken,
 }
 
 impl<'h> Server<'h> {

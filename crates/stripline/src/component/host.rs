@@ -25,7 +25,7 @@ use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Ter
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Process};
 use crate::sys::process;
-use crate::transport::{self, Bind, Connect, Stop, Wait};
+use crate::transport::{self, BindRequest, ConnectRequest, StopToken, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit.
 ///
@@ -189,7 +189,7 @@ struct Host {
 
 /// One component of this process.
 struct Member {
-    stop: Stop,
+    stop: StopToken,
     mailboxes: BTreeMap<String, Arc<Mailbox>>,
     stats: Arc<Statistics>,
     spec: ComponentSpec,
@@ -302,7 +302,7 @@ impl Host {
         let spec = self.registry.specs().get(type_name).cloned().ok_or_else(unknown)?;
         let make = || self.registry.make(type_name, &assignment.properties).ok_or_else(unknown)?;
         let run = catch_panic(make)?;
-        let stop = Stop::new()?;
+        let stop = StopToken::new()?;
         let stats = Arc::new(Statistics::default());
         let (estate, heir) = mpsc::channel();
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
@@ -357,7 +357,7 @@ impl Host {
         let Some(mailbox) = self.components.get(&component).and_then(|m| m.mailboxes.get(&port)) else {
             return;
         };
-        let request = Connect { connection: connection.clone(), payload, options };
+        let request = ConnectRequest { connection: connection.clone(), payload, options };
         match transport::find(&endpoint.transport).and_then(|t| t.connect(&endpoint, &request)) {
             Ok(inlet) => {
                 mailbox.deliver(Delivery::Connected(connection.clone(), inlet));
@@ -389,7 +389,7 @@ fn open(
     assignment: &Assignment,
     port: &str,
     full_name: &str,
-    stop: &Stop,
+    stop: &StopToken,
     endpoints: &mut Vec<OpenOutput>,
 ) -> Result<Outgoing> {
     let mut outlets = Vec::new();
@@ -403,7 +403,7 @@ fn open(
             .port_types
             .get(port)
             .ok_or_else(|| Error::port(full_name, "is connected but was given no type"))?;
-        let outlet = transport::find(&output.transport)?.bind(Bind {
+        let outlet = transport::find(&output.transport)?.bind(BindRequest {
             port: full_name.into(),
             payload: payload.clone(),
             buffer: output.buffer,

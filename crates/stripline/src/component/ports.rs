@@ -18,7 +18,7 @@ use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, 
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Sleep;
 use crate::sys::fork::Local;
-use crate::transport::Stop;
+use crate::transport::StopToken;
 
 /// The ports of one component. Each is taken once, with its type.
 ///
@@ -45,7 +45,7 @@ pub struct Ports {
     inputs: BTreeMap<String, Incoming>,
     outputs: BTreeMap<String, Outgoing>,
     estate: Local<Sender<Outgoing>>,
-    stop: Stop,
+    stop: StopToken,
     /// The dispatch of the component's handlers.
     dispatch: Dispatch,
     quiet: bool,
@@ -59,7 +59,7 @@ impl Ports {
         spec: ComponentSpec,
         types: BTreeMap<String, TypeName>,
         estate: Sender<Outgoing>,
-        stop: Stop,
+        stop: StopToken,
         (asked, statuses): (Arc<Asked>, Statuses),
     ) -> Self {
         let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
@@ -292,7 +292,7 @@ impl Drop for Ports {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct StopSignal(Stop);
+pub struct StopSignal(StopToken);
 
 impl StopSignal {
     /// Returns whether the component must stop.
@@ -319,7 +319,7 @@ impl StopSignal {
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
         let mut sleep = Sleep::default();
-        sleep.readable(self.0.bell().as_fd());
+        sleep.readable(self.0.doorbell().as_fd());
         if sleep.until(deadline)? { Err(Error::Stopped) } else { Ok(()) }
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{AlignedBuffer, Stop, Wait};
+use crate::transport::{AlignedBuffer, StopToken, Wait};
 
 use super::origin::{Origin, TermsFor, Traffic};
 use super::resequencing::Resequencing;
@@ -30,7 +30,7 @@ pub(crate) struct Incoming {
     origins: Local<Vec<Origin>>,
     mailbox: Local<Arc<Mailbox>>,
     terms_for: TermsFor,
-    stop: Stop,
+    stop: StopToken,
     /// Whether unannounced senders may still connect, so that the port does not end without
     /// senders.
     open: bool,
@@ -119,7 +119,7 @@ impl Incoming {
         port: String,
         mailbox: Arc<Mailbox>,
         terms_for: TermsFor,
-        stop: Stop,
+        stop: StopToken,
         open: bool,
         sample_bytes: Option<usize>,
     ) -> Self {
@@ -267,7 +267,7 @@ impl Incoming {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
             // poll precedes every sleep, even where it is a system call: a core that goes idle just
             // before a reply takes long to wake.
-            if wait.heeds_stop() && self.stop.is_stopped() {
+            if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance() };
@@ -285,7 +285,7 @@ impl Incoming {
                 looks = looks.wrapping_add(1);
                 self.linger(more);
                 // Reading the clock takes as long as several polls.
-                if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.has_passed() || looks > looks_max) {
+                if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.is_expired() || looks > looks_max) {
                     return Ok(Outcome::Nothing);
                 }
                 continue;
@@ -317,7 +317,7 @@ impl Incoming {
     /// Spins on the only connection for so many polls; with several connections this does nothing.
     fn linger(&mut self, looks: u32) {
         match &mut **self.origins {
-            [Origin { inlet: Some(inlet), .. }] => inlet.linger(looks),
+            [Origin { inlet: Some(inlet), .. }] => inlet.spin(looks),
             _ => std::hint::spin_loop(),
         }
     }
@@ -501,7 +501,7 @@ impl Incoming {
         self.taken.payload
     }
 
-    pub(crate) fn stop(&self) -> &Stop {
+    pub(crate) fn stop(&self) -> &StopToken {
         &self.stop
     }
 
@@ -568,7 +568,7 @@ impl Drop for Incoming {
         // A program that panics may be restarted.
         let is_own = self.origins.is_current();
         if is_own && self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
-            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.leave());
+            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.say_goodbye());
         }
     }
 }

@@ -112,7 +112,7 @@ impl Origin {
     /// does not pay.
     pub(super) fn wait(&self) -> WaitStrategy {
         match (self.terms.wait, &self.inlet) {
-            (WaitStrategy::Adaptive, Some(inlet)) if !inlet.is_cheap() => WaitStrategy::Block,
+            (WaitStrategy::Adaptive, Some(inlet)) if !inlet.polls_without_syscall() => WaitStrategy::Block,
             (wait, _) => wait,
         }
     }
@@ -120,7 +120,7 @@ impl Origin {
     /// Returns the view of this connection for inspection.
     pub(super) fn line(&self) -> Line {
         self.show();
-        let depot = self.inlet.as_ref().and_then(|inlet| inlet.depot());
+        let depot = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
         Line { name: self.name.clone(), terms: self.terms.clone(), open: Arc::clone(&self.open), depot }
     }
 
@@ -130,8 +130,8 @@ impl Origin {
     }
 
     /// Whether its sender is gone and no successor is queued.
-    pub(super) fn is_orphaned(&mut self) -> bool {
-        self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_orphaned())
+    pub(super) fn is_peer_gone(&mut self) -> bool {
+        self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_peer_gone())
     }
 
     pub(super) fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
@@ -222,7 +222,7 @@ impl Origin {
             let mut header: Header = bytemuck::Zeroable::zeroed();
             let payload = match inlet.try_next()? {
                 Next::Empty => return Ok(false),
-                Next::Gone => {
+                Next::Closed => {
                     self.die();
                     continue;
                 }
@@ -315,7 +315,7 @@ impl Origin {
     #[inline(always)]
     pub(super) fn take_at_hand(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
-        let Some(frame) = inlet.at_hand() else { return false };
+        let Some(frame) = inlet.try_next_fast() else { return false };
         // Written directly to its final place: see `Header::write_words`.
         let Some(payload) = taken.header.split(frame, self.follows) else { return false };
         let header = &taken.header;
@@ -339,7 +339,7 @@ impl Origin {
             let frame = match inlet.try_next() {
                 Ok(Next::Empty) => return Ok(false),
                 Ok(Next::Frame(frame)) => frame,
-                Ok(Next::Gone) => {
+                Ok(Next::Closed) => {
                     self.die();
                     continue;
                 }
@@ -433,7 +433,7 @@ impl Origin {
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
     fn promise(&self, taken: &mut Taken) {
-        if let Some(answers) = self.inlet.as_ref().and_then(|inlet| inlet.answers()) {
+        if let Some(answers) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
             taken.set_receipt(Receipt::new(answers, taken.header.sequence));
         }
     }

@@ -8,7 +8,7 @@ use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{Awaited, Outlet, Stop, Wait};
+use crate::transport::{Awaited, Outlet, StopToken, Wait};
 
 use super::LentMut;
 use super::sampler::{Sampler, Sampling};
@@ -81,7 +81,7 @@ pub(crate) struct Outgoing {
     /// Whether the packet being written goes in fragments or waits for acknowledgements. The fast
     /// path checks only this.
     is_special: bool,
-    stop: Stop,
+    stop: StopToken,
     finished: bool,
     /// Withdrawn when the port is dropped.
     offer: Local<Option<Box<dyn Send>>>,
@@ -92,7 +92,7 @@ impl Outgoing {
         port: String,
         mut outlets: Vec<Box<dyn Outlet>>,
         sampling: Sampling,
-        stop: Stop,
+        stop: StopToken,
     ) -> Self {
         if outlets.is_empty() {
             outlets.push(Box::new(super::discard::Discard::default()));
@@ -148,7 +148,7 @@ impl Outgoing {
         let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) else { return work(self, wait) };
         match work(self, Wait::within(timeout)) {
             Err(Error::Full { connection }) => {
-                let held = self.outlets.iter().find_map(|outlet| outlet.held_by(&connection));
+                let held = self.outlets.iter().find_map(|outlet| outlet.flow_stall(&connection));
                 let (flow, since) = held.unwrap_or((Flow::Transport, timeout));
                 Err(Error::Stalled { connection, flow, since: since.max(timeout), timeout })
             }
@@ -287,7 +287,7 @@ impl Outgoing {
         // Reserves room for the full header, which may still be needed.
         if is_easy
             && let [only] = &mut **self.outlets
-            && let Some(frame) = only.reserve_at_hand(HEADER_BYTES + payload)
+            && let Some(frame) = only.try_reserve_fast(HEADER_BYTES + payload)
         {
             // A packet that will be stamped gets its full header from the start. Moving bytes that
             // were just written would stall on the core's store buffer.
@@ -330,8 +330,8 @@ impl Outgoing {
     }
 
     /// Whether there are no receivers, as far as can be checked without a system call.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.outlets.iter().all(|outlet| outlet.is_alone())
+    pub(crate) fn has_no_receivers(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.has_no_receivers())
     }
 
     /// Reserves when other work is due first, or when waiting is needed.
@@ -467,7 +467,7 @@ impl Outgoing {
             Scope::Target => Header::TARGET,
         };
         if mark != 0
-            && let Err(error) = self.outlets.iter().try_for_each(|outlet| outlet.confirms(scope))
+            && let Err(error) = self.outlets.iter().try_for_each(|outlet| outlet.supports_scope(scope))
         {
             self.cancel();
             return Err(error);
@@ -488,7 +488,7 @@ impl Outgoing {
         // All outlets are awaited; the first error is returned.
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
-            let its = outlet.confirm(&awaited);
+            let its = outlet.wait_acks(&awaited);
             outcome = outcome.and(its);
         }
         fail_point!("await-answered");

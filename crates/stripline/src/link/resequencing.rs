@@ -148,7 +148,7 @@ impl Resequencing {
                 }
                 Outcome::Nothing if matches!(wait, Wait::Never) => return Ok(Outcome::Nothing),
                 Outcome::Nothing if link.is_interrupted() => return Ok(Outcome::Nothing),
-                Outcome::Nothing if wait.has_passed() => {
+                Outcome::Nothing if wait.is_expired() => {
                     let found = self.lend_held(link);
                     return Ok(if found { Outcome::Packet } else { Outcome::Nothing });
                 }

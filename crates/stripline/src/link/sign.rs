@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Terms;
 use crate::introspect::{self, Connection, Receiving, ReceivingPort, Shown};
-use crate::transport::Depot;
+use crate::transport::QueueProbe;
 
 /// The port as inspection shows it.
 pub(super) struct Sign {
@@ -21,7 +21,7 @@ pub(super) struct Line {
     pub name: String,
     pub terms: Terms,
     pub open: Arc<AtomicBool>,
-    pub depot: Option<Weak<dyn Depot>>,
+    pub depot: Option<Weak<dyn QueueProbe>>,
 }
 
 impl Sign {

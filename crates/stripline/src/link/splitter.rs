@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, WaitStrategy};
     use crate::payload::TypeName;
-    use crate::transport::{self, Bind, Connect, Next, Stop};
+    use crate::transport::{self, BindRequest, ConnectRequest, Next, StopToken};
 
     #[test]
     fn what_fits_goes_in_one() {
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_port_over_two_transports_splits_for_the_smaller_ring() {
-        let (stop, payload) = (Stop::new().unwrap(), TypeName::of::<u8>());
+        let (stop, payload) = (StopToken::new().unwrap(), TypeName::of::<u8>());
         let (mut outlets, mut inlets) = (Vec::new(), Vec::new());
         for (name, buffer) in [("inproc", 65_536), ("uds", 4096)] {
             let options = LinkOptions { buffer, ..LinkOptions::default() };
             let (transport, stop) = (transport::find(name).unwrap(), stop.clone());
-            let bind = Bind {
+            let bind = BindRequest {
                 port: "out".into(),
                 payload: payload.clone(),
                 buffer,
@@ -110,7 +110,8 @@ mod tests {
                 stop,
             };
             let outlet = transport.bind(bind).unwrap();
-            let request = Connect { connection: format!("out -> {name}"), payload: payload.clone(), options };
+            let request =
+                ConnectRequest { connection: format!("out -> {name}"), payload: payload.clone(), options };
             inlets.push(transport.connect(&outlet.endpoint(), &request).unwrap());
             outlets.push(outlet);
         }
@@ -126,7 +127,7 @@ mod tests {
                 let joined = match inlet.try_next().unwrap() {
                     Next::Frame(frame) => joiner.add_frame(frame).unwrap(),
                     Next::Empty => continue,
-                    Next::Gone => panic!("gone"),
+                    Next::Closed => panic!("gone"),
                 };
                 frames += 1;
                 inlet.release();

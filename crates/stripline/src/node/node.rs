@@ -13,7 +13,7 @@ use crate::link::{ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mail
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
-use crate::transport::{self, Bind, Connect, Endpoint, Stop};
+use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::books::Books;
 use super::rendezvous::{self, Offer, OfferSink};
@@ -48,7 +48,7 @@ pub struct Node {
 struct Shared {
     topics: Topics,
     bell: Doorbell,
-    stop: Stop,
+    stop: StopToken,
     state: Mutex<State>,
 }
 
@@ -106,7 +106,7 @@ impl Customer for Port {
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        let request = Connect {
+        let request = ConnectRequest {
             connection: connection.into(),
             payload: self.payload.clone(),
             options: shared.topics.of(&offer.topic).link,
@@ -190,8 +190,12 @@ impl Node {
         }
         let group = topics.group();
         let name = meeting_point(domain, group)?;
-        let shared =
-            Arc::new(Shared { topics, bell: Doorbell::new()?, stop: Stop::new()?, state: Mutex::default() });
+        let shared = Arc::new(Shared {
+            topics,
+            bell: Doorbell::new()?,
+            stop: StopToken::new()?,
+            state: Mutex::default(),
+        });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-node".into())
@@ -279,7 +283,7 @@ impl Node {
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
-        let outlet = transport::find(&options.transport)?.bind(Bind {
+        let outlet = transport::find(&options.transport)?.bind(BindRequest {
             port: topic.into(),
             payload: payload.clone(),
             buffer: options.link.buffer,
@@ -341,7 +345,7 @@ impl Node {
         &self.shared.topics
     }
 
-    pub(crate) fn stop_of_all(&self) -> &Stop {
+    pub(crate) fn stop_of_all(&self) -> &StopToken {
         &self.shared.stop
     }
 

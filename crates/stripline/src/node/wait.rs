@@ -105,7 +105,7 @@ pub(super) fn wait_until(
                 sleep.readable(std::os::fd::AsFd::as_fd(bell));
             }
             links.iter().for_each(|link| {
-                sleep.readable(std::os::fd::AsFd::as_fd(link.stop().bell()));
+                sleep.readable(std::os::fd::AsFd::as_fd(link.stop().doorbell()));
                 link.sleep_on(&mut sleep);
             });
             let in_time = sleep.until(again.or(deadline))? || again.is_some();

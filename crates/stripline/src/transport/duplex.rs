@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::accept::{AcceptThread, Acceptor};
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{Bind, Connect, Endpoint, Inlet, Outlet};
+use super::{BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
 use crate::link::{LinkOptions, Overflow};
 use crate::sys::socket::{Listener, Socket};
@@ -108,7 +108,7 @@ pub(super) fn call_welcome(peer: &str, welcome: &Welcome) -> Result<CallWelcome>
 
 /// Opens the listener of a server over sockets.
 pub(super) fn listen_stream(
-    request: Bind,
+    request: BindRequest,
     endpoint: Endpoint,
     listener: Listener,
     acceptor: Box<dyn CallAcceptor>,
@@ -122,8 +122,8 @@ pub(super) fn listen_stream(
 pub(super) fn connect_stream(
     socket: Socket,
     endpoint: &Endpoint,
-    request: &Connect,
-    bind: Bind,
+    request: &ConnectRequest,
+    bind: BindRequest,
 ) -> Result<CallConnection> {
     let call =
         CallHello { buffer: bind.buffer, page: 0, barriers: false, outstanding: bind.watermarks.high() };
@@ -140,7 +140,7 @@ pub(super) fn connect_stream(
 
 fn stream_pair(
     socket: Socket,
-    bind: Bind,
+    bind: BindRequest,
     endpoint: Endpoint,
     connection: &str,
     its_buffer: u32,
@@ -153,7 +153,7 @@ fn stream_pair(
 
 struct StreamCallAcceptor {
     endpoint: Endpoint,
-    request: Bind,
+    request: BindRequest,
     acceptor: Box<dyn CallAcceptor>,
 }
 
@@ -169,7 +169,7 @@ impl Acceptor for StreamCallAcceptor {
         let kept = socket.try_clone().map_err(|e| e.to_string())?;
         kept.set_nonblocking(false).map_err(|e| e.to_string())?;
         let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);
-        let bind = Bind { port: hello.connection.clone(), ..self.request.clone() };
+        let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
         let duplex = stream_pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer)
             .map_err(|e| e.to_string())?;
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;

@@ -24,7 +24,7 @@ use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 
 use super::duplex::{CallHello, CallWelcome};
-use super::{Connect, Endpoint};
+use super::{ConnectRequest, Endpoint};
 
 pub(crate) const VERSION: u16 = 2;
 pub(crate) const PREFIX_BYTES: usize = 12;
@@ -60,7 +60,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    pub(crate) fn new(endpoint: &Endpoint, request: &Connect) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint, request: &ConnectRequest) -> Self {
         Self {
             key: endpoint.keys[0],
             connection: request.connection.clone(),
@@ -250,7 +250,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 pub(super) fn introduce(
     socket: &Socket,
     endpoint: &Endpoint,
-    request: &Connect,
+    request: &ConnectRequest,
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
     introduce_as(socket, endpoint, &Hello::new(endpoint, request), &[])
 }

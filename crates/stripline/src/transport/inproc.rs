@@ -8,7 +8,7 @@ use super::handshake::Hello;
 use super::ring::{
     Arrival, Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie,
 };
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
@@ -28,7 +28,7 @@ static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<Server>>>>> = PerProc
 /// A server of calls.
 struct Server {
     keys: [u64; 2],
-    request: Bind,
+    request: BindRequest,
     acceptor: Box<dyn duplex::CallAcceptor>,
 }
 
@@ -57,7 +57,7 @@ impl Transport for Inproc {
         }
     }
 
-    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |lobby| {
@@ -67,7 +67,7 @@ impl Transport for Inproc {
         Ok(Box::new(outlet))
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let door = doors().get(&endpoint.address).cloned();
         let door = door.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
@@ -82,14 +82,23 @@ impl Transport for Inproc {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
+    fn listen_calls(
+        &self,
+        request: BindRequest,
+        acceptor: Box<dyn duplex::CallAcceptor>,
+    ) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, acceptor }));
         servers().insert(endpoint.address.clone(), server);
         Ok(duplex::CallListener::new(endpoint.clone(), Signboard(endpoint.address)))
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<CallConnection> {
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<CallConnection> {
         let server = servers().get(&endpoint.address).cloned();
         let server = server.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
@@ -109,11 +118,11 @@ impl Transport for Inproc {
             .and_then(|()| duplex::check_call_hello(&hello))
             .and_then(|()| server.acceptor.check(&hello))
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let its = Bind { port: hello.connection.clone(), ..server.request.clone() };
+        let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.
         let options = LinkOptions { wait: its.wait, ..request.options };
-        let its_request = Connect { options, ..request.clone() };
+        let its_request = ConnectRequest { options, ..request.clone() };
         let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
         let back = Way::lay(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
         server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
@@ -129,7 +138,7 @@ struct Way {
 }
 
 impl Way {
-    fn lay(bind: Bind, endpoint: &Endpoint, request: &Connect, barriers: bool) -> Result<Self> {
+    fn lay(bind: BindRequest, endpoint: &Endpoint, request: &ConnectRequest, barriers: bool) -> Result<Self> {
         let mut entrance = None;
         let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |lobby| {
             entrance = Some(lobby);
@@ -144,7 +153,7 @@ impl Way {
 }
 
 /// Makes a reader of a ring of this process, and the pending reader for its writer.
-fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &Connect) -> Result<(RingInlet, Arrival)> {
+fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &ConnectRequest) -> Result<(RingInlet, Arrival)> {
     let (ticket, arrival) = lobby.prepare(hello, Some(std::process::id()))?;
     let locked = lobby.locked || request.options.locked;
     let pages = Pages {

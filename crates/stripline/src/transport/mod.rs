@@ -180,22 +180,31 @@ pub(crate) trait Transport: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// Opens the sending side of a port; receivers may connect from now on.
-    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>>;
+    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>>;
 
     /// Connects a receiving port; blocks for a few seconds at most.
-    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>>;
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>>;
 
     /// Opens the listener of a server of calls; clients may connect from now on.
-    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener>;
+    fn listen_calls(
+        &self,
+        request: BindRequest,
+        acceptor: Box<dyn duplex::CallAcceptor>,
+    ) -> Result<duplex::CallListener>;
 
     /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
     /// the direction to the server, `request` those of the direction back.
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection>;
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<duplex::CallConnection>;
 }
 
 /// A sending port's request to a transport.
 #[derive(Clone)]
-pub(crate) struct Bind {
+pub(crate) struct BindRequest {
     /// The port, for names and messages.
     pub port: String,
     pub payload: TypeName,
@@ -214,12 +223,12 @@ pub(crate) struct Bind {
     pub locked: bool,
     /// A group that may connect besides the same user.
     pub group: Option<Group>,
-    pub stop: Stop,
+    pub stop: StopToken,
 }
 
-impl Bind {
+impl BindRequest {
     /// Returns the constant part of the port's inspection view.
-    fn shown(&self, endpoint: &Endpoint) -> SendingPort {
+    fn inspection(&self, endpoint: &Endpoint) -> SendingPort {
         SendingPort {
             name: self.port.clone(),
             transport: endpoint.transport.clone(),
@@ -234,7 +243,7 @@ impl Bind {
 
 /// A receiving port's request to a transport.
 #[derive(Clone)]
-pub(crate) struct Connect {
+pub(crate) struct ConnectRequest {
     /// The connection's name, `from -> to`; the same again after a restart.
     pub connection: String,
     pub payload: TypeName,
@@ -297,34 +306,34 @@ impl Wait {
     }
 
     /// Whether its deadline is over.
-    pub(crate) fn has_passed(self) -> bool {
+    pub(crate) fn is_expired(self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    pub(crate) fn heeds_stop(self) -> bool {
+    pub(crate) fn is_stoppable(self) -> bool {
         !matches!(self, Self::Finish(_))
     }
 }
 
 /// The stop request, shared by all ports of a component.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop {
+pub(crate) struct StopToken {
     flag: Arc<AtomicBool>,
-    bell: Doorbell,
-    alarms: Arc<Alarms>,
+    doorbell: Doorbell,
+    wakers: Arc<Alarms>,
 }
 
-impl Stop {
+impl StopToken {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { flag: Arc::default(), bell: Doorbell::new()?, alarms: Arc::default() })
+        Ok(Self { flag: Arc::default(), doorbell: Doorbell::new()?, wakers: Arc::default() })
     }
 
     /// Wakes every port that sleeps; the doorbell is never drained.
     pub(crate) fn stop(&self) {
         // Release: a thread that sees the flag sees what led to it. A flag alone would suffice.
         self.flag.store(true, Ordering::Release);
-        self.bell.ring();
-        self.alarms.raise();
+        self.doorbell.ring();
+        self.wakers.raise();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -333,12 +342,12 @@ impl Stop {
     }
 
     /// Returns the wakers to wake besides the doorbell.
-    pub(crate) fn alarms(&self) -> &Alarms {
-        &self.alarms
+    pub(crate) fn wakers(&self) -> &Alarms {
+        &self.wakers
     }
 
-    pub(crate) fn bell(&self) -> &Doorbell {
-        &self.bell
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
     }
 }
 
@@ -353,7 +362,7 @@ pub(crate) trait Outlet: Send {
     fn receivers(&self) -> usize;
 
     /// Whether there are no receivers, as far as can be checked without a system call.
-    fn is_alone(&self) -> bool {
+    fn has_no_receivers(&self) -> bool {
         self.receivers() == 0
     }
 
@@ -375,7 +384,7 @@ pub(crate) trait Outlet: Send {
 
     /// Fast path of [`Outlet::reserve`]: no accepting, checking or waiting is needed. After `None`,
     /// which holds nothing, call `reserve`.
-    fn reserve_at_hand(&mut self, _bytes: usize) -> Option<&mut [u8]> {
+    fn try_reserve_fast(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
 
@@ -392,7 +401,7 @@ pub(crate) trait Outlet: Send {
     ///
     /// # Errors
     /// [`Error::Unsupported`].
-    fn confirms(&self, _scope: Scope) -> Result<()> {
+    fn supports_scope(&self, _scope: Scope) -> Result<()> {
         Ok(())
     }
 
@@ -401,12 +410,12 @@ pub(crate) trait Outlet: Send {
     ///
     /// # Errors
     /// The first error; the other receivers are waited for all the same. The packet stays sent.
-    fn confirm(&mut self, _awaited: &Awaited) -> Result<()> {
+    fn wait_acks(&mut self, _awaited: &Awaited) -> Result<()> {
         Ok(())
     }
 
     /// Returns the flow control of the link that stalls it for that connection, and for how long.
-    fn held_by(&self, _connection: &str) -> Option<(Flow, Duration)> {
+    fn flow_stall(&self, _connection: &str) -> Option<(Flow, Duration)> {
         None
     }
 
@@ -421,17 +430,17 @@ pub(crate) trait Inlet: Send {
 
     /// Fast path of [`Inlet::try_next`]: a frame that is already buffered. After `None`, call
     /// `try_next`.
-    fn at_hand(&mut self) -> Option<&[u8]> {
+    fn try_next_fast(&mut self) -> Option<&[u8]> {
         None
     }
 
     /// Spins for that many polls, or until there may be a frame.
-    fn linger(&mut self, _looks: u32) {
+    fn spin(&mut self, _looks: u32) {
         std::hint::spin_loop();
     }
 
     /// Whether another frame may follow the last one without a system call.
-    fn may_hold_more(&self) -> bool {
+    fn has_buffered(&self) -> bool {
         true
     }
 
@@ -440,7 +449,7 @@ pub(crate) trait Inlet: Send {
 
     /// Sends a goodbye before the drop: this receiver has finished, and no other comes in its
     /// place.
-    fn leave(&mut self) {}
+    fn say_goodbye(&mut self) {}
 
     /// Requests a wake-up; false when there is a frame already.
     fn prepare_sleep(&mut self) -> bool;
@@ -450,42 +459,42 @@ pub(crate) trait Inlet: Send {
 
     /// Whether it can be parked on until then. Parking works on one inlet alone, and is cheaper
     /// than `poll`.
-    fn can_nap(&self, _deadline: Option<Instant>) -> bool {
+    fn can_park(&self, _deadline: Option<Instant>) -> bool {
         false
     }
 
     /// Returns the waker that ends parking for other reasons. Without it, parking is short.
-    fn alarm(&self) -> Option<Arc<dyn Alarm>> {
+    fn waker(&self) -> Option<Arc<dyn Alarm>> {
         None
     }
 
     /// Prepares to park, as [`Inlet::prepare_sleep`] does for a sleep.
-    fn prepare_nap(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         false
     }
 
     /// Parks, after preparation, until there is a frame, a wake-up or the deadline; false: the
     /// deadline has passed. May return spuriously.
-    fn nap(&mut self, _deadline: Option<Instant>) -> Result<bool> {
+    fn park(&mut self, _deadline: Option<Instant>) -> Result<bool> {
         Ok(true)
     }
 
     /// Adds the descriptors that wake it.
-    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>);
+    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>);
 
     /// Returns the sender of acknowledgements; `None` where the sending side cannot wait.
-    fn answers(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn Answers>> {
         None
     }
 
     /// Takes this receiver's flow control, if the link keeps it.
-    fn flow(&mut self) -> Option<flow::Receiver> {
+    fn take_flow(&mut self) -> Option<flow::Receiver> {
         None
     }
 
     /// Whether the port cannot find packets without help. Then a thread must move them to its queue
     /// before the sender may get acknowledgements.
-    fn needs_queue(&self) -> bool {
+    fn needs_receive_queue(&self) -> bool {
         false
     }
 
@@ -495,17 +504,17 @@ pub(crate) trait Inlet: Send {
     }
 
     /// Returns a probe of its queue in this process, for inspection.
-    fn depot(&self) -> Option<Weak<dyn Depot>> {
+    fn queue_probe(&self) -> Option<Weak<dyn QueueProbe>> {
         None
     }
 
     /// Whether a poll takes no system call, so that a short spin pays.
-    fn is_cheap(&self) -> bool {
+    fn polls_without_syscall(&self) -> bool {
         false
     }
 
     /// Whether the other end has hung up, although frames of it may be left to take.
-    fn is_orphaned(&mut self) -> bool {
+    fn is_peer_gone(&mut self) -> bool {
         false
     }
 
@@ -521,7 +530,7 @@ pub(crate) trait Inlet: Send {
 }
 
 /// A queue that another thread can inspect.
-pub(crate) trait Depot: Send + Sync {
+pub(crate) trait QueueProbe: Send + Sync {
     /// Returns the number of packets in it now.
     fn packets(&self) -> usize;
 }
@@ -532,5 +541,5 @@ pub(crate) enum Next<'a> {
     Frame(&'a [u8]),
     Empty,
     /// No frame will ever come again.
-    Gone,
+    Closed,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::{Answers, Connect, Depot, Fate, Inlet, Next};
+use super::{Answers, ConnectRequest, Fate, Inlet, Next, QueueProbe};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Flow, Joined, Joiner, Overflow, flow};
@@ -18,9 +18,9 @@ use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::fork::Process;
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
-pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &Connect) -> Result<Box<dyn Inlet>> {
+pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
     match request.options.overflow {
-        Overflow::Block if !inlet.needs_queue() => Ok(inlet),
+        Overflow::Block if !inlet.needs_receive_queue() => Ok(inlet),
         _ => Ok(Box::new(Pump::start(inlet, request)?)),
     }
 }
@@ -102,9 +102,9 @@ struct Queue {
 }
 
 impl Pump {
-    fn start(mut inlet: Box<dyn Inlet>, request: &Connect) -> Result<Self> {
+    fn start(mut inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
-        let (marks, flow) = (request.options.watermarks(), inlet.flow());
+        let (marks, flow) = (request.options.watermarks(), inlet.take_flow());
         let limit = match request.options.flow {
             Flow::Transport => marks.high(),
             // A sender that keeps to its credits never reaches it, and one that does not is
@@ -120,7 +120,7 @@ impl Pump {
             beginning: OnceLock::new(),
             bell: Doorbell::new()?,
             room: if blocks { Some(Doorbell::new()?) } else { None },
-            answers: inlet.answers(),
+            answers: inlet.acks(),
             over: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
             connection: request.connection.clone(),
@@ -160,10 +160,10 @@ impl Inlet for Pump {
                 None => {
                     return match &queue.end {
                         None => Ok(Next::Empty),
-                        Some(Ok(())) => Ok(Next::Gone),
+                        Some(Ok(())) => Ok(Next::Closed),
                         Some(Err(_)) => match queue.end.replace(Ok(())) {
                             Some(Err(error)) => Err(error),
-                            _ => Ok(Next::Gone),
+                            _ => Ok(Next::Closed),
                         },
                     };
                 }
@@ -183,7 +183,7 @@ impl Inlet for Pump {
         }
     }
 
-    fn leave(&mut self) {
+    fn say_goodbye(&mut self) {
         // Relaxed: `over`, which follows, ends the thread; the thread is joined.
         self.shared.leaves.store(true, Ordering::Relaxed);
     }
@@ -196,11 +196,11 @@ impl Inlet for Pump {
 
     fn cancel_sleep(&mut self) {}
 
-    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.shared.bell.as_fd());
     }
 
-    fn answers(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn Answers>> {
         self.shared.answers.clone()
     }
 
@@ -208,12 +208,12 @@ impl Inlet for Pump {
         self.current.as_ref().and_then(|frame| frame.received_ns)
     }
 
-    fn depot(&self) -> Option<Weak<dyn Depot>> {
+    fn queue_probe(&self) -> Option<Weak<dyn QueueProbe>> {
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
         Some(shared)
     }
 
-    fn is_orphaned(&mut self) -> bool {
+    fn is_peer_gone(&mut self) -> bool {
         self.shared.queue().end.is_some()
     }
 
@@ -226,7 +226,7 @@ impl Inlet for Pump {
     }
 }
 
-impl Depot for Shared {
+impl QueueProbe for Shared {
     fn packets(&self) -> usize {
         self.queue().packets
     }
@@ -291,7 +291,7 @@ impl Shared {
                     if inlet.prepare_sleep() {
                         let mut sleep = Sleep::default();
                         sleep.readable(shutdown.as_fd());
-                        inlet.sleep_on(&mut sleep);
+                        inlet.add_to(&mut sleep);
                         let slept = sleep.until(None);
                         let over = sleep.fired(0);
                         inlet.cancel_sleep();
@@ -300,13 +300,13 @@ impl Shared {
                         }
                     }
                 }
-                Ok(Next::Gone) => break Ok(()),
+                Ok(Next::Closed) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         // Relaxed: a thread that ends this one by its doorbell has stored it before.
         if self.leaves.load(Ordering::Relaxed) {
-            inlet.leave();
+            inlet.say_goodbye();
         }
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::stream::AlignedBuffer;
-use super::{Bind, Endpoint, Outlet, Stop, Wait};
+use super::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 use crate::error::{Error, Result};
 use crate::link::{Scope, Watermarks};
 use crate::packet::{HEADER_BYTES, Header, Kind};
@@ -18,16 +18,16 @@ const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// Returns the outlet itself, or behind a queue when its strongest scope is `none`.
 pub(super) fn for_scope(
-    request: Bind,
-    make: impl FnOnce(Bind) -> Result<Box<dyn Outlet>>,
+    request: BindRequest,
+    make: impl FnOnce(BindRequest) -> Result<Box<dyn Outlet>>,
 ) -> Result<Box<dyn Outlet>> {
     if request.scope != Scope::None {
         return make(request);
     }
     let (marks, stop) = (request.watermarks, request.stop.clone());
     // The queue's thread continues when the component is stopped: queued packets are still sent.
-    let give_up = Stop::new()?;
-    let inner = make(Bind { stop: give_up.clone(), ..request })?;
+    let give_up = StopToken::new()?;
+    let inner = make(BindRequest { stop: give_up.clone(), ..request })?;
     Ok(Box::new(Queued::start(inner, marks, stop, give_up)?))
 }
 
@@ -36,9 +36,9 @@ struct Queued {
     endpoint: Endpoint,
     frame: AlignedBuffer,
     frame_max: usize,
-    stop: Stop,
+    stop: StopToken,
     /// Frees the thread from a receiver that takes nothing.
-    give_up: Stop,
+    give_up: StopToken,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -68,7 +68,7 @@ struct Queue {
 }
 
 impl Queued {
-    fn start(inner: Box<dyn Outlet>, marks: Watermarks, stop: Stop, give_up: Stop) -> Result<Self> {
+    fn start(inner: Box<dyn Outlet>, marks: Watermarks, stop: StopToken, give_up: StopToken) -> Result<Self> {
         let endpoint = inner.endpoint();
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -100,7 +100,7 @@ impl Queued {
             if done(&mut queue) {
                 return Ok(queue);
             }
-            if wait.heeds_stop() && self.stop.is_stopped() {
+            if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             let over = wait.deadline().is_some_and(|deadline| Instant::now() >= deadline);
@@ -182,7 +182,7 @@ impl Outlet for Queued {
 
     fn cancel(&mut self) {}
 
-    fn confirms(&self, scope: Scope) -> Result<()> {
+    fn supports_scope(&self, scope: Scope) -> Result<()> {
         Err(Error::Unsupported {
             transport: self.endpoint.transport.clone(),
             rule: format!(

@@ -11,7 +11,7 @@ use super::ring::{
     Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Ticket, Tie,
 };
 use super::watch::Watched;
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, pump};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
@@ -41,7 +41,7 @@ impl Transport for Shm {
         }
     }
 
-    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
@@ -51,7 +51,7 @@ impl Transport for Shm {
         Ok(Box::new(outlet))
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         fail_point!("connect");
         let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
@@ -63,14 +63,23 @@ impl Transport for Shm {
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<CallListener> {
+    fn listen_calls(
+        &self,
+        request: BindRequest,
+        acceptor: Box<dyn duplex::CallAcceptor>,
+    ) -> Result<CallListener> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let call_acceptor = ShmCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
         Ok(CallListener::new(endpoint, AcceptThread::start(listener, call_acceptor)?))
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<CallConnection> {
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<CallConnection> {
         let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
         let pid = socket::peer_process(&stream);
         let socket = Socket::Unix(stream);
@@ -120,7 +129,7 @@ impl Ring {
         fds: Vec<OwnedFd>,
         socket: Socket,
         its_reader: Option<Presence>,
-        request: &Connect,
+        request: &ConnectRequest,
     ) -> Result<RingInlet> {
         let peer = &request.connection;
         if !duplex::is_valid_buffer(self.bytes) {
@@ -158,7 +167,7 @@ fn descriptors<'a>(lobby: &'a Lobby, ticket: &'a Ticket) -> [BorrowedFd<'a>; 5] 
 
 struct ShmCallAcceptor {
     endpoint: Endpoint,
-    request: Bind,
+    request: BindRequest,
     acceptor: Box<dyn duplex::CallAcceptor>,
 }
 
@@ -172,7 +181,7 @@ impl Acceptor for ShmCallAcceptor {
         let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
         let mut entrance = None;
-        let bind = Bind { port: hello.connection.clone(), ..self.request.clone() };
+        let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
         let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between, |lobby| {
             entrance = Some(lobby);
             Ok(())
@@ -182,7 +191,7 @@ impl Acceptor for ShmCallAcceptor {
         let (ticket, mut arrival) = lobby.prepare(&hello, socket::peer_process(stream)).map_err(said)?;
         arrival.tie = Some(copied()?);
         let ring = Ring { bytes: call.buffer, page: call.page, locked: false, barriers: call.barriers };
-        let mut request = Connect {
+        let mut request = ConnectRequest {
             connection: hello.connection.clone(),
             payload: hello.payload.clone(),
             options: LinkOptions::default(),

@@ -4,7 +4,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump, queued};
+use super::{
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump,
+    queued,
+};
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{Listener, Socket};
@@ -31,24 +34,33 @@ impl Transport for Tcp {
         }
     }
 
-    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let (listener, address) = Listener::tcp_loopback()?;
         let endpoint = Endpoint::new("tcp", address.to_string())?;
         queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let inlet = StreamInlet::connect(connected(endpoint)?, endpoint, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
+    fn listen_calls(
+        &self,
+        request: BindRequest,
+        acceptor: Box<dyn duplex::CallAcceptor>,
+    ) -> Result<duplex::CallListener> {
         let (listener, address) = Listener::tcp_loopback()?;
         let endpoint = Endpoint::new("tcp", address.to_string())?;
         duplex::listen_stream(request, endpoint, listener, acceptor)
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection> {
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<duplex::CallConnection> {
         duplex::connect_stream(connected(endpoint)?, endpoint, request, bind)
     }
 }

@@ -1,7 +1,10 @@
 //! `uds`: a Unix stream socket with an abstract name.
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{Bind, Capabilities, Connect, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump, queued};
+use super::{
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump,
+    queued,
+};
 use crate::error::Result;
 use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{self, Listener, Socket};
@@ -26,25 +29,34 @@ impl Transport for Uds {
         }
     }
 
-    fn bind(&self, request: Bind) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &Connect) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let inlet = StreamInlet::connect(socket, endpoint, request)?;
         pump::for_policy(Box::new(inlet), request)
     }
 
-    fn open(&self, request: Bind, acceptor: Box<dyn duplex::CallAcceptor>) -> Result<duplex::CallListener> {
+    fn listen_calls(
+        &self,
+        request: BindRequest,
+        acceptor: Box<dyn duplex::CallAcceptor>,
+    ) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         duplex::listen_stream(request, endpoint, listener, acceptor)
     }
 
-    fn visit(&self, endpoint: &Endpoint, request: &Connect, bind: Bind) -> Result<duplex::CallConnection> {
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<duplex::CallConnection> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         duplex::connect_stream(socket, endpoint, request, bind)
     }

@@ -30,14 +30,14 @@ impl Incoming {
     /// Whether polling the last packet's connection again needs no system call.
     pub(crate) fn looks_cheaply(&self) -> bool {
         let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
-        inlet.is_some_and(|inlet| inlet.is_cheap())
+        inlet.is_some_and(|inlet| inlet.polls_without_syscall())
     }
 
     /// Whether another packet may follow the lent one without a system call.
     pub(crate) fn may_hold_more(&self) -> bool {
         let others = self.origins.iter().filter(|origin| origin.inlet.is_some()).count() > 1;
         let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
-        others || inlet.is_none_or(|inlet| inlet.may_hold_more())
+        others || inlet.is_none_or(|inlet| inlet.has_buffered())
     }
 
     /// Takes the next packet if it is already there, without a system call.

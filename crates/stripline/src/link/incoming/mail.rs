@@ -44,9 +44,9 @@ impl Incoming {
                     origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
                 }
                 Delivery::Connected(name, inlet) => {
-                    if let Some(alarm) = inlet.alarm() {
+                    if let Some(alarm) = inlet.waker() {
                         self.mailbox.alarms().add(&alarm);
-                        self.stop.alarms().add(&alarm);
+                        self.stop.wakers().add(&alarm);
                     }
                     let origin = match self.predecessor(&name) {
                         Some(index) => &mut self.origins[index],
@@ -79,7 +79,7 @@ impl Incoming {
         if !self.open || self.origins.iter().any(|origin| origin.name == name) {
             return None;
         }
-        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_orphaned());
+        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_peer_gone());
         dead.or_else(|| self.origins.iter().position(|origin| origin.ended && origin.gap.is_none()))
     }
 

@@ -22,7 +22,7 @@ impl Incoming {
 
     pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.mailbox.bell().as_fd());
-        self.origins.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.sleep_on(sleep));
+        self.origins.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
@@ -37,11 +37,11 @@ impl Incoming {
         }
         if !self.prepare_sleep() {
             self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
-            return Ok(!wait.has_passed());
+            return Ok(!wait.is_expired());
         }
         let mut sleep = Sleep::default();
-        if wait.heeds_stop() {
-            sleep.readable(self.stop.bell().as_fd());
+        if wait.is_stoppable() {
+            sleep.readable(self.stop.doorbell().as_fd());
         }
         self.sleep_on(&mut sleep);
         let fired = sleep.until(wait.deadline());
@@ -51,20 +51,20 @@ impl Incoming {
 
     /// Whether the port can park on its only connection, without descriptors.
     pub(super) fn can_nap(&self, wait: Wait) -> bool {
-        matches!(&**self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_nap(wait.deadline()))
+        matches!(&**self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
     }
 
     /// Parks on the only connection; false: the deadline has passed.
     pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
         let [Origin { inlet: Some(inlet), .. }] = &mut **self.origins else { return Ok(true) };
-        let is_quiet = inlet.prepare_nap();
+        let is_quiet = inlet.prepare_park();
         // After the announcement: a thread with an event first publishes it and then wakes the
         // parked port.
-        if !is_quiet || self.mailbox.is_full() || wait.heeds_stop() && self.stop.is_stopped() {
-            return Ok(!wait.has_passed());
+        if !is_quiet || self.mailbox.is_full() || wait.is_stoppable() && self.stop.is_stopped() {
+            return Ok(!wait.is_expired());
         }
         self.sign.set_sleeping(true);
-        let in_time = inlet.nap(wait.deadline());
+        let in_time = inlet.park(wait.deadline());
         self.sign.set_sleeping(false);
         in_time
     }

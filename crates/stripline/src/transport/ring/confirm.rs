@@ -80,7 +80,7 @@ impl RingOutlet {
         if !self.is_deaf {
             sleep.readable(self.lobby.space.as_fd());
         }
-        sleep.readable(self.stop.bell().as_fd());
+        sleep.readable(self.stop.doorbell().as_fd());
         // The same doorbell rings for space, and the same readers may break it.
         sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
         fail_point!("await-woken");

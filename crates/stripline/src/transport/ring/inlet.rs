@@ -15,7 +15,7 @@ use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{self, Alarm};
 use crate::transport::watch::Watched;
-use crate::transport::{Answers, Connect, Inlet, Next};
+use crate::transport::{Answers, ConnectRequest, Inlet, Next};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -85,7 +85,7 @@ impl RingInlet {
         bells: Bells,
         tie: Tie,
         barriers: bool,
-        request: &Connect,
+        request: &ConnectRequest,
     ) -> Result<Self> {
         let Pages { memory, cursor, sleepers } = pages;
         let options = request.options;
@@ -191,18 +191,18 @@ impl Inlet for RingInlet {
             return Ok(Next::Empty);
         }
         // Every frame published before the end is visible now.
-        Ok(if self.look()? { self.found() } else { Next::Gone })
+        Ok(if self.look()? { self.found() } else { Next::Closed })
     }
 
-    fn at_hand(&mut self) -> Option<&[u8]> {
+    fn try_next_fast(&mut self) -> Option<&[u8]> {
         if self.borrows { self.reader.at_hand() } else { None }
     }
 
-    fn linger(&mut self, looks: u32) {
+    fn spin(&mut self, looks: u32) {
         self.reader.linger(looks);
     }
 
-    fn leave(&mut self) {
+    fn say_goodbye(&mut self) {
         self.cursor.leave();
     }
 
@@ -236,16 +236,16 @@ impl Inlet for RingInlet {
         }
     }
 
-    fn can_nap(&self, _: Option<Instant>) -> bool {
+    fn can_park(&self, _: Option<Instant>) -> bool {
         true
     }
 
-    fn alarm(&self) -> Option<Arc<dyn Alarm>> {
+    fn waker(&self) -> Option<Arc<dyn Alarm>> {
         let page: Arc<CursorPage> = Arc::clone(&self.cursor);
         Some(page)
     }
 
-    fn prepare_nap(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         let barriers = self.barriers;
         let naps = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
@@ -254,7 +254,7 @@ impl Inlet for RingInlet {
         naps
     }
 
-    fn nap(&mut self, deadline: Option<Instant>) -> Result<bool> {
+    fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
         let outcome = futex::wait(self.cursor.word(), Cursor::NAPPING, deadline);
         fail_point!("reader-wake");
         // The thread that woke this side has withdrawn the announcement.
@@ -265,21 +265,21 @@ impl Inlet for RingInlet {
         outcome
     }
 
-    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         // Also rung when the other end is gone.
         sleep.readable(self.bells.data.as_fd());
     }
 
-    fn is_cheap(&self) -> bool {
+    fn polls_without_syscall(&self) -> bool {
         true
     }
 
-    fn is_orphaned(&mut self) -> bool {
+    fn is_peer_gone(&mut self) -> bool {
         let gone = matches!(&self.tie, Tie::Socket(watched) if watched.check());
         gone || self.reader.is_closed()
     }
 
-    fn answers(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn Answers>> {
         let answers: Arc<RingAnswers> = Arc::clone(&self.answers);
         Some(answers)
     }

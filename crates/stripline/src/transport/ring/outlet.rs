@@ -20,7 +20,7 @@ use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
 use crate::transport::answer::{Awaited, Heard};
-use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
+use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
 /// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
@@ -44,7 +44,7 @@ pub(in crate::transport) struct RingOutlet {
     pub(super) lobby: Arc<Lobby>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
-    pub(super) stop: Stop,
+    pub(super) stop: StopToken,
     pub(super) spinner: Spinner,
     port: String,
     /// Whether the doorbell for space is broken.
@@ -101,7 +101,7 @@ impl RingOutlet {
     /// listener (a socket, or an entry in a table), which is closed when the returned value is
     /// dropped.
     pub(in crate::transport) fn new<D: Send + 'static>(
-        request: Bind,
+        request: BindRequest,
         endpoint: Endpoint,
         bells: Foundry,
         open: impl FnOnce(Arc<Lobby>) -> Result<D>,
@@ -274,15 +274,15 @@ impl RingOutlet {
         if !self.is_deaf {
             sleep.readable(self.lobby.space.as_fd());
         }
-        if wait.heeds_stop() {
-            sleep.readable(self.stop.bell().as_fd());
+        if wait.is_stoppable() {
+            sleep.readable(self.stop.doorbell().as_fd());
         }
         let look_again = Instant::now() + LOOK_AGAIN;
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
         let fired = sleep.until(Some(deadline))?;
         fail_point!("writer-wake");
         self.quiet();
-        if !fired && wait.has_passed() {
+        if !fired && wait.is_expired() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         Ok(())
@@ -307,8 +307,8 @@ impl RingOutlet {
             looks += 1;
             if self.writer.is_worth_resuming(slowest)
                 || self.lobby.changed.load(Ordering::Relaxed)
-                || wait.heeds_stop() && self.stop.is_stopped()
-                || wait.has_passed()
+                || wait.is_stoppable() && self.stop.is_stopped()
+                || wait.is_expired()
             {
                 return true;
             }
@@ -326,7 +326,7 @@ impl RingOutlet {
             if waiting || self.lobby.changed.load(Ordering::Relaxed) {
                 self.see_out();
             }
-            if wait.heeds_stop() && self.stop.is_stopped() {
+            if wait.is_stoppable() && self.stop.is_stopped() {
                 break Err(Error::Stopped);
             }
             match self.writer.try_reserve(bytes).map(|_| ()) {
@@ -339,7 +339,7 @@ impl RingOutlet {
                 }
                 Err(ReserveError::Full { slowest }) => {
                     if !matches!(wait, Wait::Never) && !waiting && self.await_room(slowest, wait) {
-                        if wait.has_passed() {
+                        if wait.is_expired() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
                         }
                         continue;
@@ -442,7 +442,7 @@ impl Outlet for RingOutlet {
         self.make_room(bytes, wait)
     }
 
-    fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
+    fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         fail_point!("loan");
         // Relaxed: the lock that `admit` takes orders the rest.
         let is_at_hand = !self.lobby.changed.load(Ordering::Relaxed) && self.writer.reserve_at_hand(bytes);
@@ -472,7 +472,7 @@ impl Outlet for RingOutlet {
         self.writer.cancel();
     }
 
-    fn confirm(&mut self, awaited: &Awaited) -> Result<()> {
+    fn wait_acks(&mut self, awaited: &Awaited) -> Result<()> {
         self.await_answers(awaited)
     }
 

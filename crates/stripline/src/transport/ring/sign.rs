@@ -11,7 +11,7 @@ use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
 use crate::link::Overflow;
 use crate::packet::{HEADER_BYTES, Kind};
 use crate::transport::handshake::Hello;
-use crate::transport::{Bind, Endpoint};
+use crate::transport::{BindRequest, Endpoint};
 
 /// Attempts to read a value that changes all the time.
 const LOOKS: usize = 8;
@@ -70,13 +70,13 @@ pub(super) struct Sign {
 
 impl Sign {
     pub(super) fn hang(
-        request: &Bind,
+        request: &BindRequest,
         endpoint: &Endpoint,
         lobby: &Arc<Lobby>,
         memory: &Arc<RingMemory>,
     ) -> Arc<Self> {
         let sign = Arc::new(Self {
-            port: request.shown(endpoint),
+            port: request.inspection(endpoint),
             lobby: Arc::clone(lobby),
             memory: Arc::clone(memory),
             _shown: Shown,

@@ -39,7 +39,7 @@ impl StreamOutlet {
             }
             let mut sleep = Sleep::default();
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
-            sleep.readable(self.stop.bell().as_fd());
+            sleep.readable(self.stop.doorbell().as_fd());
             // Relaxed: information for inspection only.
             open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
@@ -68,12 +68,12 @@ impl StreamOutlet {
             }
             let mut sleep = Sleep::default();
             let open: Vec<&mut Receiver> = self.receivers.iter_mut().filter(is_open).collect();
-            if open.is_empty() || wait.heeds_stop() && self.stop.is_stopped() {
+            if open.is_empty() || wait.is_stoppable() && self.stop.is_stopped() {
                 return Ok(());
             }
             open.iter().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
-            if wait.heeds_stop() {
-                sleep.readable(self.stop.bell().as_fd());
+            if wait.is_stoppable() {
+                sleep.readable(self.stop.doorbell().as_fd());
             }
             if matches!(wait, Wait::Never) || !sleep.until(wait.deadline())? {
                 return Ok(());

@@ -15,7 +15,7 @@ use crate::packet::{HEADER_BYTES, Header};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
 use crate::transport::handshake;
-use crate::transport::{Answers, Connect, Endpoint, Inlet, Next};
+use crate::transport::{Answers, ConnectRequest, Endpoint, Inlet, Next};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
@@ -52,7 +52,7 @@ pub(crate) struct StreamInlet {
 
 impl StreamInlet {
     /// Performs the handshake on a fresh connection.
-    pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &Connect) -> Result<Self> {
+    pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Self> {
         let (welcome, _) = handshake::introduce(&socket, endpoint, request)?;
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
@@ -189,7 +189,7 @@ impl Inlet for StreamInlet {
                 break;
             }
             if self.gone {
-                return Ok(Next::Gone);
+                return Ok(Next::Closed);
             }
             if !self.read(wanted, RecvFlags::DONTWAIT) {
                 return Ok(Next::Empty);
@@ -198,24 +198,24 @@ impl Inlet for StreamInlet {
         Ok(self.lend().map_or(Next::Empty, Next::Frame))
     }
 
-    fn at_hand(&mut self) -> Option<&[u8]> {
+    fn try_next_fast(&mut self) -> Option<&[u8]> {
         self.lend()
     }
 
-    fn may_hold_more(&self) -> bool {
+    fn has_buffered(&self) -> bool {
         self.start + self.lent != self.end
     }
 
-    fn can_nap(&self, deadline: Option<Instant>) -> bool {
+    fn can_park(&self, deadline: Option<Instant>) -> bool {
         // Such a near deadline would be missed.
         !self.rested && deadline.is_none_or(|deadline| deadline > Instant::now() + NAP)
     }
 
-    fn prepare_nap(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         !self.gone
     }
 
-    fn nap(&mut self, _: Option<Instant>) -> Result<bool> {
+    fn park(&mut self, _: Option<Instant>) -> Result<bool> {
         let wanted = self.wanted()?;
         if wanted <= self.end - self.start {
             return Ok(true);
@@ -239,7 +239,7 @@ impl Inlet for StreamInlet {
 
     fn cancel_sleep(&mut self) {}
 
-    fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.socket.as_fd());
         let (bell, is_stuck) = self.answers.as_ref().map_or((None, false), |answers| answers.stuck());
         if let Some(bell) = bell {
@@ -250,24 +250,24 @@ impl Inlet for StreamInlet {
         }
     }
 
-    fn is_orphaned(&mut self) -> bool {
+    fn is_peer_gone(&mut self) -> bool {
         self.gone || self.socket.has_hung_up()
     }
 
-    fn leave(&mut self) {
+    fn say_goodbye(&mut self) {
         super::answers::say_goodbye(&self.socket);
     }
 
-    fn answers(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn Answers>> {
         let answers: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
         Some(answers)
     }
 
-    fn flow(&mut self) -> Option<flow::Receiver> {
+    fn take_flow(&mut self) -> Option<flow::Receiver> {
         self.flow.take()
     }
 
-    fn needs_queue(&self) -> bool {
+    fn needs_receive_queue(&self) -> bool {
         self.answers.is_some()
     }
 

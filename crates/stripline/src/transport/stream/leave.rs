@@ -22,14 +22,14 @@ impl StreamOutlet {
             if matches!(wait, Wait::Never) {
                 return Err(full);
             }
-            if wait.heeds_stop() && self.stop.is_stopped() {
+            if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             let mut sleep = Sleep::default();
             // Also readable once the receiver has hung up.
             held().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
-            if wait.heeds_stop() {
-                sleep.readable(self.stop.bell().as_fd());
+            if wait.is_stoppable() {
+                sleep.readable(self.stop.doorbell().as_fd());
             }
             if !first.waited_for(|| sleep.until(wait.deadline()))? {
                 return Err(full);

@@ -20,7 +20,7 @@ use crate::sys::doorbell::Sleep;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::accept::AcceptThread;
 use crate::transport::answer::Awaited;
-use crate::transport::{Bind, Endpoint, Outlet, Stop, Wait};
+use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
@@ -38,14 +38,18 @@ pub(in crate::transport) struct StreamOutlet {
     timeout: Option<Duration>,
     /// Its scope, which decides whether receivers send acknowledgements.
     scope: Scope,
-    pub(super) stop: Stop,
+    pub(super) stop: StopToken,
     accept_thread: Option<AcceptThread>,
     /// Held for inspection.
     _sign: Arc<Sign>,
 }
 
 impl StreamOutlet {
-    pub(in crate::transport) fn new(request: Bind, endpoint: Endpoint, listener: Listener) -> Result<Self> {
+    pub(in crate::transport) fn new(
+        request: BindRequest,
+        endpoint: Endpoint,
+        listener: Listener,
+    ) -> Result<Self> {
         let lobby = Arc::new(Lobby::new()?);
         let sign = Sign::hang(&request, &endpoint);
         let acceptor = StreamGreeter {
@@ -75,7 +79,7 @@ impl StreamOutlet {
 
     /// Returns the sending end of a socket that also has a receiving end.
     pub(in crate::transport) fn of_pair(
-        request: Bind,
+        request: BindRequest,
         endpoint: Endpoint,
         socket: Arc<Socket>,
         connection: &str,
@@ -143,13 +147,13 @@ impl StreamOutlet {
             if matches!(wait, Wait::Never) {
                 return Err(full);
             }
-            if wait.heeds_stop() && self.stop.is_stopped() {
+            if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             let mut sleep = Sleep::default();
             sleep.readable(self.lobby.bell.as_fd());
-            if wait.heeds_stop() {
-                sleep.readable(self.stop.bell().as_fd());
+            if wait.is_stoppable() {
+                sleep.readable(self.stop.doorbell().as_fd());
             }
             let fired = self.receivers[busy].waited_for(|| sleep.until(wait.deadline()))?;
             if !fired {
@@ -228,7 +232,7 @@ impl StreamOutlet {
                             self.hand_over_from(index, sent, bytes)
                         };
                     }
-                    let stopped = wait.heeds_stop() && self.stop.is_stopped();
+                    let stopped = wait.is_stoppable() && self.stop.is_stopped();
                     if stopped || matches!(wait, Wait::Never) {
                         return self.hand_over_from(index, sent, bytes);
                     }
@@ -237,8 +241,8 @@ impl StreamOutlet {
                     }
                     let mut sleep = Sleep::default();
                     sleep.writable(receiver.socket.as_fd());
-                    if wait.heeds_stop() {
-                        sleep.readable(self.stop.bell().as_fd());
+                    if wait.is_stoppable() {
+                        sleep.readable(self.stop.doorbell().as_fd());
                     }
                     if !receiver.waited_for(|| sleep.until(wait.deadline()))? {
                         return self.hand_over_from(index, sent, bytes);
@@ -272,7 +276,7 @@ impl Outlet for StreamOutlet {
         self.receivers.iter().filter(|receiver| !receiver.socket.has_hung_up()).count()
     }
 
-    fn is_alone(&self) -> bool {
+    fn has_no_receivers(&self) -> bool {
         self.receivers.is_empty()
     }
 
@@ -305,7 +309,7 @@ impl Outlet for StreamOutlet {
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
 
-    fn reserve_at_hand(&mut self, bytes: usize) -> Option<&mut [u8]> {
+    fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &Receiver| {
             receiver.is_free() && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
         };
@@ -362,7 +366,7 @@ impl Outlet for StreamOutlet {
 
     fn cancel(&mut self) {}
 
-    fn confirms(&self, scope: Scope) -> Result<()> {
+    fn supports_scope(&self, scope: Scope) -> Result<()> {
         if self.scope > Scope::Transport {
             return Ok(());
         }
@@ -378,11 +382,11 @@ impl Outlet for StreamOutlet {
         })
     }
 
-    fn confirm(&mut self, awaited: &Awaited) -> Result<()> {
+    fn wait_acks(&mut self, awaited: &Awaited) -> Result<()> {
         self.await_answers(awaited)
     }
 
-    fn held_by(&self, connection: &str) -> Option<(Flow, Duration)> {
+    fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
         let throttle = receiver.ear.throttled()?;
         let since_ns = now_ns().saturating_sub(throttle.held_since()?);

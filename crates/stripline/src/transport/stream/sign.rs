@@ -7,7 +7,7 @@ use super::receiver::NOTHING_YET;
 use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
 use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};
-use crate::transport::{Bind, Endpoint};
+use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
 pub(super) struct Sign {
@@ -37,8 +37,9 @@ pub(super) struct Waits {
 }
 
 impl Sign {
-    pub(super) fn hang(request: &Bind, endpoint: &Endpoint) -> Arc<Self> {
-        let sign = Arc::new(Self { port: request.shown(endpoint), guests: Mutex::default(), _shown: Shown });
+    pub(super) fn hang(request: &BindRequest, endpoint: &Endpoint) -> Arc<Self> {
+        let sign =
+            Arc::new(Self { port: request.inspection(endpoint), guests: Mutex::default(), _shown: Shown });
         introspect::show_sending(&sign);
         sign
     }
