@@ -27,7 +27,7 @@ use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::stream::{Ear, StreamInlet};
-use crate::transport::{Awaited, ConnectRequest, Endpoint, Inlet, Next, StopToken, pump, random};
+use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, pump, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -64,7 +64,7 @@ pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
 /// What is wrong with them.
 pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String>>, String> {
     let mut ear = Ear::default();
-    ear.expect(&Awaited::new(sequence, Scope::Target, Duration::ZERO));
+    ear.expect(&AckWait::new(sequence, Scope::Target, Duration::ZERO));
     parts.iter().try_for_each(|part| ear.hear(part))?;
     Ok(ear.answer())
 }

@@ -433,8 +433,8 @@ impl Origin {
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
     fn promise(&self, taken: &mut Taken) {
-        if let Some(answers) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
-            taken.set_receipt(Receipt::new(answers, taken.header.sequence));
+        if let Some(acks) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
+            taken.set_receipt(Receipt::new(acks, taken.header.sequence));
         }
     }
 

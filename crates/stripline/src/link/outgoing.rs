@@ -8,7 +8,7 @@ use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{Awaited, Outlet, StopToken, Wait};
+use crate::transport::{AckWait, Outlet, StopToken, Wait};
 
 use super::LentMut;
 use super::sampler::{Sampler, Sampling};
@@ -483,12 +483,12 @@ impl Outgoing {
         if mark == 0 {
             return Ok(());
         }
-        let awaited = Awaited::new(sequence, scope, deadline);
+        let ack_wait = AckWait::new(sequence, scope, deadline);
         fail_point!("await");
         // All outlets are awaited; the first error is returned.
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
-            let its = outlet.wait_acks(&awaited);
+            let its = outlet.wait_acks(&ack_wait);
             outcome = outcome.and(its);
         }
         fail_point!("await-answered");

@@ -4,18 +4,18 @@ use std::sync::{Arc, OnceLock};
 
 use crate::fail_point::fail_point;
 use crate::sys::fork::Process;
-use crate::transport::{Answers, Fate};
+use crate::transport::{Ack, AckSender};
 
 /// A receipt that, when dropped, acknowledges that the component has finished with a packet.
 pub(crate) struct Receipt {
-    to: Arc<dyn Answers>,
+    to: Arc<dyn AckSender>,
     sequence: u64,
     refusal: OnceLock<String>,
     process: Process,
 }
 
 impl Receipt {
-    pub(super) fn new(to: Arc<dyn Answers>, sequence: u64) -> Self {
+    pub(super) fn new(to: Arc<dyn AckSender>, sequence: u64) -> Self {
         Self { to, sequence, refusal: OnceLock::new(), process: Process::current() }
     }
 
@@ -32,13 +32,13 @@ impl Drop for Receipt {
         if !self.process.is_current() {
             return;
         }
-        let fate = match self.refusal.get() {
-            Some(reason) => Fate::Refused(reason),
-            None if std::thread::panicking() => Fate::Refused("the component panicked"),
-            None => Fate::Finished,
+        let ack = match self.refusal.get() {
+            Some(reason) => Ack::Refused(reason),
+            None if std::thread::panicking() => Ack::Refused("the component panicked"),
+            None => Ack::Finished,
         };
         fail_point!("answer");
-        self.to.say(self.sequence, fate);
+        self.to.send(self.sequence, ack);
         fail_point!("answer-said");
     }
 }

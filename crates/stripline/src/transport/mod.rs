@@ -4,9 +4,9 @@
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod accept;
-mod answer;
+mod ack;
 #[cfg(test)]
-mod answer_model;
+mod ack_model;
 pub(crate) mod duplex;
 pub(crate) mod handshake;
 mod inproc;
@@ -19,7 +19,7 @@ mod tcp;
 mod uds;
 mod watch;
 
-pub(crate) use answer::{Answers, Awaited, Fate};
+pub(crate) use ack::{Ack, AckSender, AckWait};
 pub(crate) use stream::AlignedBuffer;
 
 use std::fmt;
@@ -410,7 +410,7 @@ pub(crate) trait Outlet: Send {
     ///
     /// # Errors
     /// The first error; the other receivers are waited for all the same. The packet stays sent.
-    fn wait_acks(&mut self, _awaited: &Awaited) -> Result<()> {
+    fn wait_acks(&mut self, _awaited: &AckWait) -> Result<()> {
         Ok(())
     }
 
@@ -483,7 +483,7 @@ pub(crate) trait Inlet: Send {
     fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>);
 
     /// Returns the sender of acknowledgements; `None` where the sending side cannot wait.
-    fn acks(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn AckSender>> {
         None
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::{Answers, ConnectRequest, Fate, Inlet, Next, QueueProbe};
+use super::{Ack, AckSender, ConnectRequest, Inlet, Next, QueueProbe};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Flow, Joined, Joiner, Overflow, flow};
@@ -61,7 +61,7 @@ struct Shared {
     bell: Doorbell,
     /// Under `block`: rung when there is room again.
     room: Option<Doorbell>,
-    answers: Option<Arc<dyn Answers>>,
+    answers: Option<Arc<dyn AckSender>>,
     over: AtomicBool,
     /// Whether to send a goodbye at its end.
     leaves: AtomicBool,
@@ -200,7 +200,7 @@ impl Inlet for Pump {
         sleep.readable(self.shared.bell.as_fd());
     }
 
-    fn acks(&self) -> Option<Arc<dyn Answers>> {
+    fn acks(&self) -> Option<Arc<dyn AckSender>> {
         self.shared.answers.clone()
     }
 
@@ -277,7 +277,7 @@ impl Shared {
                         Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
                         Ok(Joined::Piece) => Ok(()),
                         Ok(Joined::Lost) => {
-                            self.answer(header.and_then(awaited), Fate::Refused(OVERTAKEN));
+                            self.answer(header.and_then(awaited), Ack::Refused(OVERTAKEN));
                             Ok(())
                         }
                         Err(violation) => Err(Error::misbehaved(&self.connection, violation)),
@@ -338,15 +338,15 @@ impl Shared {
 
     /// Sends flow control. Called with the queue locked, so that messages keep their order.
     fn tell(&self, say: Option<flow::Message>) {
-        if let (Some(answers), Some(message)) = (&self.answers, say) {
-            answers.tell(message);
+        if let (Some(acks), Some(message)) = (&self.answers, say) {
+            acks.send_flow(message);
         }
     }
 
     /// Acknowledges a packet, if its sender waits for it.
-    fn answer(&self, packet: Option<u64>, fate: Fate<'_>) {
-        if let (Some(answers), Some(packet)) = (&self.answers, packet) {
-            answers.say(packet, fate);
+    fn answer(&self, packet: Option<u64>, ack: Ack<'_>) {
+        if let (Some(acks), Some(packet)) = (&self.answers, packet) {
+            acks.send(packet, ack);
         }
     }
 
@@ -371,13 +371,13 @@ impl Shared {
                 }
                 if self.overflow != Overflow::Block && progress.stream != Some(header.stream) {
                     // Its description was missed; it comes again soon.
-                    self.answer(server.or(target), Fate::Refused("the description of its stream was lost"));
+                    self.answer(server.or(target), Ack::Refused("the description of its stream was lost"));
                     return Ok(());
                 }
                 if queue.packets >= self.depth && self.overflow != Overflow::Block {
                     if self.overflow == Overflow::DropNewest {
                         drop(queue);
-                        self.answer(server.or(target), Fate::Refused(DROPPED));
+                        self.answer(server.or(target), Ack::Refused(DROPPED));
                         return Ok(());
                     }
                     dropped = queue.drop_oldest();
@@ -403,10 +403,10 @@ impl Shared {
         queue.frames.push_back(Waiting { bytes, received_ns, kind, awaited: target });
         drop(queue);
         self.bell.ring();
-        self.answer(dropped, Fate::Refused(DROPPED));
+        self.answer(dropped, Ack::Refused(DROPPED));
         if server.is_some() {
             fail_point!("queue");
-            self.answer(server, Fate::Accepted);
+            self.answer(server, Ack::Accepted);
             fail_point!("queue-accepted");
         }
         Ok(())
@@ -422,13 +422,13 @@ impl Queue {
     /// the packet's number, if the sender waits for it.
     fn drop_oldest(&mut self) -> Option<u64> {
         let oldest = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data))?;
-        let awaited = self.remove(oldest);
+        let ack_wait = self.remove(oldest);
         self.packets -= 1;
         let describes = |frame: Option<&Waiting>| frame.is_some_and(|f| f.kind == Some(Kind::Stream));
         if oldest > 0 && describes(self.frames.get(oldest - 1)) && describes(self.frames.get(oldest)) {
             self.remove(oldest - 1);
         }
-        awaited
+        ack_wait
     }
 
     /// Removes the description queued last when another follows at once: it describes no packet.
@@ -439,9 +439,9 @@ impl Queue {
     }
 
     fn remove(&mut self, index: usize) -> Option<u64> {
-        let Waiting { mut bytes, awaited, .. } = self.frames.remove(index)?;
+        let Waiting { mut bytes, awaited: ack_wait, .. } = self.frames.remove(index)?;
         bytes.clear();
         self.spare.push(bytes);
-        awaited
+        ack_wait
     }
 }

@@ -12,7 +12,7 @@ use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
-use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
+use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
 
 /// Their offset: on cache lines of their own.
 const OFFSET: usize = WORDS_OFFSET + 64;
@@ -66,32 +66,32 @@ impl CursorPage {
     }
 
     /// Returns the state of the receiver's acknowledgement.
-    pub(super) fn answer(&self, awaited: &Awaited) -> Heard {
+    pub(super) fn answer(&self, ack_wait: &AckWait) -> AckState {
         let words = self.answers();
         // Acquire: the reason comes with the number.
         let refused = words.refused.load(Ordering::Acquire);
         // Acquire: a sender that reads that the component has finished sees what it did with the
         // packet.
-        let done = match awaited.scope {
+        let done = match ack_wait.scope {
             Scope::Target => words.finished.load(Ordering::Acquire),
             _ => words.accepted.load(Ordering::Acquire),
         };
-        judge(awaited.sequence, refused, done, || words.reason())
+        judge(ack_wait.sequence, refused, done, || words.reason())
     }
 }
 
 /// Decodes the words of a receiver for the packet that is waited for, its sender's newest.
-pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce() -> String) -> Heard {
+pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce() -> String) -> AckState {
     let wanted = sequence.saturating_add(1);
     let latest = refused.max(done);
     if latest > wanted {
-        Heard::Lied(format!("acknowledged packet {}, which was not sent", latest - 1))
+        AckState::Violation(format!("acknowledged packet {}, which was not sent", latest - 1))
     } else if refused == wanted {
-        Heard::Refused(reason())
+        AckState::Refused(reason())
     } else if done == wanted {
-        Heard::Done
+        AckState::Done
     } else {
-        Heard::Nothing
+        AckState::Pending
     }
 }
 
@@ -108,11 +108,11 @@ impl AnswerWords {
         let bytes = (self.reason_bytes.load(Ordering::Relaxed) as usize).min(REASON_MAX);
         let text: Vec<u8> =
             self.reason.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        printable(&text[..bytes])
+        sanitize(&text[..bytes])
     }
 
     fn set_reason(&self, reason: &str) {
-        let reason = bounded(reason).as_bytes();
+        let reason = truncate_reason(reason).as_bytes();
         // At most REASON_MAX, which fits. Relaxed: the number that follows orders it.
         self.reason_bytes.store(reason.len() as u32, Ordering::Relaxed);
         for (place, part) in self.reason.iter().zip(reason.chunks(8)) {
@@ -138,15 +138,15 @@ impl RingAnswers {
     }
 }
 
-impl Answers for RingAnswers {
-    fn say(&self, sequence: u64, fate: Fate<'_>) {
+impl AckSender for RingAnswers {
+    fn send(&self, sequence: u64, ack: Ack<'_>) {
         let (words, number) = (self.page.answers(), sequence.saturating_add(1));
-        match fate {
+        match ack {
             // Release: see `CursorPage::answer`. The maximum, because threads may finish in any
             // order.
-            Fate::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
-            Fate::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),
-            Fate::Refused(reason) => {
+            Ack::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
+            Ack::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),
+            Ack::Refused(reason) => {
                 let _writing = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
                 // Relaxed: under the lock.
                 if words.refused.load(Ordering::Relaxed) < number {
@@ -178,25 +178,25 @@ mod tests {
         (ours, RingAnswers::new(theirs, bell.clone()), bell)
     }
 
-    fn awaited(sequence: u64, scope: Scope) -> Awaited {
-        Awaited::new(sequence, scope, Duration::ZERO)
+    fn awaited(sequence: u64, scope: Scope) -> AckWait {
+        AckWait::new(sequence, scope, Duration::ZERO)
     }
 
     #[test]
     fn answers_of_several_threads_in_any_order_are_those_of_the_newest() {
-        let (page, answers, _bell) = ends();
+        let (page, acks, _bell) = ends();
         let newest = awaited(6, Scope::Target);
-        answers.say(5, Fate::Finished);
-        answers.say(6, Fate::Accepted);
-        assert_eq!(page.answer(&newest), Heard::Nothing);
-        assert_eq!(page.answer(&awaited(6, Scope::Server)), Heard::Done);
-        answers.say(6, Fate::Finished);
-        answers.say(4, Fate::Refused("too late to matter"));
-        answers.say(3, Fate::Finished);
-        assert_eq!(page.answer(&newest), Heard::Done);
-        answers.say(7, Fate::Refused("seven bytes or more"));
-        answers.say(5, Fate::Refused("not this"));
-        assert_eq!(page.answer(&awaited(7, Scope::Target)), Heard::Refused("seven bytes or more".into()));
+        acks.send(5, Ack::Finished);
+        acks.send(6, Ack::Accepted);
+        assert_eq!(page.answer(&newest), AckState::Pending);
+        assert_eq!(page.answer(&awaited(6, Scope::Server)), AckState::Done);
+        acks.send(6, Ack::Finished);
+        acks.send(4, Ack::Refused("too late to matter"));
+        acks.send(3, Ack::Finished);
+        assert_eq!(page.answer(&newest), AckState::Done);
+        acks.send(7, Ack::Refused("seven bytes or more"));
+        acks.send(5, Ack::Refused("not this"));
+        assert_eq!(page.answer(&awaited(7, Scope::Target)), AckState::Refused("seven bytes or more".into()));
     }
 
     #[test]
@@ -205,34 +205,34 @@ mod tests {
 
         use crate::sys::doorbell::Sleep;
 
-        let (page, answers, bell) = ends();
+        let (page, acks, bell) = ends();
         let rings = |now| {
             let mut sleep = Sleep::default();
             sleep.readable(bell.as_fd());
             sleep.until(Some(now)).unwrap()
         };
-        answers.say(0, Fate::Finished);
+        acks.send(0, Ack::Finished);
         assert!(!rings(std::time::Instant::now()));
         page.set_sleeps(true);
         announced();
-        answers.say(1, Fate::Finished);
+        acks.send(1, Ack::Finished);
         assert!(rings(std::time::Instant::now()));
     }
 
     #[test]
     fn what_cannot_be_is_named() {
-        let (page, answers, _bell) = ends();
-        answers.say(8, Fate::Finished);
+        let (page, acks, _bell) = ends();
+        acks.send(8, Ack::Finished);
         assert_eq!(
             page.answer(&awaited(7, Scope::Target)),
-            Heard::Lied("acknowledged packet 8, which was not sent".into())
+            AckState::Violation("acknowledged packet 8, which was not sent".into())
         );
         // Any length, and bytes that are not text.
         let words = page.answers();
         words.reason_bytes.store(u32::MAX, Ordering::Relaxed);
         words.reason.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         words.refused.store(10, Ordering::Relaxed);
-        let Heard::Refused(reason) = page.answer(&awaited(9, Scope::Target)) else {
+        let AckState::Refused(reason) = page.answer(&awaited(9, Scope::Target)) else {
             panic!("it was refused")
         };
         assert_eq!(reason.chars().count(), REASON_MAX);

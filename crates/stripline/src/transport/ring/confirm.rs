@@ -10,29 +10,29 @@ use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Sleep;
-use crate::transport::answer::{Awaited, Heard};
+use crate::transport::ack::{AckState, AckWait};
 
 impl RingOutlet {
     /// Waits until the present readers have acknowledged the packet published last. The ring itself
     /// is the queue of a blocking reader, so `server` is reached without a wait.
-    pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
+    pub(super) fn await_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
         for reader in &mut self.readers {
-            reader.awaited = (awaited.scope == Scope::Target || reader.lossy).then_some(*awaited);
+            reader.awaited = (ack_wait.scope == Scope::Target || reader.lossy).then_some(*ack_wait);
         }
         let mut sleeps = false;
         let outcome = loop {
-            self.look_for_answers(awaited);
+            self.look_for_answers(ack_wait);
             // Relaxed: the lock orders the rest.
             if self.lobby.changed.load(Ordering::Relaxed) {
                 self.see_out();
             }
             let open = self.readers.iter().filter(|reader| reader.awaited.is_some());
             let names = open.map(|reader| &*reader.connection);
-            if let Some(verdict) = awaited.verdict(names, self.stop.is_stopped(), awaited.has_passed()) {
-                break verdict;
+            if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
+                break result;
             }
             if sleeps {
-                if let Err(error) = self.sleep_for_answers(awaited) {
+                if let Err(error) = self.sleep_for_answers(ack_wait) {
                     break Err(error);
                 }
             } else if !self.spinner.again() {
@@ -40,8 +40,8 @@ impl RingOutlet {
                 // the doorbell.
                 self.spinner.slept();
                 sleeps = true;
-                let awaited = self.readers.iter().filter(|reader| reader.awaited.is_some());
-                awaited.for_each(|reader| reader.cursor.set_sleeps(true));
+                let ack_wait = self.readers.iter().filter(|reader| reader.awaited.is_some());
+                ack_wait.for_each(|reader| reader.cursor.set_sleeps(true));
                 announced();
                 fail_point!("await-sleep");
             }
@@ -55,12 +55,13 @@ impl RingOutlet {
         self.problem.take().map_or(outcome, Err)
     }
 
-    fn look_for_answers(&mut self, awaited: &Awaited) {
+    fn look_for_answers(&mut self, ack_wait: &AckWait) {
         let mut violator = None;
         for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
-            let heard = reader.cursor.answer(awaited);
-            let violation = if let Heard::Lied(violation) = &heard { Some(violation.clone()) } else { None };
-            let Some(outcome) = awaited.outcome(&reader.connection, heard) else { continue };
+            let state = reader.cursor.answer(ack_wait);
+            let violation =
+                if let AckState::Violation(violation) = &state { Some(violation.clone()) } else { None };
+            let Some(outcome) = ack_wait.outcome(&reader.connection, state) else { continue };
             reader.awaited = None;
             // For inspection: this reader is not waited for any more.
             reader.cursor.set_sleeps(false);
@@ -75,14 +76,14 @@ impl RingOutlet {
         }
     }
 
-    fn sleep_for_answers(&mut self, awaited: &Awaited) -> Result<()> {
+    fn sleep_for_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut sleep = Sleep::default();
         if !self.is_deaf {
             sleep.readable(self.lobby.space.as_fd());
         }
         sleep.readable(self.stop.doorbell().as_fd());
         // The same doorbell rings for space, and the same readers may break it.
-        sleep.until(Some(awaited.until.min(Instant::now() + LOOK_AGAIN)))?;
+        sleep.until(Some(ack_wait.until.min(Instant::now() + LOOK_AGAIN)))?;
         fail_point!("await-woken");
         self.quiet();
         Ok(())

@@ -15,7 +15,7 @@ use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{self, Alarm};
 use crate::transport::watch::Watched;
-use crate::transport::{Answers, ConnectRequest, Inlet, Next};
+use crate::transport::{AckSender, ConnectRequest, Inlet, Next};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -279,9 +279,9 @@ impl Inlet for RingInlet {
         gone || self.reader.is_closed()
     }
 
-    fn acks(&self) -> Option<Arc<dyn Answers>> {
-        let answers: Arc<RingAnswers> = Arc::clone(&self.answers);
-        Some(answers)
+    fn acks(&self) -> Option<Arc<dyn AckSender>> {
+        let acks: Arc<RingAnswers> = Arc::clone(&self.answers);
+        Some(acks)
     }
 
     fn resume_from(&self) -> Option<u64> {

@@ -19,7 +19,7 @@ use crate::sys::doorbell::{Doorbell, Foundry, Sleep};
 use crate::sys::futex;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
-use crate::transport::answer::{Awaited, Heard};
+use crate::transport::ack::{AckState, AckWait};
 use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
@@ -70,7 +70,7 @@ pub(super) struct Attached {
     first: Option<u64>,
     barriers: bool,
     /// The acknowledgement that is waited for.
-    pub(super) awaited: Option<Awaited>,
+    pub(super) awaited: Option<AckWait>,
     // These also keep the pages mapped while the writer holds their addresses.
     pub(super) cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
@@ -87,12 +87,12 @@ impl Attached {
     /// Returns the error for its missing acknowledgement now that it has left, if one is waited
     /// for.
     fn last_word(&self) -> Option<Error> {
-        let awaited = self.awaited?;
-        let heard = match self.cursor.answer(&awaited) {
-            Heard::Nothing => Heard::Gone,
-            heard => heard,
+        let ack_wait = self.awaited?;
+        let state = match self.cursor.answer(&ack_wait) {
+            AckState::Pending => AckState::PeerGone,
+            state => state,
         };
-        awaited.outcome(&self.connection, heard)?.err()
+        ack_wait.outcome(&self.connection, state)?.err()
     }
 }
 
@@ -472,8 +472,8 @@ impl Outlet for RingOutlet {
         self.writer.cancel();
     }
 
-    fn wait_acks(&mut self, awaited: &Awaited) -> Result<()> {
-        self.await_answers(awaited)
+    fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
+        self.await_answers(ack_wait)
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {

@@ -29,7 +29,7 @@ use crate::link::Scope;
 use crate::link::flow::{self, MESSAGE_BYTES, Message};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
-use crate::transport::answer::{Answers, Awaited, Fate, Heard, REASON_MAX, bounded, printable};
+use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
 
 const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;
@@ -146,25 +146,25 @@ impl StreamAnswers {
     }
 }
 
-impl Answers for StreamAnswers {
-    fn say(&self, sequence: u64, fate: Fate<'_>) {
+impl AckSender for StreamAnswers {
+    fn send(&self, sequence: u64, ack: Ack<'_>) {
         let mut unsent = self.lock();
-        unsent.answers.extend_from_slice(&record(sequence, fate));
+        unsent.answers.extend_from_slice(&record(sequence, ack));
         self.send(&mut unsent);
     }
 
-    fn tell(&self, message: Message) {
+    fn send_flow(&self, message: Message) {
         let mut unsent = self.lock();
         unsent.flow = unsent.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
         self.send(&mut unsent);
     }
 }
 
-pub(crate) fn record(sequence: u64, fate: Fate<'_>) -> Vec<u8> {
-    let (kind, reason) = match fate {
-        Fate::Accepted => (ACCEPTED, ""),
-        Fate::Finished => (FINISHED, ""),
-        Fate::Refused(reason) => (REFUSED, bounded(reason)),
+pub(crate) fn record(sequence: u64, ack: Ack<'_>) -> Vec<u8> {
+    let (kind, reason) = match ack {
+        Ack::Accepted => (ACCEPTED, ""),
+        Ack::Finished => (FINISHED, ""),
+        Ack::Refused(reason) => (REFUSED, truncate_reason(reason)),
     };
     let mut bytes = Vec::with_capacity(RECORD_BYTES + reason.len());
     bytes.extend_from_slice(&sequence.to_le_bytes());
@@ -209,9 +209,9 @@ impl Ear {
     }
 
     /// Expects an acknowledgement of a packet newer than those before.
-    pub(crate) fn expect(&mut self, awaited: &Awaited) {
+    pub(crate) fn expect(&mut self, ack_wait: &AckWait) {
         self.asked += 1;
-        (self.awaited, self.answer) = (Some((awaited.sequence, awaited.scope)), None);
+        (self.awaited, self.answer) = (Some((ack_wait.sequence, ack_wait.scope)), None);
     }
 
     /// Whether acknowledgements or flow control are still to come, once everything has been sent.
@@ -221,13 +221,13 @@ impl Ear {
 
     /// Returns the state of the packet expected last, after a read with this result: whether the
     /// receiver is there.
-    pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> Heard {
+    pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> AckState {
         match (self.answer(), listened) {
-            (_, Err(violation)) => Heard::Lied(violation.clone()),
-            (Some(Ok(())), Ok(_)) => Heard::Done,
-            (Some(Err(reason)), Ok(_)) => Heard::Refused(reason),
-            (None, Ok(false)) => Heard::Gone,
-            (None, Ok(true)) => Heard::Nothing,
+            (_, Err(violation)) => AckState::Violation(violation.clone()),
+            (Some(Ok(())), Ok(_)) => AckState::Done,
+            (Some(Err(reason)), Ok(_)) => AckState::Refused(reason),
+            (None, Ok(false)) => AckState::PeerGone,
+            (None, Ok(true)) => AckState::Pending,
         }
     }
 
@@ -272,7 +272,7 @@ impl Ear {
                     None => return Err("sent flow control that it did not request".into()),
                 },
                 Record::Answer(sequence, kind, reason) => {
-                    let reason = reason.map(printable);
+                    let reason = reason.map(sanitize);
                     self.note(sequence, kind, reason)?;
                 }
             }
@@ -339,9 +339,9 @@ mod tests {
     use super::*;
 
     fn ear(sequence: u64, scope: Scope) -> Ear {
-        let mut ear = Ear::default();
-        ear.expect(&Awaited::new(sequence, scope, Duration::ZERO));
-        ear
+        let mut acks = Ear::default();
+        acks.expect(&AckWait::new(sequence, scope, Duration::ZERO));
+        acks
     }
 
     /// Checks the examples of `docs/wire.md`: its lines of 16 hexadecimal numbers behind those of
@@ -360,19 +360,19 @@ mod tests {
         io::Read::read_exact(&mut &ours, &mut goodbye).unwrap();
         let only = flow::Incarnation::ONLY;
         let grant = Message { sender: only, receiver: only, body: flow::Body::Grant { until: 10 } }.encode();
-        assert_eq!(examples, [&record(7, Fate::Finished)[..], &goodbye, &grant].concat());
+        assert_eq!(examples, [&record(7, Ack::Finished)[..], &goodbye, &grant].concat());
     }
 
     #[test]
     fn answers_survive_any_cut() {
-        let bytes = [record(7, Fate::Finished), record(8, Fate::Refused("no"))].concat();
+        let bytes = [record(7, Ack::Finished), record(8, Ack::Refused("no"))].concat();
         for cut in 0..bytes.len() {
-            let mut ear = ear(7, Scope::Target);
-            ear.expect(&Awaited::new(8, Scope::Target, Duration::ZERO));
-            ear.hear(&bytes[..cut]).unwrap();
-            assert!(ear.is_open() && ear.answer().is_none());
-            ear.hear(&bytes[cut..]).unwrap();
-            assert_eq!((ear.is_open(), ear.answer()), (false, Some(Err("no".into()))));
+            let mut acks = ear(7, Scope::Target);
+            acks.expect(&AckWait::new(8, Scope::Target, Duration::ZERO));
+            acks.hear(&bytes[..cut]).unwrap();
+            assert!(acks.is_open() && acks.answer().is_none());
+            acks.hear(&bytes[cut..]).unwrap();
+            assert_eq!((acks.is_open(), acks.answer()), (false, Some(Err("no".into()))));
         }
     }
 
@@ -380,28 +380,28 @@ mod tests {
     fn a_goodbye_is_no_answer() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let [ours, theirs] = [ours, theirs].map(Socket::from);
-        let mut ear = ear(5, Scope::Target);
+        let mut acks = ear(5, Scope::Target);
         assert!(!has_goodbye(&ours));
-        send(theirs.as_fd(), &record(5, Fate::Refused("why")), SendFlags::empty()).unwrap();
+        send(theirs.as_fd(), &record(5, Ack::Refused("why")), SendFlags::empty()).unwrap();
         say_goodbye(&theirs);
         assert!(has_goodbye(&ours) && has_goodbye(&ours));
         drop(theirs);
-        assert_eq!(ear.listen(&ours), Ok(false));
-        assert!(ear.has_left() && !ear.is_open());
-        assert_eq!(ear.answer(), Some(Err("why".into())));
+        assert_eq!(acks.listen(&ours), Ok(false));
+        assert!(acks.has_left() && !acks.is_open());
+        assert_eq!(acks.answer(), Some(Err("why".into())));
     }
 
     #[test]
     fn forged_answers_are_named() {
         let with = |at: usize, byte: u8| {
-            let mut bytes = record(5, Fate::Refused("why"));
+            let mut bytes = record(5, Ack::Refused("why"));
             bytes[at] = byte;
             bytes
         };
         for (forged, violation) in [
-            (record(6, Fate::Finished), "acknowledged packet 6, which was not sent"),
-            (record(5, Fate::Accepted), "acknowledged packet 5 before it was finished"),
-            ([record(5, Fate::Finished), record(4, Fate::Finished)].concat(), "packet 4 without a request"),
+            (record(6, Ack::Finished), "acknowledged packet 6, which was not sent"),
+            (record(5, Ack::Accepted), "acknowledged packet 5 before it was finished"),
+            ([record(5, Ack::Finished), record(4, Ack::Finished)].concat(), "packet 4 without a request"),
             (with(8, 5), "an invalid acknowledgement"),
             (with(9, 1), "an invalid acknowledgement"),
             (with(15, 1), "an invalid acknowledgement"),
@@ -411,16 +411,16 @@ mod tests {
             let error = ear(5, Scope::Target).hear(&forged).unwrap_err();
             assert!(error.contains(violation), "{error}");
         }
-        let error = Ear::default().hear(&record(0, Fate::Finished)).unwrap_err();
+        let error = Ear::default().hear(&record(0, Ack::Finished)).unwrap_err();
         assert!(error.contains("not sent"), "{error}");
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let mut ear = ear(u64::MAX, Scope::Target);
-            let _ = ear.hear(&bytes);
-            prop_assert!(ear.bytes.len() <= bytes.len());
+            let mut acks = ear(u64::MAX, Scope::Target);
+            let _ = acks.hear(&bytes);
+            prop_assert!(acks.bytes.len() <= bytes.len());
         }
     }
 }

@@ -10,16 +10,16 @@ use crate::fail_point::fail_point;
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::Socket;
 use crate::transport::Wait;
-use crate::transport::answer::{Awaited, Heard};
+use crate::transport::ack::{AckState, AckWait};
 
 impl StreamOutlet {
     /// Waits until the present receivers have acknowledged the packet published last.
-    pub(super) fn await_answers(&mut self, awaited: &Awaited) -> Result<()> {
+    pub(super) fn await_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut problem = None;
         for receiver in &mut self.receivers {
             receiver.awaited = receiver.has_packet();
             if receiver.awaited {
-                receiver.ear.expect(awaited);
+                receiver.ear.expect(ack_wait);
             } else {
                 // It drops packets, and its socket was full.
                 let (connection, reason) = (receiver.connection.clone(), "its policy dropped it".into());
@@ -28,14 +28,14 @@ impl StreamOutlet {
         }
         let outcome = loop {
             for receiver in self.receivers.iter_mut().filter(|receiver| receiver.awaited) {
-                if let Err(error) = receiver.listen(awaited) {
+                if let Err(error) = receiver.listen(ack_wait) {
                     problem.get_or_insert(error);
                 }
             }
             let open = || self.receivers.iter().filter(|receiver| receiver.awaited);
             let names = open().map(|receiver| &*receiver.connection);
-            if let Some(verdict) = awaited.verdict(names, self.stop.is_stopped(), awaited.has_passed()) {
-                break verdict;
+            if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
+                break result;
             }
             let mut sleep = Sleep::default();
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
@@ -43,7 +43,7 @@ impl StreamOutlet {
             // Relaxed: information for inspection only.
             open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
-            let slept = sleep.until(Some(awaited.until));
+            let slept = sleep.until(Some(ack_wait.until));
             fail_point!("await-woken");
             open().for_each(|receiver| receiver.waits.answer.store(false, Ordering::Relaxed));
             if let Err(error) = slept {
@@ -84,12 +84,12 @@ impl StreamOutlet {
 
 impl Receiver {
     /// Polls for its acknowledgement. Returns the error instead, if there is one.
-    fn listen(&mut self, awaited: &Awaited) -> Result<()> {
+    fn listen(&mut self, ack_wait: &AckWait) -> Result<()> {
         let listened = self.ear.listen(&self.socket);
-        let heard = self.ear.heard(&listened);
+        let state = self.ear.heard(&listened);
         self.dead = listened != Ok(true);
-        let is_a_lie = matches!(heard, Heard::Lied(_));
-        let outcome = awaited.outcome(&self.connection, heard);
+        let is_a_lie = matches!(state, AckState::Violation(_));
+        let outcome = ack_wait.outcome(&self.connection, state);
         self.awaited = outcome.is_none();
         if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
             crate::sys::complain!("stripline: {error}");

@@ -15,7 +15,7 @@ use crate::packet::{HEADER_BYTES, Header};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::socket::Socket;
 use crate::transport::handshake;
-use crate::transport::{Answers, ConnectRequest, Endpoint, Inlet, Next};
+use crate::transport::{AckSender, ConnectRequest, Endpoint, Inlet, Next};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
@@ -180,8 +180,8 @@ impl Drop for StreamInlet {
 
 impl Inlet for StreamInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
-        if let Some(answers) = &self.answers {
-            answers.retry();
+        if let Some(acks) = &self.answers {
+            acks.retry();
         }
         loop {
             let wanted = self.wanted()?;
@@ -241,7 +241,7 @@ impl Inlet for StreamInlet {
 
     fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.socket.as_fd());
-        let (bell, is_stuck) = self.answers.as_ref().map_or((None, false), |answers| answers.stuck());
+        let (bell, is_stuck) = self.answers.as_ref().map_or((None, false), |acks| acks.stuck());
         if let Some(bell) = bell {
             sleep.readable(bell.as_fd());
         }
@@ -258,9 +258,9 @@ impl Inlet for StreamInlet {
         super::answers::say_goodbye(&self.socket);
     }
 
-    fn acks(&self) -> Option<Arc<dyn Answers>> {
-        let answers: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
-        Some(answers)
+    fn acks(&self) -> Option<Arc<dyn AckSender>> {
+        let acks: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
+        Some(acks)
     }
 
     fn take_flow(&mut self) -> Option<flow::Receiver> {

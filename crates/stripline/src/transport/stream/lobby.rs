@@ -97,8 +97,8 @@ impl Acceptor for StreamGreeter {
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let terms =
             Terms { overflow: hello.overflow, depth: hello.depth, high_watermark: hello.marks().high() };
-        let ear = Ear::with(hello.throttle());
-        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.sign, terms, ear);
+        let acks = Ear::with(hello.throttle());
+        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.sign, terms, acks);
         lock(&self.lobby.seats).push(Seat {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),

@@ -19,7 +19,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::accept::AcceptThread;
-use crate::transport::answer::Awaited;
+use crate::transport::ack::AckWait;
 use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// One port's receivers over sockets.
@@ -382,8 +382,8 @@ impl Outlet for StreamOutlet {
         })
     }
 
-    fn wait_acks(&mut self, awaited: &Awaited) -> Result<()> {
-        self.await_answers(awaited)
+    fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
+        self.await_answers(ack_wait)
     }
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {

@@ -44,7 +44,7 @@ pub(super) struct Receiver {
 pub(super) const NOTHING_YET: u64 = u64::MAX;
 
 impl Receiver {
-    pub(super) fn new(connection: &str, socket: Arc<Socket>, sign: &Sign, terms: Terms, ear: Ear) -> Self {
+    pub(super) fn new(connection: &str, socket: Arc<Socket>, sign: &Sign, terms: Terms, acks: Ear) -> Self {
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
         let shown = (terms.overflow, terms.depth, terms.high_watermark);
         Self {
@@ -58,7 +58,7 @@ impl Receiver {
             follows: false,
             next_sequence,
             dead: false,
-            ear,
+            ear: acks,
             awaited: false,
         }
     }

@@ -10,7 +10,7 @@ pub(crate) const REASON_MAX: usize = 256;
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate<'a> {
+pub(crate) enum Ack<'a> {
     /// It is in the port's queue.
     Accepted,
     /// The component has finished with it.
@@ -21,31 +21,31 @@ pub(crate) enum Fate<'a> {
 
 /// A sender of acknowledgements, for any thread: a packet may be finished on another thread than it
 /// was received on.
-pub(crate) trait Answers: Send + Sync {
+pub(crate) trait AckSender: Send + Sync {
     /// Sends an acknowledgement. It has no effect if the sender is gone.
-    fn say(&self, sequence: u64, fate: Fate<'_>);
+    fn send(&self, sequence: u64, ack: Ack<'_>);
 
     /// Sends flow control, where the link keeps it.
-    fn tell(&self, _message: flow::Message) {}
+    fn send_flow(&self, _message: flow::Message) {}
 }
 
 /// The state of the acknowledgement of one receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Heard {
-    Nothing,
+pub(crate) enum AckState {
+    Pending,
     /// The scope is reached,
     Done,
     /// or will not be.
     Refused(String),
     /// The receiver is gone without an acknowledgement.
-    Gone,
+    PeerGone,
     /// It violated the protocol.
-    Lied(String),
+    Violation(String),
 }
 
 /// The packet and scope that a send waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Awaited {
+pub(crate) struct AckWait {
     /// The packet, which is the newest of its port.
     pub sequence: u64,
     /// `server` or `target`.
@@ -54,31 +54,33 @@ pub(crate) struct Awaited {
     pub until: Instant,
 }
 
-impl Awaited {
+impl AckWait {
     /// Starts the deadline now.
     pub(crate) fn new(sequence: u64, scope: Scope, deadline: Duration) -> Self {
         Self { sequence, scope, deadline, until: Instant::now() + deadline }
     }
 
-    pub(crate) fn has_passed(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         Instant::now() >= self.until
     }
 
     /// Returns what the state of one receiver means for the send; `None`: it is still waited for.
-    pub(crate) fn outcome(&self, connection: &str, heard: Heard) -> Option<Result<()>> {
+    pub(crate) fn outcome(&self, connection: &str, state: AckState) -> Option<Result<()>> {
         let connection = connection.into();
-        match heard {
-            Heard::Nothing => None,
-            Heard::Done => Some(Ok(())),
-            Heard::Refused(reason) => Some(Err(Error::PacketRefused { connection, reason })),
-            Heard::Gone => Some(Err(Error::ReceiverGone { connection, scope: self.scope })),
-            Heard::Lied(violation) => Some(Err(Error::PeerMisbehaved { peer: connection, violation })),
+        match state {
+            AckState::Pending => None,
+            AckState::Done => Some(Ok(())),
+            AckState::Refused(reason) => Some(Err(Error::PacketRefused { connection, reason })),
+            AckState::PeerGone => Some(Err(Error::ReceiverGone { connection, scope: self.scope })),
+            AckState::Violation(violation) => {
+                Some(Err(Error::PeerMisbehaved { peer: connection, violation }))
+            }
         }
     }
 
     /// Decides whether the wait is over, given the receivers still open; `None`: poll again, or
     /// sleep.
-    pub(crate) fn verdict<'a>(
+    pub(crate) fn result<'a>(
         &self,
         open: impl Iterator<Item = &'a str>,
         is_stopped: bool,
@@ -97,7 +99,7 @@ impl Awaited {
 }
 
 /// Returns as much of a reason as is sent.
-pub(crate) fn bounded(reason: &str) -> &str {
+pub(crate) fn truncate_reason(reason: &str) -> &str {
     let mut end = reason.len().min(REASON_MAX);
     while !reason.is_char_boundary(end) {
         end -= 1;
@@ -106,7 +108,7 @@ pub(crate) fn bounded(reason: &str) -> &str {
 }
 
 /// Returns a reason from a peer, made printable.
-pub(crate) fn printable(reason: &[u8]) -> String {
+pub(crate) fn sanitize(reason: &[u8]) -> String {
     let text = String::from_utf8_lossy(reason);
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
@@ -118,13 +120,13 @@ mod tests {
     #[test]
     fn a_long_reason_is_cut_between_two_characters() {
         let long = "é".repeat(REASON_MAX);
-        assert_eq!(bounded(&format!("x{long}")).len(), REASON_MAX - 1);
-        assert_eq!(bounded(&long).len(), REASON_MAX);
-        assert_eq!(bounded("short"), "short");
+        assert_eq!(truncate_reason(&format!("x{long}")).len(), REASON_MAX - 1);
+        assert_eq!(truncate_reason(&long).len(), REASON_MAX);
+        assert_eq!(truncate_reason("short"), "short");
     }
 
     #[test]
     fn what_cannot_be_printed_is_not() {
-        assert_eq!(printable(b"a\x1b[2Jb\n\xff"), "a [2Jb \u{fffd}");
+        assert_eq!(sanitize(b"a\x1b[2Jb\n\xff"), "a [2Jb \u{fffd}");
     }
 }

@@ -1,7 +1,7 @@
 //! A model of the wait for acknowledgements (scopes `server` and `target`). It explores every order
 //! in which receivers take packets, acknowledge, refuse and die, the deadline passes, and late
-//! acknowledgements arrive. The decisions are the real ones: [`Awaited::outcome`],
-//! [`Awaited::verdict`], the parser of a stream and the decoder of a ring's words. The waiting
+//! acknowledgements arrive. The decisions are the real ones: [`AckWait::outcome`],
+//! [`AckWait::result`], the parser of a stream and the decoder of a ring's words. The waiting
 //! around them is modelled step by step.
 
 mod ring;
@@ -9,14 +9,14 @@ mod streams;
 
 use std::time::Duration;
 
-use super::answer::Awaited;
+use super::ack::AckWait;
 use crate::error::Error;
 use crate::link::Scope;
 
 const NAMES: [&str; 2] = ["first", "second"];
 
-fn awaited(sequence: u64, scope: Scope) -> Awaited {
-    Awaited::new(sequence, scope, Duration::ZERO)
+fn awaited(sequence: u64, scope: Scope) -> AckWait {
+    AckWait::new(sequence, scope, Duration::ZERO)
 }
 
 /// The real outcome of the packets, independent of what has been received about it.
@@ -79,7 +79,7 @@ struct Rules {
 enum Fault {
     None,
     /// Receivers never acknowledge what they finish.
-    AnswerForgotten,
+    AckForgotten,
     /// The end of a socket is not checked.
     DeathUnnoticed,
     /// An acknowledgement of any packet is taken for that of the newest.
@@ -89,7 +89,7 @@ enum Fault {
     /// A ring's receiver runs no fence between its acknowledgement and its check for a sleeper.
     ReceiverFenceForgotten,
     /// A ring's sender sleeps without a last poll.
-    LastLookForgotten,
+    LastPollForgotten,
 }
 
 const SOUND: Rules = Rules {

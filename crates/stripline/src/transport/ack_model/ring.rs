@@ -5,7 +5,7 @@
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
-use crate::transport::answer::Heard;
+use crate::transport::ack::AckState;
 use crate::transport::ring::judge;
 
 /// The sender, at a line of `await_answers`.
@@ -24,7 +24,7 @@ enum At {
     Quiet,
 }
 
-/// A receiver, at a line of `RingAnswers::say`.
+/// A receiver, at a line of `RingAnswers::send`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Says {
     Nothing,
@@ -68,7 +68,7 @@ struct Ring {
     sleeps: bool,
     bell: bool,
     has_passed: bool,
-    problem: Option<(usize, Heard)>,
+    problem: Option<(usize, AckState)>,
 }
 
 impl Ring {
@@ -110,17 +110,17 @@ impl Ring {
 
     /// Returns what the sender reads in a page: its own stores come before those not yet written
     /// out.
-    fn heard(&self, index: usize) -> Heard {
+    fn acked(&self, index: usize) -> AckState {
         let page = &self.readers[index].page;
         judge(self.sent - 1, page.refused, page.done, || "no".into())
     }
 
-    fn look(&self) -> Result<Self, String> {
+    fn poll(&self) -> Result<Self, String> {
         let mut after = self.clone();
         let expected = awaited(self.sent - 1, self.rules.scope);
         for (index, name) in NAMES.into_iter().enumerate().take(self.readers.len()) {
-            let heard = self.heard(index);
-            if let Heard::Lied(violation) = &heard {
+            let state = self.acked(index);
+            if let AckState::Violation(violation) = &state {
                 return Err(format!("an honest receiver {violation}"));
             }
             let reader = &mut after.readers[index];
@@ -130,24 +130,24 @@ impl Ring {
             if !reader.awaited {
                 continue;
             }
-            let heard = if is_seen_out && heard == Heard::Nothing { Heard::Gone } else { heard };
-            if let Some(outcome) = expected.outcome(name, heard.clone()) {
+            let state = if is_seen_out && state == AckState::Pending { AckState::PeerGone } else { state };
+            if let Some(outcome) = expected.outcome(name, state.clone()) {
                 reader.awaited = false;
                 if outcome.is_err() {
-                    after.problem.get_or_insert((index, heard));
+                    after.problem.get_or_insert((index, state));
                 }
             }
         }
         let open =
             (0..after.readers.len()).filter(|index| after.readers[*index].awaited).map(|index| NAMES[index]);
-        match expected.verdict(open, false, self.has_passed) {
+        match expected.result(open, false, self.has_passed) {
             None => after.at = if self.sleeps { At::Sleep } else { At::Announce },
-            Some(verdict) => {
+            Some(result) => {
                 let problem = after.problem.take();
-                let problem = problem.and_then(|(index, heard)| expected.outcome(NAMES[index], heard));
+                let problem = problem.and_then(|(index, state)| expected.outcome(NAMES[index], state));
                 let counted = NAMES.into_iter().zip(&self.readers).filter(|(_, reader)| reader.is_counted);
                 let truth: Vec<_> = counted.map(|(name, reader)| (name, &reader.truth)).collect();
-                let outcome = problem.unwrap_or(verdict);
+                let outcome = problem.unwrap_or(result);
                 check_end(&outcome, self.sent - 1, self.rules.scope, &truth, self.has_passed)?;
                 for reader in &mut after.readers {
                     reader.awaited = false;
@@ -166,7 +166,7 @@ impl Ring {
         let mut after = self.clone();
         match self.at {
             At::Publish => return Ok(self.publish()),
-            At::Look => return self.look().map(Some),
+            At::Look => return self.poll().map(Some),
             At::Announce => {
                 after.readers.iter_mut().for_each(|reader| reader.page.sleeps_buffered = Some(true));
                 (after.at, after.sleeps) = (At::Fence, true);
@@ -175,7 +175,7 @@ impl Ring {
                 if self.rules.fault != Fault::SenderFenceForgotten {
                     after.readers.iter_mut().for_each(Reader::write_out_sleeps);
                 }
-                after.at = if self.rules.fault == Fault::LastLookForgotten { At::Sleep } else { At::Look };
+                after.at = if self.rules.fault == Fault::LastPollForgotten { At::Sleep } else { At::Look };
             }
             At::Sleep if self.bell || self.has_passed => after.at = At::Quiet,
             At::Sleep => return Ok(None),
@@ -228,9 +228,9 @@ impl Ring {
         match reader.says {
             Says::Nothing => {
                 let Some(&sequence) = reader.queue.first() else { return steps };
-                may("a receiver finishes", &|ring| ring.readers[index].answer(sequence, false));
+                may("a receiver finishes", &|ring| ring.readers[index].ack(sequence, false));
                 if self.rules.may_refuse {
-                    may("a receiver refuses", &|ring| ring.readers[index].answer(sequence, true));
+                    may("a receiver refuses", &|ring| ring.readers[index].ack(sequence, true));
                 }
             }
             Says::Fence => may("a receiver runs its fence", &|ring| {
@@ -253,7 +253,7 @@ impl Ring {
 }
 
 impl Reader {
-    fn answer(&mut self, sequence: u64, refuses: bool) {
+    fn ack(&mut self, sequence: u64, refuses: bool) {
         // A later store is written out after it.
         self.write_out();
         self.queue.remove(0);
@@ -321,7 +321,7 @@ fn every_wait_over_a_ring_ends_with_the_truth_and_nobody_oversleeps() {
 #[test]
 fn faults_over_a_ring_are_found() {
     let calm = Rules { may_be_late: false, may_die: false, may_refuse: false, ..SOUND };
-    for fault in [Fault::SenderFenceForgotten, Fault::ReceiverFenceForgotten, Fault::LastLookForgotten] {
+    for fault in [Fault::SenderFenceForgotten, Fault::ReceiverFenceForgotten, Fault::LastPollForgotten] {
         let found = explore(Ring::new(Rules { fault, ..calm })).expect_err(&format!("{fault:?}"));
         assert!(found.contains("nothing leads on"), "{fault:?}: {found}");
     }

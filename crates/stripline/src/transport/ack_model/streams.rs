@@ -3,12 +3,12 @@
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
 use crate::link::Scope;
-use crate::transport::answer::{Fate, Heard};
+use crate::transport::ack::{Ack, AckState};
 use crate::transport::stream::{Ear, record};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Guest {
-    ear: Ear,
+struct ModelReceiver {
+    acks: Ear,
     /// Whether it was there when the packet was sent; whether it is still waited for, and has been
     /// removed.
     is_counted: bool,
@@ -25,20 +25,20 @@ struct Guest {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Streams {
     rules: Rules,
-    guests: Vec<Guest>,
+    receivers: Vec<ModelReceiver>,
     /// Packets sent; whether the sender waits for the last of them, and is asleep.
     sent: u64,
     waits: bool,
     asleep: bool,
     has_passed: bool,
     /// Kept for the end of the wait.
-    problem: Option<(usize, Heard)>,
+    problem: Option<(usize, AckState)>,
 }
 
 impl Streams {
     fn new(rules: Rules) -> Self {
-        let guest = Guest {
-            ear: Ear::default(),
+        let receiver = ModelReceiver {
+            acks: Ear::default(),
             is_counted: false,
             awaited: false,
             buried: false,
@@ -47,8 +47,16 @@ impl Streams {
             said: Vec::new(),
             truth: Truth::default(),
         };
-        let guests = vec![guest; rules.receivers];
-        Self { rules, guests, sent: 0, waits: false, asleep: false, has_passed: false, problem: None }
+        let guests = vec![receiver; rules.receivers];
+        Self {
+            rules,
+            receivers: guests,
+            sent: 0,
+            waits: false,
+            asleep: false,
+            has_passed: false,
+            problem: None,
+        }
     }
 
     /// `publish`, and the start of `await_answers`.
@@ -58,13 +66,13 @@ impl Streams {
         }
         let mut after = self.clone();
         let expected = awaited(self.sent, self.rules.scope);
-        for guest in &mut after.guests {
+        for receiver in &mut after.receivers {
             // Writing to a dead peer's socket fails, and the receiver is removed.
-            guest.buried |= guest.truth.dead;
-            (guest.awaited, guest.is_counted) = (!guest.buried, !guest.buried);
-            if guest.awaited {
-                guest.queue.push(self.sent);
-                guest.ear.expect(&expected);
+            receiver.buried |= receiver.truth.dead;
+            (receiver.awaited, receiver.is_counted) = (!receiver.buried, !receiver.buried);
+            if receiver.awaited {
+                receiver.queue.push(self.sent);
+                receiver.acks.expect(&expected);
             }
         }
         (after.sent, after.waits, after.has_passed) = (self.sent + 1, true, false);
@@ -73,48 +81,50 @@ impl Streams {
 
     /// One round of the loop of `await_answers`: a poll of all receivers, then the verdict or
     /// sleep.
-    fn look(&self) -> Result<Option<Self>, String> {
+    fn poll(&self) -> Result<Option<Self>, String> {
         if !self.waits || self.asleep {
             return Ok(None);
         }
         let mut after = self.clone();
         let expected = awaited(self.sent - 1, self.rules.scope);
-        for (index, name) in NAMES.into_iter().enumerate().take(self.guests.len()) {
-            let guest = &mut after.guests[index];
-            if !guest.awaited {
+        for (index, name) in NAMES.into_iter().enumerate().take(self.receivers.len()) {
+            let receiver = &mut after.receivers[index];
+            if !receiver.awaited {
                 continue;
             }
-            let mut said = std::mem::take(&mut guest.said);
+            let mut said = std::mem::take(&mut receiver.said);
             if self.rules.fault == Fault::NumbersIgnored {
                 said.chunks_mut(16)
                     .for_each(|record| record[..8].copy_from_slice(&(self.sent - 1).to_le_bytes()));
             }
-            let is_there = !guest.truth.dead || self.rules.fault == Fault::DeathUnnoticed;
-            let listened = guest.ear.hear(&said).map(|()| is_there);
-            let heard = guest.ear.heard(&listened);
-            guest.buried |= listened != Ok(true);
-            if let Heard::Lied(violation) = &heard {
+            let is_there = !receiver.truth.dead || self.rules.fault == Fault::DeathUnnoticed;
+            let listened = receiver.acks.hear(&said).map(|()| is_there);
+            let state = receiver.acks.heard(&listened);
+            receiver.buried |= listened != Ok(true);
+            if let AckState::Violation(violation) = &state {
                 return Err(format!("an honest receiver {violation}"));
             }
-            match expected.outcome(name, heard.clone()) {
+            match expected.outcome(name, state.clone()) {
                 None => {}
-                Some(Ok(())) => guest.awaited = false,
+                Some(Ok(())) => receiver.awaited = false,
                 Some(Err(_)) => {
-                    guest.awaited = false;
-                    after.problem.get_or_insert((index, heard));
+                    receiver.awaited = false;
+                    after.problem.get_or_insert((index, state));
                 }
             }
         }
-        let open =
-            (0..after.guests.len()).filter(|index| after.guests[*index].awaited).map(|index| NAMES[index]);
-        match expected.verdict(open, false, self.has_passed) {
+        let open = (0..after.receivers.len())
+            .filter(|index| after.receivers[*index].awaited)
+            .map(|index| NAMES[index]);
+        match expected.result(open, false, self.has_passed) {
             None => after.asleep = true,
-            Some(verdict) => {
+            Some(result) => {
                 let problem = after.problem.take();
-                let problem = problem.and_then(|(index, heard)| expected.outcome(NAMES[index], heard));
-                let outcome = problem.unwrap_or(verdict);
-                let counted = NAMES.into_iter().zip(&self.guests).filter(|(_, guest)| guest.is_counted);
-                let truth: Vec<_> = counted.map(|(name, guest)| (name, &guest.truth)).collect();
+                let problem = problem.and_then(|(index, state)| expected.outcome(NAMES[index], state));
+                let outcome = problem.unwrap_or(result);
+                let counted =
+                    NAMES.into_iter().zip(&self.receivers).filter(|(_, receiver)| receiver.is_counted);
+                let truth: Vec<_> = counted.map(|(name, receiver)| (name, &receiver.truth)).collect();
                 check_end(&outcome, self.sent - 1, self.rules.scope, &truth, self.has_passed)?;
                 after.waits = false;
             }
@@ -125,9 +135,10 @@ impl Streams {
     /// `poll`: it wakes as long as there are bytes or the end of a socket to read.
     fn wake(&self) -> Option<Self> {
         let sees_ends = self.rules.fault != Fault::DeathUnnoticed;
-        let is_readable =
-            |guest: &Guest| guest.awaited && (!guest.said.is_empty() || guest.truth.dead && sees_ends);
-        if !self.asleep || !(self.has_passed || self.guests.iter().any(is_readable)) {
+        let is_readable = |receiver: &ModelReceiver| {
+            receiver.awaited && (!receiver.said.is_empty() || receiver.truth.dead && sees_ends)
+        };
+        if !self.asleep || !(self.has_passed || self.receivers.iter().any(is_readable)) {
             return None;
         }
         Some(Self { asleep: false, ..self.clone() })
@@ -141,60 +152,60 @@ impl Streams {
     /// Returns a receiver's possible next steps.
     fn receive(&self, index: usize) -> Vec<(&'static str, Self)> {
         let mut steps = Vec::new();
-        let guest = &self.guests[index];
-        if guest.truth.dead {
+        let receiver = &self.receivers[index];
+        if receiver.truth.dead {
             return steps;
         }
         let scope = self.rules.scope;
-        let mut may = |word, change: &dyn Fn(&mut Guest)| {
+        let mut may = |word, change: &dyn Fn(&mut ModelReceiver)| {
             let mut after = self.clone();
-            change(&mut after.guests[index]);
+            change(&mut after.receivers[index]);
             steps.push((word, after));
         };
         if self.rules.may_die {
-            may("a receiver dies", &|guest| {
-                guest.truth.dead = true;
-                guest.queue.clear();
+            may("a receiver dies", &|receiver| {
+                receiver.truth.dead = true;
+                receiver.queue.clear();
             });
         }
-        let Some(&sequence) = guest.queue.first() else { return steps };
-        let silent = self.rules.fault == Fault::AnswerForgotten;
-        let answers = |guest: &mut Guest, fate| {
+        let Some(&sequence) = receiver.queue.first() else { return steps };
+        let silent = self.rules.fault == Fault::AckForgotten;
+        let acks = |receiver: &mut ModelReceiver, ack| {
             if !silent {
-                guest.said.extend(record(sequence, fate));
+                receiver.said.extend(record(sequence, ack));
             }
         };
-        if !guest.is_accepted {
-            may("a receiver accepts", &|guest| {
-                guest.is_accepted = true;
-                guest.truth.accepted.push(sequence);
+        if !receiver.is_accepted {
+            may("a receiver accepts", &|receiver| {
+                receiver.is_accepted = true;
+                receiver.truth.accepted.push(sequence);
                 if scope == Scope::Server {
-                    answers(guest, Fate::Accepted);
+                    acks(receiver, Ack::Accepted);
                 }
             });
             if self.rules.may_refuse {
-                may("a receiver drops the packet by its policy", &|guest| {
-                    guest.queue.remove(0);
-                    guest.truth.refused.push(sequence);
-                    answers(guest, Fate::Refused("dropped"));
+                may("a receiver drops the packet by its policy", &|receiver| {
+                    receiver.queue.remove(0);
+                    receiver.truth.refused.push(sequence);
+                    acks(receiver, Ack::Refused("dropped"));
                 });
             }
             return steps;
         }
-        may("a receiver finishes", &|guest| {
-            guest.queue.remove(0);
-            guest.is_accepted = false;
-            guest.truth.finished.push(sequence);
+        may("a receiver finishes", &|receiver| {
+            receiver.queue.remove(0);
+            receiver.is_accepted = false;
+            receiver.truth.finished.push(sequence);
             if scope == Scope::Target {
-                answers(guest, Fate::Finished);
+                acks(receiver, Ack::Finished);
             }
         });
         if self.rules.may_refuse && scope == Scope::Target {
-            may("a receiver's component refuses", &|guest| {
-                guest.queue.remove(0);
-                guest.is_accepted = false;
-                guest.truth.refused.push(sequence);
-                answers(guest, Fate::Refused("no"));
+            may("a receiver's component refuses", &|receiver| {
+                receiver.queue.remove(0);
+                receiver.is_accepted = false;
+                receiver.truth.refused.push(sequence);
+                acks(receiver, Ack::Refused("no"));
             });
         }
         steps
@@ -205,10 +216,10 @@ impl System for Streams {
     fn steps(&self) -> Result<Vec<(&'static str, Self)>, String> {
         let mut steps = Vec::new();
         steps.extend(self.send().map(|after| ("a packet is sent", after)));
-        steps.extend(self.look()?.map(|after| ("the sender polls", after)));
+        steps.extend(self.poll()?.map(|after| ("the sender polls", after)));
         steps.extend(self.wake().map(|after| ("the sender wakes", after)));
         steps.extend(self.pass().map(|after| ("the deadline passes", after)));
-        (0..self.guests.len()).for_each(|index| steps.extend(self.receive(index)));
+        (0..self.receivers.len()).for_each(|index| steps.extend(self.receive(index)));
         Ok(steps)
     }
 
@@ -241,7 +252,7 @@ fn every_wait_over_sockets_ends_with_the_truth() {
 fn faults_over_sockets_are_found() {
     let calm = Rules { may_be_late: false, may_refuse: false, ..SOUND };
     for (fault, rules, finds) in [
-        (Fault::AnswerForgotten, Rules { may_die: false, ..calm }, "nothing leads on"),
+        (Fault::AckForgotten, Rules { may_die: false, ..calm }, "nothing leads on"),
         (Fault::DeathUnnoticed, calm, "nothing leads on"),
         (Fault::NumbersIgnored, Rules { may_be_late: true, ..calm }, "packet 1 ended with Ok"),
     ] {
