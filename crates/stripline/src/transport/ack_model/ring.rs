@@ -6,25 +6,25 @@
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
 use crate::transport::ack::AckState;
-use crate::transport::ring::judge;
+use crate::transport::ring::decode_ack;
 
 /// The sender, at a line of `await_answers`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     Publish,
-    /// `look_for_answers`, `see_out`, and the verdict.
+    /// `poll_acks`, `see_out`, and the verdict.
     Look,
-    /// `reader.cursor.set_sleeps(true)`
+    /// `reader.cursor.set_waiting(true)`
     Announce,
     /// `announced()`
     Fence,
-    /// `sleep_for_answers`: on the doorbell,
+    /// `sleep_for_acks`: on the doorbell,
     Sleep,
     /// and `quiet`.
     Quiet,
 }
 
-/// A receiver, at a line of `RingAnswers::send`.
+/// A receiver, at a line of `RingAckSender::send`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Says {
     Nothing,
@@ -112,7 +112,7 @@ impl Ring {
     /// out.
     fn acked(&self, index: usize) -> AckState {
         let page = &self.readers[index].page;
-        judge(self.sent - 1, page.refused, page.done, || "no".into())
+        decode_ack(self.sent - 1, page.refused, page.done, || "no".into())
     }
 
     fn poll(&self) -> Result<Self, String> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stripline_ring::{Copied, Cursor, ReadError, Reader, ReaderMode};
 
-use super::answers::RingAnswers;
+use super::acks::RingAckSender;
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -24,7 +24,7 @@ pub(in crate::transport) struct RingInlet {
     // Its drop signals the other side that this reader is gone.
     tie: Tie,
     bells: Bells,
-    answers: Arc<RingAnswers>,
+    acks: Arc<RingAckSender>,
     connection: String,
     /// Whether frames are used in place: neither of the next two is set.
     borrows: bool,
@@ -108,7 +108,7 @@ impl RingInlet {
         Ok(Self {
             reader,
             tie,
-            answers: Arc::new(RingAnswers::new(Arc::clone(&cursor), bells.space.clone())),
+            acks: Arc::new(RingAckSender::new(Arc::clone(&cursor), bells.space.clone())),
             bells,
             connection: request.connection.clone(),
             borrows: lossy.is_none() && foreign.is_none(),
@@ -203,7 +203,7 @@ impl Inlet for RingInlet {
     }
 
     fn say_goodbye(&mut self) {
-        self.cursor.leave();
+        self.cursor.set_left();
     }
 
     fn release(&mut self) {
@@ -280,7 +280,7 @@ impl Inlet for RingInlet {
     }
 
     fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        let acks: Arc<RingAnswers> = Arc::clone(&self.answers);
+        let acks: Arc<RingAckSender> = Arc::clone(&self.acks);
         Some(acks)
     }
 

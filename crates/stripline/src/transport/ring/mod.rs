@@ -15,8 +15,8 @@
 //! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with
 //! the last process that uses it.
 
-mod answers;
-mod confirm;
+mod ack_wait;
+mod acks;
 mod inlet;
 mod outlet;
 mod sign;
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
 #[cfg(test)]
-pub(super) use answers::judge;
+pub(super) use acks::decode_ack;
 pub(super) use inlet::{Bells, Pages, RingInlet, Tie};
 pub(super) use outlet::RingOutlet;
 

@@ -88,7 +88,7 @@ impl Attached {
     /// for.
     fn last_word(&self) -> Option<Error> {
         let ack_wait = self.awaited?;
-        let state = match self.cursor.answer(&ack_wait) {
+        let state = match self.cursor.ack_state(&ack_wait) {
             AckState::Pending => AckState::PeerGone,
             state => state,
         };
@@ -473,7 +473,7 @@ impl Outlet for RingOutlet {
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
-        self.await_answers(ack_wait)
+        self.wait_acks(ack_wait)
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {

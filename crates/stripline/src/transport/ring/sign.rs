@@ -150,7 +150,7 @@ impl Sign {
             lag_packets,
             lag_bytes: lag.map(|lag| lag.bytes),
             sleeps: Some(cursor.sleeping),
-            answer_awaited: page.is_slept_for(),
+            answer_awaited: page.is_ack_awaited(),
             ..Reader::default()
         };
         Some((reader, lag))

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::answers::announced;
+use super::acks::sleep_fence;
 use super::outlet::{LOOK_AGAIN, RingOutlet};
 use crate::error::Result;
 use crate::fail_point::fail_point;
@@ -15,13 +15,13 @@ use crate::transport::ack::{AckState, AckWait};
 impl RingOutlet {
     /// Waits until the present readers have acknowledged the packet published last. The ring itself
     /// is the queue of a blocking reader, so `server` is reached without a wait.
-    pub(super) fn await_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
+    pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         for reader in &mut self.readers {
             reader.awaited = (ack_wait.scope == Scope::Target || reader.lossy).then_some(*ack_wait);
         }
         let mut sleeps = false;
         let outcome = loop {
-            self.look_for_answers(ack_wait);
+            self.poll_acks(ack_wait);
             // Relaxed: the lock orders the rest.
             if self.lobby.changed.load(Ordering::Relaxed) {
                 self.see_out();
@@ -32,7 +32,7 @@ impl RingOutlet {
                 break result;
             }
             if sleeps {
-                if let Err(error) = self.sleep_for_answers(ack_wait) {
+                if let Err(error) = self.sleep_for_acks(ack_wait) {
                     break Err(error);
                 }
             } else if !self.spinner.again() {
@@ -41,13 +41,13 @@ impl RingOutlet {
                 self.spinner.slept();
                 sleeps = true;
                 let ack_wait = self.readers.iter().filter(|reader| reader.awaited.is_some());
-                ack_wait.for_each(|reader| reader.cursor.set_sleeps(true));
-                announced();
+                ack_wait.for_each(|reader| reader.cursor.set_waiting(true));
+                sleep_fence();
                 fail_point!("await-sleep");
             }
         };
         if sleeps {
-            self.readers.iter().for_each(|reader| reader.cursor.set_sleeps(false));
+            self.readers.iter().for_each(|reader| reader.cursor.set_waiting(false));
         } else {
             self.spinner.found();
         }
@@ -55,16 +55,16 @@ impl RingOutlet {
         self.problem.take().map_or(outcome, Err)
     }
 
-    fn look_for_answers(&mut self, ack_wait: &AckWait) {
+    fn poll_acks(&mut self, ack_wait: &AckWait) {
         let mut violator = None;
         for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
-            let state = reader.cursor.answer(ack_wait);
+            let state = reader.cursor.ack_state(ack_wait);
             let violation =
                 if let AckState::Violation(violation) = &state { Some(violation.clone()) } else { None };
             let Some(outcome) = ack_wait.outcome(&reader.connection, state) else { continue };
             reader.awaited = None;
             // For inspection: this reader is not waited for any more.
-            reader.cursor.set_sleeps(false);
+            reader.cursor.set_waiting(false);
             if let Err(problem) = outcome {
                 self.problem.get_or_insert(problem);
             }
@@ -76,7 +76,7 @@ impl RingOutlet {
         }
     }
 
-    fn sleep_for_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
+    fn sleep_for_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut sleep = Sleep::default();
         if !self.is_deaf {
             sleep.readable(self.lobby.space.as_fd());

@@ -16,17 +16,17 @@ use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanit
 
 /// Their offset: on cache lines of their own.
 const OFFSET: usize = WORDS_OFFSET + 64;
-const _: () = assert!(size_of::<Words>() <= 64 && OFFSET + size_of::<AnswerWords>() <= PAGE);
+const _: () = assert!(size_of::<Words>() <= 64 && OFFSET + size_of::<AckWords>() <= PAGE);
 
 /// The words of acknowledgements. Zeroed: nothing yet. Sequence numbers are stored plus 1, so that
 /// 0 means none.
 #[repr(C)]
-struct AnswerWords {
+struct AckWords {
     accepted: AtomicU64,
     finished: AtomicU64,
     refused: AtomicU64,
     /// Written by the sender: it sleeps on the space doorbell until there is an acknowledgement.
-    sleeps: AtomicU32,
+    waiting: AtomicU32,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; REASON_MAX / 8],
     /// The receiver has sent a goodbye.
@@ -34,40 +34,40 @@ struct AnswerWords {
 }
 
 impl CursorPage {
-    fn answers(&self) -> &AnswerWords {
+    fn acks(&self) -> &AckWords {
         // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
         // sides.
-        unsafe { self.0.at(OFFSET).cast::<AnswerWords>().as_ref() }
+        unsafe { self.0.at(OFFSET).cast::<AckWords>().as_ref() }
     }
 
     /// Announces whether the sender sleeps for an acknowledgement. [`announced`] and another poll
     /// must follow.
-    pub(super) fn set_sleeps(&self, sleeps: bool) {
+    pub(super) fn set_waiting(&self, sleeps: bool) {
         // Relaxed: the fence in `announced` orders it; a late withdrawal costs one wake-up too
         // many.
-        self.answers().sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+        self.acks().waiting.store(u32::from(sleeps), Ordering::Relaxed);
     }
 
     /// Records the goodbye of the receiver.
-    pub(super) fn leave(&self) {
+    pub(super) fn set_left(&self) {
         // Release: pairs with the load after the report of its end, which comes over another
         // channel.
-        self.answers().left.store(1, Ordering::Release);
+        self.acks().left.store(1, Ordering::Release);
     }
 
     pub(super) fn has_left(&self) -> bool {
-        self.answers().left.load(Ordering::Acquire) != 0
+        self.acks().left.load(Ordering::Acquire) != 0
     }
 
     /// Whether the sender sleeps for an acknowledgement, for inspection.
-    pub(super) fn is_slept_for(&self) -> bool {
+    pub(super) fn is_ack_awaited(&self) -> bool {
         // Relaxed: a momentary value.
-        self.answers().sleeps.load(Ordering::Relaxed) != 0
+        self.acks().waiting.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the state of the receiver's acknowledgement.
-    pub(super) fn answer(&self, ack_wait: &AckWait) -> AckState {
-        let words = self.answers();
+    pub(super) fn ack_state(&self, ack_wait: &AckWait) -> AckState {
+        let words = self.acks();
         // Acquire: the reason comes with the number.
         let refused = words.refused.load(Ordering::Acquire);
         // Acquire: a sender that reads that the component has finished sees what it did with the
@@ -76,12 +76,17 @@ impl CursorPage {
             Scope::Target => words.finished.load(Ordering::Acquire),
             _ => words.accepted.load(Ordering::Acquire),
         };
-        judge(ack_wait.sequence, refused, done, || words.reason())
+        decode_ack(ack_wait.sequence, refused, done, || words.reason())
     }
 }
 
 /// Decodes the words of a receiver for the packet that is waited for, its sender's newest.
-pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce() -> String) -> AckState {
+pub(crate) fn decode_ack(
+    sequence: u64,
+    refused: u64,
+    done: u64,
+    reason: impl FnOnce() -> String,
+) -> AckState {
     let wanted = sequence.saturating_add(1);
     let latest = refused.max(done);
     if latest > wanted {
@@ -96,13 +101,13 @@ pub(crate) fn judge(sequence: u64, refused: u64, done: u64, reason: impl FnOnce(
 }
 
 /// Runs the fence between the announcement of sleep and the last poll.
-pub(super) fn announced() {
+pub(super) fn sleep_fence() {
     // The receiver stores its acknowledgement and, after its own fence, checks for a sleeper: one
     // of the two sees the other.
     fence(Ordering::SeqCst);
 }
 
-impl AnswerWords {
+impl AckWords {
     fn reason(&self) -> String {
         // Relaxed: ordered by the number before it.
         let bytes = (self.reason_bytes.load(Ordering::Relaxed) as usize).min(REASON_MAX);
@@ -124,25 +129,25 @@ impl AnswerWords {
 }
 
 /// The receiver's sender of acknowledgements.
-pub(super) struct RingAnswers {
+pub(super) struct RingAckSender {
     page: Arc<CursorPage>,
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// Held by the thread that writes a reason.
     reason: Mutex<()>,
 }
 
-impl RingAnswers {
+impl RingAckSender {
     /// Returns the receiver's end; `bell` wakes the sender.
     pub(super) fn new(page: Arc<CursorPage>, bell: Doorbell) -> Self {
-        Self { page, bell, reason: Mutex::default() }
+        Self { page, doorbell: bell, reason: Mutex::default() }
     }
 }
 
-impl AckSender for RingAnswers {
+impl AckSender for RingAckSender {
     fn send(&self, sequence: u64, ack: Ack<'_>) {
-        let (words, number) = (self.page.answers(), sequence.saturating_add(1));
+        let (words, number) = (self.page.acks(), sequence.saturating_add(1));
         match ack {
-            // Release: see `CursorPage::answer`. The maximum, because threads may finish in any
+            // Release: see `CursorPage::ack_state`. The maximum, because threads may finish in any
             // order.
             Ack::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
             Ack::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),
@@ -158,8 +163,8 @@ impl AckSender for RingAnswers {
         fail_point!("answer-stored");
         // Pairs with the fence in `announced`.
         fence(Ordering::SeqCst);
-        if words.sleeps.load(Ordering::Relaxed) != 0 {
-            self.bell.ring();
+        if words.waiting.load(Ordering::Relaxed) != 0 {
+            self.doorbell.ring();
         }
     }
 }
@@ -171,11 +176,11 @@ mod tests {
     use super::*;
     use crate::sys::memory::SharedMemory;
 
-    fn ends() -> (Arc<CursorPage>, RingAnswers, Doorbell) {
+    fn ends() -> (Arc<CursorPage>, RingAckSender, Doorbell) {
         let memory = SharedMemory::new("test-cursor", PAGE).unwrap();
         let [ours, theirs] = [(); 2].map(|()| Arc::new(CursorPage::map(&memory, false).unwrap()));
         let bell = Doorbell::new().unwrap();
-        (ours, RingAnswers::new(theirs, bell.clone()), bell)
+        (ours, RingAckSender::new(theirs, bell.clone()), bell)
     }
 
     fn awaited(sequence: u64, scope: Scope) -> AckWait {
@@ -188,15 +193,18 @@ mod tests {
         let newest = awaited(6, Scope::Target);
         acks.send(5, Ack::Finished);
         acks.send(6, Ack::Accepted);
-        assert_eq!(page.answer(&newest), AckState::Pending);
-        assert_eq!(page.answer(&awaited(6, Scope::Server)), AckState::Done);
+        assert_eq!(page.ack_state(&newest), AckState::Pending);
+        assert_eq!(page.ack_state(&awaited(6, Scope::Server)), AckState::Done);
         acks.send(6, Ack::Finished);
         acks.send(4, Ack::Refused("too late to matter"));
         acks.send(3, Ack::Finished);
-        assert_eq!(page.answer(&newest), AckState::Done);
+        assert_eq!(page.ack_state(&newest), AckState::Done);
         acks.send(7, Ack::Refused("seven bytes or more"));
         acks.send(5, Ack::Refused("not this"));
-        assert_eq!(page.answer(&awaited(7, Scope::Target)), AckState::Refused("seven bytes or more".into()));
+        assert_eq!(
+            page.ack_state(&awaited(7, Scope::Target)),
+            AckState::Refused("seven bytes or more".into())
+        );
     }
 
     #[test]
@@ -213,8 +221,8 @@ mod tests {
         };
         acks.send(0, Ack::Finished);
         assert!(!rings(std::time::Instant::now()));
-        page.set_sleeps(true);
-        announced();
+        page.set_waiting(true);
+        sleep_fence();
         acks.send(1, Ack::Finished);
         assert!(rings(std::time::Instant::now()));
     }
@@ -224,15 +232,15 @@ mod tests {
         let (page, acks, _bell) = ends();
         acks.send(8, Ack::Finished);
         assert_eq!(
-            page.answer(&awaited(7, Scope::Target)),
+            page.ack_state(&awaited(7, Scope::Target)),
             AckState::Violation("acknowledged packet 8, which was not sent".into())
         );
         // Any length, and bytes that are not text.
-        let words = page.answers();
+        let words = page.acks();
         words.reason_bytes.store(u32::MAX, Ordering::Relaxed);
         words.reason.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         words.refused.store(10, Ordering::Relaxed);
-        let AckState::Refused(reason) = page.answer(&awaited(9, Scope::Target)) else {
+        let AckState::Refused(reason) = page.ack_state(&awaited(9, Scope::Target)) else {
             panic!("it was refused")
         };
         assert_eq!(reason.chars().count(), REASON_MAX);
