@@ -18,8 +18,8 @@
 mod ack_wait;
 mod acks;
 mod inlet;
+mod inspect;
 mod outlet;
-mod sign;
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -208,7 +208,7 @@ pub(super) struct Lobby {
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
-    roster: sign::Roster,
+    roster: inspect::ReaderList,
     /// By the receivers' process.
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
 }
@@ -247,7 +247,7 @@ impl Lobby {
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
-            roster: sign::Roster::default(),
+            roster: inspect::ReaderList::default(),
             sleepers: Mutex::default(),
         })
     }
@@ -266,7 +266,7 @@ impl Lobby {
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
         let cursor_page = Arc::new(CursorPage::map(&cursor, self.locked)?);
-        self.roster.enter(token, hello, pid, &cursor_page);
+        self.roster.add(token, hello, pid, &cursor_page);
         let arrival = Arrival {
             token,
             connection: hello.connection.clone(),
@@ -323,7 +323,7 @@ impl Lobby {
     /// Records that a receiver is gone. One that was not attached yet leaves at most its name
     /// behind, even if the writer never checks again.
     pub(super) fn leave(&self, token: u64) {
-        self.roster.leave(token);
+        self.roster.remove(token);
         let mut changes = self.changes();
         match changes.arrivals.iter().position(|arrival| arrival.token == token) {
             Some(index) => {

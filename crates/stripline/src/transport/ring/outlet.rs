@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
-use super::sign::Sign;
+use super::inspect::RingPortView;
 use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -52,7 +52,7 @@ pub(in crate::transport) struct RingOutlet {
     /// The first error of the wait for acknowledgements.
     pub(super) problem: Option<Error>,
     /// Held for inspection.
-    _sign: Arc<Sign>,
+    _view: Arc<RingPortView>,
 }
 
 pub(super) struct Attached {
@@ -122,7 +122,7 @@ impl RingOutlet {
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let door = Box::new(open(Arc::clone(&lobby))?);
         fail_point!("create-door");
-        let sign = Sign::hang(&request, &endpoint, &lobby, &memory);
+        let view = RingPortView::register(&request, &endpoint, &lobby, &memory);
         Ok(Self {
             writer,
             readers: Vec::new(),
@@ -138,7 +138,7 @@ impl RingOutlet {
             port: request.port,
             is_deaf: false,
             problem: None,
-            _sign: sign,
+            _view: view,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::transport::handshake::Hello;
 use crate::transport::{BindRequest, Endpoint};
 
 /// Attempts to read a value that changes all the time.
-const LOOKS: usize = 8;
+const ATTEMPTS: usize = 8;
 /// Bytes of the ring's own header before the packet header; together they fill the first line of a
 /// frame.
 const RING_HEADER: usize = stripline_ring::HEADER;
@@ -22,9 +22,9 @@ const _: () = assert!(RING_HEADER + HEADER_BYTES <= stripline_ring::LINE);
 
 /// The readers of a port, also those that its own thread has not attached yet.
 #[derive(Default)]
-pub(super) struct Roster(Mutex<Vec<Guest>>);
+pub(super) struct ReaderList(Mutex<Vec<ReaderEntry>>);
 
-struct Guest {
+struct ReaderEntry {
     token: u64,
     connection: String,
     pid: Option<u32>,
@@ -35,11 +35,11 @@ struct Guest {
     page: Weak<CursorPage>,
 }
 
-impl Roster {
-    pub(super) fn enter(&self, token: u64, hello: &Hello, pid: Option<u32>, page: &Arc<CursorPage>) {
-        let mut guests = self.guests();
-        guests.retain(|guest| guest.page.strong_count() > 0);
-        guests.push(Guest {
+impl ReaderList {
+    pub(super) fn add(&self, token: u64, hello: &Hello, pid: Option<u32>, page: &Arc<CursorPage>) {
+        let mut entries = self.entries();
+        entries.retain(|entry| entry.page.strong_count() > 0);
+        entries.push(ReaderEntry {
             token,
             connection: hello.connection.clone(),
             pid,
@@ -50,39 +50,39 @@ impl Roster {
         });
     }
 
-    pub(super) fn leave(&self, token: u64) {
-        self.guests().retain(|guest| guest.token != token);
+    pub(super) fn remove(&self, token: u64) {
+        self.entries().retain(|entry| entry.token != token);
     }
 
-    fn guests(&self) -> MutexGuard<'_, Vec<Guest>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<ReaderEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The port as inspection shows it.
-pub(super) struct Sign {
+pub(super) struct RingPortView {
     /// The constant part.
     port: SendingPort,
     lobby: Arc<Lobby>,
     memory: Arc<RingMemory>,
-    _shown: Shown,
+    _registered: Shown,
 }
 
-impl Sign {
-    pub(super) fn hang(
+impl RingPortView {
+    pub(super) fn register(
         request: &BindRequest,
         endpoint: &Endpoint,
         lobby: &Arc<Lobby>,
         memory: &Arc<RingMemory>,
     ) -> Arc<Self> {
-        let sign = Arc::new(Self {
+        let view = Arc::new(Self {
             port: request.inspection(endpoint),
             lobby: Arc::clone(lobby),
             memory: Arc::clone(memory),
-            _shown: Shown,
+            _registered: Shown,
         });
-        introspect::show_sending(&sign);
-        sign
+        introspect::show_sending(&view);
+        view
     }
 
     fn ring(&self) -> Option<Snapshot> {
@@ -92,7 +92,7 @@ impl Sign {
 
     /// Returns the number of packets published.
     fn packets(&self) -> Option<u64> {
-        for _ in 0..LOOKS {
+        for _ in 0..ATTEMPTS {
             let newest = self.ring()?.newest;
             let Some(position) = newest else { return Some(0) };
             let (sequence, kind) = self.header_at(position);
@@ -121,30 +121,30 @@ impl Sign {
         (word(0), word(8).to_ne_bytes()[6])
     }
 
-    fn reader(&self, guest: &Guest, packets: Option<u64>) -> Option<(Reader, Option<Lag>)> {
-        let page = guest.page.upgrade()?;
+    fn reader(&self, entry: &ReaderEntry, packets: Option<u64>) -> Option<(Reader, Option<Lag>)> {
+        let page = entry.page.upgrade()?;
         // SAFETY: the page is mapped as long as it is held, and all its words are atomics.
-        let look = || unsafe { page.cursor().as_ref() }.snapshot();
-        let cursor = look();
+        let snapshot = || unsafe { page.cursor().as_ref() }.snapshot();
+        let cursor = snapshot();
         let lag = self.ring().and_then(|ring| cursor.lag(&ring));
         let mut lag_packets = lag.map(|lag| lag.frames);
-        if let (Overflow::Block, Some(lag), Some(packets)) = (guest.overflow, lag, packets)
+        if let (Overflow::Block, Some(lag), Some(packets)) = (entry.overflow, lag, packets)
             && lag.bytes > 0
         {
             // Frames are packets and descriptions; the sequence number of the first unread one
             // counts packets. No frame overwrites it before the reader has moved on.
             let (first, _) = self.header_at(cursor.position);
             fence(Ordering::Acquire);
-            if look().position == cursor.position {
+            if snapshot().position == cursor.position {
                 lag_packets = Some(packets.saturating_sub(first));
             }
         }
         let reader = Reader {
-            connection: guest.connection.clone(),
-            pid: guest.pid,
-            overflow: guest.overflow.to_string(),
-            depth: guest.depth,
-            high_watermark: (guest.high < guest.depth).then_some(guest.high),
+            connection: entry.connection.clone(),
+            pid: entry.pid,
+            overflow: entry.overflow.to_string(),
+            depth: entry.depth,
+            high_watermark: (entry.high < entry.depth).then_some(entry.high),
             attached: cursor.attached,
             position: cursor.attached.then_some(cursor.position),
             lag_packets,
@@ -157,21 +157,21 @@ impl Sign {
     }
 }
 
-impl Sending for Sign {
+impl Sending for RingPortView {
     fn look(&self) -> SendingPort {
         let mut port = self.port.clone();
-        let guests = self.lobby.roster.guests();
+        let entries = self.lobby.roster.entries();
         port.packets = self.packets();
-        let mut readers: Vec<(Reader, Option<Lag>, bool)> = guests
+        let mut readers: Vec<(Reader, Option<Lag>, bool)> = entries
             .iter()
-            .filter_map(|guest| {
-                let (reader, lag) = self.reader(guest, port.packets)?;
+            .filter_map(|entry| {
+                let (reader, lag) = self.reader(entry, port.packets)?;
                 // One frame more than packets, as in the reader's mode.
-                let full = lag.is_some_and(|lag| lag.frames > u64::from(guest.high));
-                Some((reader, lag, full && guest.overflow == Overflow::Block))
+                let full = lag.is_some_and(|lag| lag.frames > u64::from(entry.high));
+                Some((reader, lag, full && entry.overflow == Overflow::Block))
             })
             .collect();
-        drop(guests);
+        drop(entries);
         let ring = self.ring();
         port.position = ring.map(|ring| ring.position);
         port.waits = ring.is_some_and(|ring| ring.writer_waiting);
@@ -183,10 +183,10 @@ impl Sending for Sign {
                 .filter(|(reader, ..)| reader.overflow == Overflow::Block.as_str())
                 .filter_map(|(_, lag, _)| lag.map(|lag| lag.bytes))
                 .max();
-            let somebody = readers.iter().any(|(.., full)| *full);
+            let any_full = readers.iter().any(|(.., full)| *full);
             for (reader, lag, full) in &mut readers {
                 let blocks = reader.overflow == Overflow::Block.as_str();
-                reader.waited_for = if somebody {
+                reader.waited_for = if any_full {
                     *full
                 } else {
                     blocks && lag.is_some_and(|lag| lag.bytes > 0 && Some(lag.bytes) == furthest)
