@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::duplex::{self, CallConnection, Duplex};
 use super::handshake::Hello;
 use super::ring::{
-    Arrival, Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Tie,
+    Bells, CursorPage, Pages, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
+    RingShared, SleepersPage, Tie,
 };
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
@@ -34,7 +35,7 @@ struct Server {
 
 #[derive(Clone)]
 struct Door {
-    lobby: Arc<Lobby>,
+    shared: Arc<RingShared>,
     payload: TypeName,
     keys: [u64; 2],
 }
@@ -60,8 +61,8 @@ impl Transport for Inproc {
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
-        let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |lobby| {
-            doors().insert(address.clone(), Door { lobby, payload, keys });
+        let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |shared| {
+            doors().insert(address.clone(), Door { shared, payload, keys });
             Ok(Entry(address))
         })?;
         Ok(Box::new(outlet))
@@ -77,8 +78,8 @@ impl Transport for Inproc {
         hello
             .check(door.keys[0], &door.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let (inlet, arrival) = attach(&door.lobby, &hello, request)?;
-        door.lobby.enter(arrival, || Ok::<(), Error>(()))?;
+        let (inlet, pending) = attach(&door.shared, &hello, request)?;
+        door.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         pump::for_policy(Box::new(inlet), request)
     }
 
@@ -139,31 +140,35 @@ struct Way {
 
 impl Way {
     fn lay(bind: BindRequest, endpoint: &Endpoint, request: &ConnectRequest, barriers: bool) -> Result<Self> {
-        let mut entrance = None;
-        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |lobby| {
-            entrance = Some(lobby);
+        let mut opened = None;
+        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |shared| {
+            opened = Some(shared);
             Ok(())
         })?;
-        let lobby = entrance.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
+        let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
         let hello = Hello { barriers, ..Hello::new(endpoint, request) };
-        let (inlet, arrival) = attach(&lobby, &hello, request)?;
-        lobby.enter(arrival, || Ok::<(), Error>(()))?;
+        let (inlet, pending) = attach(&shared, &hello, request)?;
+        shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(Self { outlet: Box::new(outlet), inlet: Box::new(inlet) })
     }
 }
 
 /// Makes a reader of a ring of this process, and the pending reader for its writer.
-fn attach(lobby: &Arc<Lobby>, hello: &Hello, request: &ConnectRequest) -> Result<(RingInlet, Arrival)> {
-    let (ticket, arrival) = lobby.prepare(hello, Some(std::process::id()))?;
-    let locked = lobby.locked || request.options.locked;
+fn attach(
+    shared: &Arc<RingShared>,
+    hello: &Hello,
+    request: &ConnectRequest,
+) -> Result<(RingInlet, PendingReader)> {
+    let (handles, pending) = shared.prepare_reader(hello, Some(std::process::id()))?;
+    let locked = shared.locked || request.options.locked;
     let pages = Pages {
-        memory: Arc::new(RingMemory::map(&lobby.memory, lobby.capacity, false, locked)?),
-        cursor: Arc::new(CursorPage::map(&ticket.cursor, locked)?),
-        sleepers: SleepersPage(Arc::new(ticket.sleepers.map()?)),
+        memory: Arc::new(RingMemory::map(&shared.memory, shared.capacity, false, locked)?),
+        cursor: Arc::new(CursorPage::map(&handles.cursor, locked)?),
+        sleepers: SleepersPage(Arc::new(handles.sleepers.map()?)),
     };
-    let bells = Bells { data: ticket.bell, space: lobby.space_rope.clone() };
-    let tie = Tie::Local(Box::new(Presence::new(lobby, ticket.token)));
-    Ok((RingInlet::new(pages, bells, tie, lobby.barriers, request)?, arrival))
+    let bells = Bells { data: handles.doorbell, space: shared.space_notify.clone() };
+    let tie = Tie::Local(Box::new(ReaderRegistration::new(shared, handles.token)));
+    Ok((RingInlet::new(pages, bells, tie, shared.barriers, request)?, pending))
 }
 
 fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<Server>>>> {

@@ -8,7 +8,8 @@ use super::accept::{AcceptThread, Acceptor};
 use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::ring::{
-    Bells, CursorPage, Lobby, Pages, Presence, RingInlet, RingMemory, RingOutlet, SleepersPage, Ticket, Tie,
+    Bells, CursorPage, Pages, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
+    RingShared, SleepersPage, Tie,
 };
 use super::watch::Watched;
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
@@ -45,8 +46,8 @@ impl Transport for Shm {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
-        let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |lobby| {
-            AcceptThread::start(listener, ShmGreeter { lobby, payload, keys })
+        let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |shared| {
+            AcceptThread::start(listener, ShmGreeter { shared, payload, keys })
         })?;
         Ok(Box::new(outlet))
     }
@@ -83,7 +84,7 @@ impl Transport for Shm {
         let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
         let pid = socket::peer_process(&stream);
         let socket = Socket::Unix(stream);
-        let mut entrance = None;
+        let mut opened = None;
         let call = CallHello {
             buffer: bind.buffer,
             page: PAGE as u32,
@@ -91,22 +92,22 @@ impl Transport for Shm {
             outstanding: bind.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between, |lobby| {
-            entrance = Some(lobby);
+        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between, |shared| {
+            opened = Some(shared);
             Ok(())
         })?;
-        let lobby = entrance.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
-        let (ticket, mut arrival) = lobby.prepare(&hello, pid)?;
+        let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
+        let (handles, mut pending) = shared.prepare_reader(&hello, pid)?;
         let (welcome, fds) =
-            handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&lobby, &ticket))?;
+            handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&shared, &handles))?;
         let call = duplex::call_welcome(&request.connection, &welcome)?;
-        arrival.barriers = call.barriers;
-        arrival.tie = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
-        let presence = Presence::new(&lobby, ticket.token);
+        pending.barriers = call.barriers;
+        pending.peer = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
+        let registration = ReaderRegistration::new(&shared, handles.token);
         let ring =
             Ring { bytes: welcome.buffer, page: welcome.page, locked: false, barriers: welcome.barriers };
-        let inlet = ring.inlet(fds, socket, Some(presence), request)?;
-        lobby.enter(arrival, || Ok::<(), Error>(()))?;
+        let inlet = ring.inlet(fds, socket, Some(registration), request)?;
+        shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(CallConnection {
             duplex: Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) },
             server_info: call.card,
@@ -128,7 +129,7 @@ impl Ring {
         &self,
         fds: Vec<OwnedFd>,
         socket: Socket,
-        its_reader: Option<Presence>,
+        registration: Option<ReaderRegistration>,
         request: &ConnectRequest,
     ) -> Result<RingInlet> {
         let peer = &request.connection;
@@ -149,19 +150,19 @@ impl Ring {
         let bells =
             Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let watched = Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor), its_reader)?;
+        let watched = Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor), registration)?;
         RingInlet::new(pages, bells, Tie::Socket(watched), self.barriers, request)
     }
 }
 
 /// Returns the descriptors that a receiver needs of a ring, in the order of the wire.
-fn descriptors<'a>(lobby: &'a Lobby, ticket: &'a Ticket) -> [BorrowedFd<'a>; 5] {
+fn descriptors<'a>(shared: &'a RingShared, handles: &'a ReaderHandles) -> [BorrowedFd<'a>; 5] {
     [
-        lobby.memory.as_fd(),
-        ticket.cursor.as_fd(),
-        ticket.sleepers.as_fd(),
-        ticket.bell.as_fd(),
-        lobby.space_rope.as_fd(),
+        shared.memory.as_fd(),
+        handles.cursor.as_fd(),
+        handles.sleepers.as_fd(),
+        handles.doorbell.as_fd(),
+        shared.space_notify.as_fd(),
     ]
 }
 
@@ -180,16 +181,17 @@ impl Acceptor for ShmCallAcceptor {
         let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
         let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
-        let mut entrance = None;
+        let mut opened = None;
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
-        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between, |lobby| {
-            entrance = Some(lobby);
+        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between, |shared| {
+            opened = Some(shared);
             Ok(())
         });
         let outlet = outlet.map_err(said)?;
-        let lobby = entrance.ok_or("the ring's shared state is missing")?;
-        let (ticket, mut arrival) = lobby.prepare(&hello, socket::peer_process(stream)).map_err(said)?;
-        arrival.tie = Some(copied()?);
+        let shared = opened.ok_or("the ring's shared state is missing")?;
+        let (handles, mut pending) =
+            shared.prepare_reader(&hello, socket::peer_process(stream)).map_err(said)?;
+        pending.peer = Some(copied()?);
         let ring = Ring { bytes: call.buffer, page: call.page, locked: false, barriers: call.barriers };
         let mut request = ConnectRequest {
             connection: hello.connection.clone(),
@@ -197,21 +199,21 @@ impl Acceptor for ShmCallAcceptor {
             options: LinkOptions::default(),
         };
         request.options.wait = self.request.wait;
-        let presence = Presence::new(&lobby, ticket.token);
-        let inlet = ring.inlet(fds, copied()?, Some(presence), &request).map_err(said)?;
+        let registration = ReaderRegistration::new(&shared, handles.token);
+        let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
         let server_info = CallWelcome {
             barriers: barrier::is_run_by(self.request.wait),
             card: self.acceptor.server_info(),
         };
         let welcome = Welcome {
-            page: lobby.memory.page() as u32,
-            barriers: lobby.barriers,
+            page: shared.memory.page() as u32,
+            barriers: shared.barriers,
             call: Some(server_info),
-            ..Welcome::new(self.endpoint.keys[1], None, lobby.capacity as u32)
+            ..Welcome::new(self.endpoint.keys[1], None, shared.capacity as u32)
         };
         let bytes = handshake::encode_answer(&Answer::Welcome(welcome)).map_err(said)?;
-        lobby.enter(arrival, || {
-            socket::send_with_fds(stream, &bytes, &descriptors(&lobby, &ticket)).map_err(|e| e.to_string())
+        shared.queue_reader(pending, || {
+            socket::send_with_fds(stream, &bytes, &descriptors(&shared, &handles)).map_err(|e| e.to_string())
         })?;
         self.acceptor.accept(&hello, Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) });
         Ok(None)
@@ -221,7 +223,7 @@ impl Acceptor for ShmCallAcceptor {
 }
 
 struct ShmGreeter {
-    lobby: Arc<Lobby>,
+    shared: Arc<RingShared>,
     payload: TypeName,
     keys: [u64; 2],
 }
@@ -232,26 +234,26 @@ impl Acceptor for ShmGreeter {
         hello.check(self.keys[0], &self.payload)?;
         fail_point!("greet");
         let pid = socket::peer_process(stream);
-        let (ticket, mut arrival) = self.lobby.prepare(&hello, pid).map_err(|e| e.to_string())?;
-        arrival.tie = Some(socket.try_clone().map_err(|e| e.to_string())?);
+        let (handles, mut pending) = self.shared.prepare_reader(&hello, pid).map_err(|e| e.to_string())?;
+        pending.peer = Some(socket.try_clone().map_err(|e| e.to_string())?);
         let welcome = Welcome {
-            page: self.lobby.memory.page() as u32,
-            locked: self.lobby.locked,
-            barriers: self.lobby.barriers,
-            ..Welcome::new(self.keys[1], None, self.lobby.capacity as u32)
+            page: self.shared.memory.page() as u32,
+            locked: self.shared.locked,
+            barriers: self.shared.barriers,
+            ..Welcome::new(self.keys[1], None, self.shared.capacity as u32)
         };
-        let fds = descriptors(&self.lobby, &ticket);
+        let fds = descriptors(&self.shared, &handles);
         let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
-        self.lobby.enter(arrival, || {
+        self.shared.queue_reader(pending, || {
             let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());
             fail_point!("greet-welcomed");
             sent
         })?;
         fail_point!("greet-entered");
-        Ok(Some(ticket.token))
+        Ok(Some(handles.token))
     }
 
     fn closed(&mut self, token: u64) {
-        self.lobby.leave(token);
+        self.shared.remove_reader(token);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ring::{CursorPage, Presence};
+use super::ring::{CursorPage, ReaderRegistration};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::fork::PerProcess;
@@ -23,7 +23,7 @@ struct Subject {
     page: Arc<CursorPage>,
     gone: AtomicBool,
     /// A reader at the other end, if there is one, to be removed then.
-    reader: Option<Presence>,
+    reader: Option<ReaderRegistration>,
 }
 
 struct Watch {
@@ -44,7 +44,7 @@ impl Watched {
         socket: Socket,
         bell: Doorbell,
         page: Arc<CursorPage>,
-        reader: Option<Presence>,
+        reader: Option<ReaderRegistration>,
     ) -> Result<Self> {
         let subject = Arc::new(Subject { socket, bell, page, gone: AtomicBool::new(false), reader });
         let mut watch = lock();
@@ -144,7 +144,7 @@ fn run(bell: &Doorbell) {
             for subject in over {
                 subject.gone.store(true, Ordering::Release);
                 if let Some(reader) = &subject.reader {
-                    reader.leave();
+                    reader.remove();
                 }
                 subject.page.raise();
                 subject.bell.ring_for_good();

@@ -1,6 +1,6 @@
 //! The model over a ring: `ring/confirm.rs`, `ring/answers.rs`. Stores wait in a store buffer, as
 //! on x86, until the processor writes them out or a fence runs. That is the purpose of the fences.
-//! The other side's doorbell is seen at once. So is the kernel's report of a death (`Lobby::leave`:
+//! The other side's doorbell is seen at once. So is the kernel's report of a death (`RingShared::remove_reader`:
 //! a lock, then the same doorbell). The poll every 100 ms is left out: it exists for hostile peers.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
@@ -208,7 +208,7 @@ impl Ring {
         }
         if reader.truth.dead {
             if !reader.departed {
-                // `Lobby::leave`, on the thread that the kernel wakes.
+                // `RingShared::remove_reader`, on the thread that the kernel wakes.
                 may("a death is reported", &|ring| {
                     ring.readers[index].departed = true;
                     ring.bell = true;

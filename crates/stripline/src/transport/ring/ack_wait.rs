@@ -23,7 +23,7 @@ impl RingOutlet {
         let outcome = loop {
             self.poll_acks(ack_wait);
             // Relaxed: the lock orders the rest.
-            if self.lobby.changed.load(Ordering::Relaxed) {
+            if self.shared.changed.load(Ordering::Relaxed) {
                 self.see_out();
             }
             let open = self.readers.iter().filter(|reader| reader.awaited.is_some());
@@ -79,7 +79,7 @@ impl RingOutlet {
     fn sleep_for_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut sleep = Sleep::default();
         if !self.is_deaf {
-            sleep.readable(self.lobby.space.as_fd());
+            sleep.readable(self.shared.space_wait.as_fd());
         }
         sleep.readable(self.stop.doorbell().as_fd());
         // The same doorbell rings for space, and the same readers may break it.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{CursorPage, WORDS_OFFSET, Words};
+use super::{CursorPage, SENDER_WORDS_OFFSET, SenderWords};
 use crate::fail_point::fail_point;
 use crate::link::Scope;
 use crate::sys::doorbell::Doorbell;
@@ -15,8 +15,8 @@ use crate::sys::memory::PAGE;
 use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
 
 /// Their offset: on cache lines of their own.
-const OFFSET: usize = WORDS_OFFSET + 64;
-const _: () = assert!(size_of::<Words>() <= 64 && OFFSET + size_of::<AckWords>() <= PAGE);
+const OFFSET: usize = SENDER_WORDS_OFFSET + 64;
+const _: () = assert!(size_of::<SenderWords>() <= 64 && OFFSET + size_of::<AckWords>() <= PAGE);
 
 /// The words of acknowledgements. Zeroed: nothing yet. Sequence numbers are stored plus 1, so that
 /// 0 means none.

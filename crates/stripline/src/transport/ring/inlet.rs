@@ -255,7 +255,7 @@ impl Inlet for RingInlet {
     }
 
     fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let outcome = futex::wait(self.cursor.word(), Cursor::NAPPING, deadline);
+        let outcome = futex::wait(self.cursor.park_word(), Cursor::NAPPING, deadline);
         fail_point!("reader-wake");
         // The thread that woke this side has withdrawn the announcement.
         if matches!(outcome, Ok(false)) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use stripline_ring::{Lag, Snapshot};
 
-use super::{CursorPage, Lobby, RingMemory};
+use super::{CursorPage, RingMemory, RingShared};
 use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
 use crate::link::Overflow;
 use crate::packet::{HEADER_BYTES, Kind};
@@ -63,7 +63,7 @@ impl ReaderList {
 pub(super) struct RingPortView {
     /// The constant part.
     port: SendingPort,
-    lobby: Arc<Lobby>,
+    shared: Arc<RingShared>,
     memory: Arc<RingMemory>,
     _registered: Shown,
 }
@@ -72,12 +72,12 @@ impl RingPortView {
     pub(super) fn register(
         request: &BindRequest,
         endpoint: &Endpoint,
-        lobby: &Arc<Lobby>,
+        shared: &Arc<RingShared>,
         memory: &Arc<RingMemory>,
     ) -> Arc<Self> {
         let view = Arc::new(Self {
             port: request.inspection(endpoint),
-            lobby: Arc::clone(lobby),
+            shared: Arc::clone(shared),
             memory: Arc::clone(memory),
             _registered: Shown,
         });
@@ -160,7 +160,7 @@ impl RingPortView {
 impl Sending for RingPortView {
     fn look(&self) -> SendingPort {
         let mut port = self.port.clone();
-        let entries = self.lobby.roster.entries();
+        let entries = self.shared.readers.entries();
         port.packets = self.packets();
         let mut readers: Vec<(Reader, Option<Lag>, bool)> = entries
             .iter()

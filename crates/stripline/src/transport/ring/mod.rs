@@ -47,13 +47,13 @@ use super::handshake::Hello;
 const DEPARTED_MAX: usize = 1024;
 
 /// The offset of the sender's words in the cursor page.
-const WORDS_OFFSET: usize = PAGE / 2;
-const _: () = assert!(size_of::<Cursor>() <= WORDS_OFFSET);
+const SENDER_WORDS_OFFSET: usize = PAGE / 2;
+const _: () = assert!(size_of::<Cursor>() <= SENDER_WORDS_OFFSET);
 
 /// The sender's words for one receiver. Zeroed: nothing yet. Numbers are stored plus 1, so that 0
 /// means none.
 #[repr(C)]
-struct Words {
+struct SenderWords {
     resume_from: AtomicU64,
     first_sequence: AtomicU64,
     first_sample: AtomicU64,
@@ -109,53 +109,53 @@ impl CursorPage {
     /// Returns the sequence number after the last packet that the connection's previous receiver
     /// had taken.
     fn resume_from(&self) -> Option<u64> {
-        self.words().resume_from.load(Ordering::Relaxed).checked_sub(1)
+        self.sender_words().resume_from.load(Ordering::Relaxed).checked_sub(1)
     }
 
     fn set_resume_from(&self, sequence: u64) {
-        self.words().resume_from.store(sequence.saturating_add(1), Ordering::Relaxed);
+        self.sender_words().resume_from.store(sequence.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Returns the sequence number and sample index of the first frame published for this receiver.
     fn first_sent(&self) -> Option<(u64, u64)> {
-        let first = self.words().first_sequence.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((first, self.words().first_sample.load(Ordering::Relaxed)))
+        let first = self.sender_words().first_sequence.load(Ordering::Relaxed).checked_sub(1)?;
+        Some((first, self.sender_words().first_sample.load(Ordering::Relaxed)))
     }
 
     fn set_first_sent(&self, header: &Header) {
-        self.words().first_sample.store(header.sample_index, Ordering::Relaxed);
-        self.words().first_sequence.store(header.sequence.saturating_add(1), Ordering::Relaxed);
+        self.sender_words().first_sample.store(header.sample_index, Ordering::Relaxed);
+        self.sender_words().first_sequence.store(header.sequence.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Returns the word that the receiver parks on.
-    fn word(&self) -> &AtomicU32 {
+    fn park_word(&self) -> &AtomicU32 {
         // SAFETY: mapped as long as `self`, and atomics only, for both sides.
         unsafe { self.cursor().as_ref() }.word()
     }
 
     /// Wakes the receiver if it is parked. The reason must have been published before.
-    pub(super) fn end_nap(&self) -> bool {
+    pub(super) fn unpark(&self) -> bool {
         // SAFETY: as above.
         let naps = unsafe { self.cursor().as_ref() }.end_nap();
         if naps {
-            futex::wake(self.word());
+            futex::wake(self.park_word());
         }
         naps
     }
 
-    fn words(&self) -> &Words {
+    fn sender_words(&self) -> &SenderWords {
         // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
         // sides.
-        unsafe { self.0.at(WORDS_OFFSET).cast::<Words>().as_ref() }
+        unsafe { self.0.at(SENDER_WORDS_OFFSET).cast::<SenderWords>().as_ref() }
     }
 }
 
 impl futex::Alarm for CursorPage {
     fn raise(&self) {
-        if !self.end_nap() {
+        if !self.unpark() {
             // A sender may have been killed between withdrawing the announcement and the wake-up.
             // The receiver is then parked without an announcement.
-            futex::wake(self.word());
+            futex::wake(self.park_word());
         }
     }
 }
@@ -171,29 +171,29 @@ impl SleepersPage {
 }
 
 /// A reader after its handshake, before the writer attaches it.
-pub(super) struct Arrival {
+pub(super) struct PendingReader {
     token: u64,
     connection: String,
     cursor: Arc<CursorPage>,
     sleepers: SleepersPage,
-    bell: Doorbell,
+    doorbell: Doorbell,
     mode: Mode,
     low: u32,
     pub barriers: bool,
     /// The socket to close when it violates the protocol, if it is in another process.
-    pub tie: Option<Socket>,
+    pub peer: Option<Socket>,
 }
 
 #[derive(Default)]
 struct Changes {
-    arrivals: Vec<Arrival>,
-    departures: Vec<u64>,
+    added: Vec<PendingReader>,
+    removed: Vec<u64>,
     /// Connections of receivers that were killed before they were let in.
     unmet: Vec<String>,
 }
 
 /// The state that the sending port's thread shares with the threads that accept receivers.
-pub(super) struct Lobby {
+pub(super) struct RingShared {
     pub capacity: usize,
     pub memory: SharedMemory,
     /// Whether every side locks its mapping.
@@ -201,14 +201,14 @@ pub(super) struct Lobby {
     /// Whether the writer runs a barrier on all processors before it sleeps.
     pub barriers: bool,
     /// The doorbell for space: the end that the writer sleeps on, and the end to ring.
-    pub space: Doorbell,
-    pub space_rope: Doorbell,
+    pub space_wait: Doorbell,
+    pub space_notify: Doorbell,
     /// Makes the doorbells that reach its readers.
-    bells: Foundry,
+    doorbells: Foundry,
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
-    roster: inspect::ReaderList,
+    readers: inspect::ReaderList,
     /// By the receivers' process.
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
 }
@@ -220,14 +220,14 @@ struct SharedSleepers {
 }
 
 /// The handles that a receiver needs in order to read.
-pub(super) struct Ticket {
+pub(super) struct ReaderHandles {
     pub token: u64,
     pub cursor: SharedMemory,
     pub sleepers: Arc<SharedMemory>,
-    pub bell: Doorbell,
+    pub doorbell: Doorbell,
 }
 
-impl Lobby {
+impl RingShared {
     fn new(
         memory: SharedMemory,
         capacity: usize,
@@ -241,22 +241,26 @@ impl Lobby {
             memory,
             locked,
             barriers,
-            space,
-            space_rope,
-            bells,
+            space_wait: space,
+            space_notify: space_rope,
+            doorbells: bells,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),
-            roster: inspect::ReaderList::default(),
+            readers: inspect::ReaderList::default(),
             sleepers: Mutex::default(),
         })
     }
 
     /// Makes the handles of a receiver, in that process if it is given.
-    pub(super) fn prepare(&self, hello: &Hello, pid: Option<u32>) -> Result<(Ticket, Arrival)> {
+    pub(super) fn prepare_reader(
+        &self,
+        hello: &Hello,
+        pid: Option<u32>,
+    ) -> Result<(ReaderHandles, PendingReader)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
-        let [rope, bell] = (self.bells)()?;
+        let [notify, bell] = (self.doorbells)()?;
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
@@ -266,19 +270,19 @@ impl Lobby {
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
         let cursor_page = Arc::new(CursorPage::map(&cursor, self.locked)?);
-        self.roster.add(token, hello, pid, &cursor_page);
-        let arrival = Arrival {
+        self.readers.add(token, hello, pid, &cursor_page);
+        let pending = PendingReader {
             token,
             connection: hello.connection.clone(),
             cursor: cursor_page,
             sleepers: page,
-            bell: rope,
+            doorbell: notify,
             mode,
             low: hello.marks().low(),
             barriers: hello.barriers,
-            tie: None,
+            peer: None,
         };
-        Ok((Ticket { token, cursor, sleepers, bell }, arrival))
+        Ok((ReaderHandles { token, cursor, sleepers, doorbell: bell }, pending))
     }
 
     /// Queues a receiver: it is attached before the next packet is published. `welcome` sends it
@@ -287,17 +291,17 @@ impl Lobby {
     /// Neither side may proceed before the other can. A welcomed receiver must miss no packet, so
     /// it is announced first. A writer must not count a receiver that dies before its welcome, so
     /// this lock is held until the welcome is sent.
-    pub(super) fn enter<E>(
+    pub(super) fn queue_reader<E>(
         &self,
-        arrival: Arrival,
+        pending: PendingReader,
         welcome: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let mut changes = self.changes();
         // Release: as in `announce`.
         self.changed.store(true, Ordering::Release);
         welcome()?;
-        changes.arrivals.push(arrival);
-        self.announce(changes);
+        changes.added.push(pending);
+        self.signal_change(changes);
         Ok(())
     }
 
@@ -322,28 +326,28 @@ impl Lobby {
 
     /// Records that a receiver is gone. One that was not attached yet leaves at most its name
     /// behind, even if the writer never checks again.
-    pub(super) fn leave(&self, token: u64) {
-        self.roster.remove(token);
+    pub(super) fn remove_reader(&self, token: u64) {
+        self.readers.remove(token);
         let mut changes = self.changes();
-        match changes.arrivals.iter().position(|arrival| arrival.token == token) {
+        match changes.added.iter().position(|pending| pending.token == token) {
             Some(index) => {
-                let Arrival { connection, cursor, .. } = changes.arrivals.remove(index);
+                let PendingReader { connection, cursor, .. } = changes.added.remove(index);
                 let is_new = changes.unmet.len() < DEPARTED_MAX && !changes.unmet.contains(&connection);
                 if is_new && !cursor.has_left() {
                     changes.unmet.push(connection);
                 }
             }
-            None => changes.departures.push(token),
+            None => changes.removed.push(token),
         }
-        self.announce(changes);
+        self.signal_change(changes);
     }
 
-    fn announce(&self, changes: MutexGuard<'_, Changes>) {
+    fn signal_change(&self, changes: MutexGuard<'_, Changes>) {
         drop(changes);
         // Release: the writer that sees the flag takes the lock, which orders the rest.
         self.changed.store(true, Ordering::Release);
         // A writer may be waiting for the space that a dead receiver holds.
-        self.space_rope.ring();
+        self.space_notify.ring();
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {
@@ -353,24 +357,24 @@ impl Lobby {
 }
 
 /// A reader's registration, which removes the reader at the latest when dropped.
-pub(super) struct Presence {
-    lobby: Arc<Lobby>,
+pub(super) struct ReaderRegistration {
+    shared: Arc<RingShared>,
     token: u64,
 }
 
-impl Presence {
-    pub(super) fn new(lobby: &Arc<Lobby>, token: u64) -> Self {
-        Self { lobby: Arc::clone(lobby), token }
+impl ReaderRegistration {
+    pub(super) fn new(shared: &Arc<RingShared>, token: u64) -> Self {
+        Self { shared: Arc::clone(shared), token }
     }
 
-    pub(super) fn leave(&self) {
-        self.lobby.leave(self.token);
+    pub(super) fn remove(&self) {
+        self.shared.remove_reader(self.token);
     }
 }
 
-impl Drop for Presence {
+impl Drop for ReaderRegistration {
     fn drop(&mut self) {
-        self.leave();
+        self.remove();
     }
 }
 
@@ -385,20 +389,20 @@ mod tests {
         let memory = SharedMemory::new("stripline-cursor", PAGE).unwrap();
         let (ours, theirs) =
             (CursorPage::map(&memory, false).unwrap(), CursorPage::map(&memory, false).unwrap());
-        ours.word().store(Cursor::NAPPING, Ordering::Relaxed);
+        ours.park_word().store(Cursor::NAPPING, Ordering::Relaxed);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-                while futex::wait(ours.word(), Cursor::NAPPING, None).is_ok()
-                    && ours.word().load(Ordering::Relaxed) == Cursor::NAPPING
+                while futex::wait(ours.park_word(), Cursor::NAPPING, None).is_ok()
+                    && ours.park_word().load(Ordering::Relaxed) == Cursor::NAPPING
                 {}
             });
             let state = format!("/proc/self/task/{}/stat", told.recv().unwrap());
             while !std::fs::read_to_string(&state).unwrap().contains(") S ") {
                 std::thread::yield_now();
             }
-            theirs.word().store(0, Ordering::Relaxed);
+            theirs.park_word().store(0, Ordering::Relaxed);
             theirs.raise();
         });
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::inspect::RingPortView;
-use super::{CursorPage, DEPARTED_MAX, Lobby, RingMemory, SleepersPage};
+use super::{CursorPage, DEPARTED_MAX, RingMemory, RingShared, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::Spinner;
@@ -41,7 +41,7 @@ pub(in crate::transport) struct RingOutlet {
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
     door: Option<Box<dyn Send>>,
-    pub(super) lobby: Arc<Lobby>,
+    pub(super) shared: Arc<RingShared>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
     pub(super) stop: StopToken,
@@ -79,7 +79,7 @@ pub(super) struct Attached {
 impl Attached {
     /// Wakes it for something other than a packet.
     fn wake(&self) {
-        if !self.cursor.end_nap() {
+        if !self.cursor.unpark() {
             self.bell.ring();
         }
     }
@@ -104,25 +104,25 @@ impl RingOutlet {
         request: BindRequest,
         endpoint: Endpoint,
         bells: Foundry,
-        open: impl FnOnce(Arc<Lobby>) -> Result<D>,
+        open: impl FnOnce(Arc<RingShared>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.buffer as usize;
-        let shared = SharedMemory::ring("stripline-ring", capacity, request.huge_pages)?;
-        let memory = Arc::new(RingMemory::map(&shared, capacity, true, request.locked)?);
+        let ring_memory = SharedMemory::ring("stripline-ring", capacity, request.huge_pages)?;
+        let memory = Arc::new(RingMemory::map(&ring_memory, capacity, true, request.locked)?);
         fail_point!("create-memory");
-        shared.seal_read_only()?;
+        ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
         let barriers = barrier::is_run_by(request.wait);
-        let lobby = Arc::new(Lobby::new(shared, capacity, request.locked, barriers, bells)?);
+        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, barriers, bells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
         // `memory` as long as the writer. This is the only writer: later writable mappings are
         // sealed off.
         let writer =
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
-        let door = Box::new(open(Arc::clone(&lobby))?);
+        let door = Box::new(open(Arc::clone(&shared))?);
         fail_point!("create-door");
-        let view = RingPortView::register(&request, &endpoint, &lobby, &memory);
+        let view = RingPortView::register(&request, &endpoint, &shared, &memory);
         Ok(Self {
             writer,
             readers: Vec::new(),
@@ -130,7 +130,7 @@ impl RingOutlet {
             newest: None,
             fresh: false,
             door: Some(door),
-            lobby,
+            shared,
             memory,
             endpoint,
             stop: request.stop,
@@ -213,7 +213,7 @@ impl RingOutlet {
     /// Detaches the readers that left, and frees their slots. New readers wait until their stream
     /// can be described.
     pub(super) fn see_out(&mut self) {
-        let departures = std::mem::take(&mut self.lobby.changes().departures);
+        let departures = std::mem::take(&mut self.shared.changes().removed);
         let mut early = Vec::new();
         for token in departures {
             match self.readers.iter().position(|reader| reader.token == token) {
@@ -222,8 +222,8 @@ impl RingOutlet {
             }
         }
         // A reader that left before it was attached must not be attached.
-        let mut changes = self.lobby.changes();
-        changes.arrivals.retain(|arrival| !early.contains(&arrival.token));
+        let mut changes = self.shared.changes();
+        changes.added.retain(|pending| !early.contains(&pending.token));
         // One that was killed then has missed nothing yet, or what it was still to be told.
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
@@ -238,7 +238,7 @@ impl RingOutlet {
         let readers = &self.readers;
         self.writer.for_each_sleeper(|sleeper| {
             match readers.iter().find(|reader| reader.id == sleeper.reader) {
-                Some(reader) if sleeper.naps => futex::wake(reader.cursor.word()),
+                Some(reader) if sleeper.naps => futex::wake(reader.cursor.park_word()),
                 Some(reader) => reader.bell.ring(),
                 None => {}
             }
@@ -272,7 +272,7 @@ impl RingOutlet {
         }
         let mut sleep = Sleep::default();
         if !self.is_deaf {
-            sleep.readable(self.lobby.space.as_fd());
+            sleep.readable(self.shared.space_wait.as_fd());
         }
         if wait.is_stoppable() {
             sleep.readable(self.stop.doorbell().as_fd());
@@ -290,7 +290,7 @@ impl RingOutlet {
 
     /// Drains the doorbell for space.
     pub(super) fn quiet(&mut self) {
-        if !self.is_deaf && !self.lobby.space.quiet() {
+        if !self.is_deaf && !self.shared.space_wait.quiet() {
             crate::sys::complain!(
                 "stripline: {}: a receiver has broken the doorbell that all receivers share; they are polled instead",
                 self.port
@@ -306,7 +306,7 @@ impl RingOutlet {
         while self.spinner.again_later(looks) {
             looks += 1;
             if self.writer.is_worth_resuming(slowest)
-                || self.lobby.changed.load(Ordering::Relaxed)
+                || self.shared.changed.load(Ordering::Relaxed)
                 || wait.is_stoppable() && self.stop.is_stopped()
                 || wait.is_expired()
             {
@@ -320,10 +320,10 @@ impl RingOutlet {
     #[cold]
     fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         let mut waiting = false;
-        let barriers = self.lobby.barriers;
+        let barriers = self.shared.barriers;
         let outcome = loop {
             // Relaxed: the lock orders the rest.
-            if waiting || self.lobby.changed.load(Ordering::Relaxed) {
+            if waiting || self.shared.changed.load(Ordering::Relaxed) {
                 self.see_out();
             }
             if wait.is_stoppable() && self.stop.is_stopped() {
@@ -392,43 +392,43 @@ impl Outlet for RingOutlet {
 
     fn admit(&mut self) -> bool {
         // Relaxed: the lock below orders the rest.
-        if !self.lobby.changed.load(Ordering::Relaxed) {
+        if !self.shared.changed.load(Ordering::Relaxed) {
             return false;
         }
-        self.lobby.changed.swap(false, Ordering::Acquire);
+        self.shared.changed.swap(false, Ordering::Acquire);
         // Departed readers first: a new one may take the place of one of them.
         self.see_out();
-        let arrivals = std::mem::take(&mut self.lobby.changes().arrivals);
+        let arrivals = std::mem::take(&mut self.shared.changes().added);
         let arrived = !arrivals.is_empty();
-        for arrival in arrivals {
+        for pending in arrivals {
             fail_point!("admit");
-            let resumed = self.departed.remove(&arrival.connection);
+            let resumed = self.departed.remove(&pending.connection);
             if let Some(sequence) = resumed {
-                arrival.cursor.set_resume_from(sequence);
+                pending.cursor.set_resume_from(sequence);
                 fail_point!("admit-returned");
             }
-            let (cursor, sleepers) = (arrival.cursor.cursor(), arrival.sleepers.sleepers());
+            let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
             // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
             // mapped until it is detached.
-            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, arrival.mode) };
+            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
             // The cursors count packets exactly, under any kind of flow control. A stalled writer
             // needs no wake-up before the low watermark.
-            self.writer.set_low_watermark(id, arrival.low);
+            self.writer.set_low_watermark(id, pending.low);
             fail_point!("admit-attached");
             self.readers.push(Attached {
                 id,
-                token: arrival.token,
-                connection: arrival.connection,
-                bell: arrival.bell,
-                tie: arrival.tie,
-                lossy: matches!(arrival.mode, stripline_ring::Mode::Lossy),
+                token: pending.token,
+                connection: pending.connection,
+                bell: pending.doorbell,
+                tie: pending.peer,
+                lossy: matches!(pending.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
                 resumed,
                 first: None,
-                barriers: arrival.barriers,
+                barriers: pending.barriers,
                 awaited: None,
-                cursor: arrival.cursor,
-                _sleepers: arrival.sleepers,
+                cursor: pending.cursor,
+                _sleepers: pending.sleepers,
             });
             self.fresh = true;
         }
@@ -445,7 +445,7 @@ impl Outlet for RingOutlet {
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         fail_point!("loan");
         // Relaxed: the lock that `admit` takes orders the rest.
-        let is_at_hand = !self.lobby.changed.load(Ordering::Relaxed) && self.writer.reserve_at_hand(bytes);
+        let is_at_hand = !self.shared.changed.load(Ordering::Relaxed) && self.writer.reserve_at_hand(bytes);
         is_at_hand.then(|| self.writer.reserved())
     }
 
