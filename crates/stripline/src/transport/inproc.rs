@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::duplex::{self, CallConnection, Duplex};
 use super::handshake::Hello;
 use super::ring::{
-    Bells, CursorPage, Pages, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
-    RingShared, SleepersPage, Tie,
+    CursorPage, Doorbells, PeerHandle, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
+    RingPages, RingShared, SleepersPage,
 };
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
 use crate::error::{Error, Result};
@@ -161,14 +161,14 @@ fn attach(
 ) -> Result<(RingInlet, PendingReader)> {
     let (handles, pending) = shared.prepare_reader(hello, Some(std::process::id()))?;
     let locked = shared.locked || request.options.locked;
-    let pages = Pages {
+    let pages = RingPages {
         memory: Arc::new(RingMemory::map(&shared.memory, shared.capacity, false, locked)?),
         cursor: Arc::new(CursorPage::map(&handles.cursor, locked)?),
         sleepers: SleepersPage(Arc::new(handles.sleepers.map()?)),
     };
-    let bells = Bells { data: handles.doorbell, space: shared.space_notify.clone() };
-    let tie = Tie::Local(Box::new(ReaderRegistration::new(shared, handles.token)));
-    Ok((RingInlet::new(pages, bells, tie, shared.barriers, request)?, pending))
+    let doorbells = Doorbells { data: handles.doorbell, space: shared.space_notify.clone() };
+    let peer_handle = PeerHandle::Local(Box::new(ReaderRegistration::new(shared, handles.token)));
+    Ok((RingInlet::new(pages, doorbells, peer_handle, shared.barriers, request)?, pending))
 }
 
 fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<Server>>>> {

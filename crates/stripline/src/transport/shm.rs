@@ -8,8 +8,8 @@ use super::accept::{AcceptThread, Acceptor};
 use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
 use super::handshake::{self, Answer, Hello, Welcome};
 use super::ring::{
-    Bells, CursorPage, Pages, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
-    RingShared, SleepersPage, Tie,
+    CursorPage, Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
+    RingPages, RingShared, SleepersPage,
 };
 use super::watch::Watched;
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
@@ -142,16 +142,16 @@ impl Ring {
         })?;
         let [ring, cursor, sleepers, data, space] = fds;
         let ring = SharedMemory::ring_from_peer(peer, ring, self.page as usize, capacity)?;
-        let pages = Pages {
+        let pages = RingPages {
             memory: Arc::new(RingMemory::map(&ring, capacity, false, self.locked)?),
             cursor: Arc::new(CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, self.locked)?),
             sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
         };
-        let bells =
-            Bells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
+        let doorbells =
+            Doorbells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let watched = Watched::new(socket, bells.data.clone(), Arc::clone(&pages.cursor), registration)?;
-        RingInlet::new(pages, bells, Tie::Socket(watched), self.barriers, request)
+        let watched = Watched::new(socket, doorbells.data.clone(), Arc::clone(&pages.cursor), registration)?;
+        RingInlet::new(pages, doorbells, PeerHandle::Socket(watched), self.barriers, request)
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Watched(Arc<Subject>);
 struct Subject {
     socket: Socket,
     /// The threads that sleep on these two are woken when the socket ends.
-    bell: Doorbell,
+    doorbell: Doorbell,
     page: Arc<CursorPage>,
     gone: AtomicBool,
     /// A reader at the other end, if there is one, to be removed then.
@@ -27,7 +27,7 @@ struct Subject {
 }
 
 struct Watch {
-    bell: Doorbell,
+    doorbell: Doorbell,
     subjects: Vec<Arc<Subject>>,
 }
 
@@ -46,14 +46,15 @@ impl Watched {
         page: Arc<CursorPage>,
         reader: Option<ReaderRegistration>,
     ) -> Result<Self> {
-        let subject = Arc::new(Subject { socket, bell, page, gone: AtomicBool::new(false), reader });
+        let subject =
+            Arc::new(Subject { socket, doorbell: bell, page, gone: AtomicBool::new(false), reader });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
             None => watch.insert(start()?),
         };
         running.subjects.push(Arc::clone(&subject));
-        running.bell.ring();
+        running.doorbell.ring();
         Ok(Self(subject))
     }
 
@@ -89,7 +90,7 @@ impl Drop for Watched {
         self.0.socket.close();
         if let Some(watch) = &mut *lock() {
             watch.subjects.retain(|subject| !Arc::ptr_eq(subject, &self.0));
-            watch.bell.ring();
+            watch.doorbell.ring();
         }
     }
 }
@@ -106,7 +107,7 @@ fn start() -> Result<Watch> {
         .name("stripline-watch".into())
         .spawn(move || run(&its))
         .map_err(|e| Error::system("cannot start a thread", e))?;
-    Ok(Watch { bell, subjects: Vec::new() })
+    Ok(Watch { doorbell: bell, subjects: Vec::new() })
 }
 
 fn run(bell: &Doorbell) {
@@ -147,7 +148,7 @@ fn run(bell: &Doorbell) {
                     reader.remove();
                 }
                 subject.page.raise();
-                subject.bell.ring_for_good();
+                subject.doorbell.ring_for_good();
             }
         }
     }

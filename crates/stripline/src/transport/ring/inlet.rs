@@ -22,8 +22,8 @@ pub(in crate::transport) struct RingInlet {
     // Dropped before the memory it reads.
     reader: Reader,
     // Its drop signals the other side that this reader is gone.
-    tie: Tie,
-    bells: Bells,
+    peer: PeerHandle,
+    doorbells: Doorbells,
     acks: Arc<RingAckSender>,
     connection: String,
     /// Whether frames are used in place: neither of the next two is set.
@@ -31,9 +31,9 @@ pub(in crate::transport) struct RingInlet {
     lossy: Option<Lossy>,
     /// Set for a sender of another user. It could change a frame during validation, so frames are
     /// copied first.
-    foreign: Option<CopiedFrame>,
+    copied_out: Option<CopiedFrame>,
     /// Whether the writer has detached it.
-    is_let_go: bool,
+    is_detached: bool,
     slept: bool,
     /// Whether it runs a barrier on all processors before it sleeps.
     barriers: bool,
@@ -43,14 +43,14 @@ pub(in crate::transport) struct RingInlet {
 }
 
 /// The mapped memory of a ring's receiver.
-pub(in crate::transport) struct Pages {
+pub(in crate::transport) struct RingPages {
     pub memory: Arc<RingMemory>,
     pub cursor: Arc<CursorPage>,
     pub sleepers: SleepersPage,
 }
 
 /// A handle that ties the lives of the two sides together, and detects the other's death.
-pub(in crate::transport) enum Tie {
+pub(in crate::transport) enum PeerHandle {
     /// A socket to the other process.
     Socket(Watched),
     /// A value with a drop that removes the reader, in the same process.
@@ -58,7 +58,7 @@ pub(in crate::transport) enum Tie {
 }
 
 /// The doorbells between the two sides.
-pub(in crate::transport) struct Bells {
+pub(in crate::transport) struct Doorbells {
     /// Rung by the writer when there is a packet for a sleeping reader.
     pub data: Doorbell,
     /// Rung by the reader when there is space for a sleeping writer.
@@ -81,15 +81,16 @@ struct Lossy {
 
 impl RingInlet {
     pub(in crate::transport) fn new(
-        pages: Pages,
-        bells: Bells,
-        tie: Tie,
+        pages: RingPages,
+        doorbells: Doorbells,
+        peer_handle: PeerHandle,
         barriers: bool,
         request: &ConnectRequest,
     ) -> Result<Self> {
-        let Pages { memory, cursor, sleepers } = pages;
+        let RingPages { memory, cursor, sleepers } = pages;
         let options = request.options;
-        let foreign = matches!(&tie, Tie::Socket(socket) if socket.is_foreign()).then(CopiedFrame::default);
+        let copied_out = matches!(&peer_handle, PeerHandle::Socket(socket) if socket.is_foreign())
+            .then(CopiedFrame::default);
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
             // The queue in front of the component drops packets; the ring only must never block for
@@ -107,14 +108,14 @@ impl RingInlet {
         reader.set_fence(barrier::fence(barriers));
         Ok(Self {
             reader,
-            tie,
-            acks: Arc::new(RingAckSender::new(Arc::clone(&cursor), bells.space.clone())),
-            bells,
+            peer: peer_handle,
+            acks: Arc::new(RingAckSender::new(Arc::clone(&cursor), doorbells.space.clone())),
+            doorbells,
             connection: request.connection.clone(),
-            borrows: lossy.is_none() && foreign.is_none(),
+            borrows: lossy.is_none() && copied_out.is_none(),
             lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
-            foreign,
-            is_let_go: false,
+            copied_out,
+            is_detached: false,
             slept: false,
             barriers: barrier::is_run_by(options.wait),
             cursor,
@@ -127,9 +128,9 @@ impl RingInlet {
 impl RingInlet {
     /// Whether there is a frame.
     #[inline]
-    fn look(&mut self) -> Result<bool> {
+    fn poll(&mut self) -> Result<bool> {
         let found = match &mut self.lossy {
-            None => match &mut self.foreign {
+            None => match &mut self.copied_out {
                 None => self.reader.try_next().map(|frame| frame.is_some()),
                 Some(frame) if frame.taken => Ok(true),
                 Some(frame) => {
@@ -150,7 +151,7 @@ impl RingInlet {
         if found == Err(ReadError::Detached) {
             // The other end has detached this reader: it is leaving, or has reported the reason
             // elsewhere.
-            self.is_let_go = true;
+            self.is_detached = true;
             return Ok(false);
         }
         found.map_err(|error| Error::misbehaved(&self.connection, format!("broke the ring's rules: {error}")))
@@ -158,8 +159,8 @@ impl RingInlet {
 
     /// Returns the frame that the last poll found.
     #[inline]
-    fn found(&mut self) -> Next<'_> {
-        match (&self.lossy, &self.foreign) {
+    fn current_frame(&mut self) -> Next<'_> {
+        match (&self.lossy, &self.copied_out) {
             (Some(lossy), _) => Next::Frame(&lossy.frame),
             (None, Some(frame)) => Next::Frame(&frame.bytes),
             (None, None) => Next::Frame(self.reader.borrowed()),
@@ -169,9 +170,9 @@ impl RingInlet {
     /// Whether no frame will be published any more.
     #[inline]
     fn is_over(&self) -> bool {
-        self.is_let_go
+        self.is_detached
             || self.reader.is_closed()
-            || matches!(&self.tie, Tie::Socket(watched) if watched.is_gone())
+            || matches!(&self.peer, PeerHandle::Socket(watched) if watched.is_gone())
     }
 }
 
@@ -184,14 +185,14 @@ impl Drop for RingInlet {
 
 impl Inlet for RingInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
-        if self.look()? {
-            return Ok(self.found());
+        if self.poll()? {
+            return Ok(self.current_frame());
         }
         if !self.is_over() {
             return Ok(Next::Empty);
         }
         // Every frame published before the end is visible now.
-        Ok(if self.look()? { self.found() } else { Next::Closed })
+        Ok(if self.poll()? { self.current_frame() } else { Next::Closed })
     }
 
     fn try_next_fast(&mut self) -> Option<&[u8]> {
@@ -211,13 +212,13 @@ impl Inlet for RingInlet {
             lossy.taken = false;
             return;
         }
-        if let Some(frame) = &mut self.foreign {
+        if let Some(frame) = &mut self.copied_out {
             frame.taken = false;
         }
         fail_point!("release");
         if self.reader.release() {
             fail_point!("release-stored");
-            self.bells.space.ring();
+            self.doorbells.space.ring();
         }
     }
 
@@ -232,7 +233,7 @@ impl Inlet for RingInlet {
         if std::mem::take(&mut self.slept) {
             fail_point!("reader-wake");
             self.reader.cancel_sleep();
-            self.bells.data.quiet();
+            self.doorbells.data.quiet();
         }
     }
 
@@ -247,11 +248,11 @@ impl Inlet for RingInlet {
 
     fn prepare_park(&mut self) -> bool {
         let barriers = self.barriers;
-        let naps = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
+        let parks = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
-        let naps = naps && !self.is_over();
+        let parks = parks && !self.is_over();
         fail_point!("reader-sleep");
-        naps
+        parks
     }
 
     fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
@@ -267,7 +268,7 @@ impl Inlet for RingInlet {
 
     fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         // Also rung when the other end is gone.
-        sleep.readable(self.bells.data.as_fd());
+        sleep.readable(self.doorbells.data.as_fd());
     }
 
     fn polls_without_syscall(&self) -> bool {
@@ -275,7 +276,7 @@ impl Inlet for RingInlet {
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        let gone = matches!(&self.tie, Tie::Socket(watched) if watched.check());
+        let gone = matches!(&self.peer, PeerHandle::Socket(watched) if watched.check());
         gone || self.reader.is_closed()
     }
 

@@ -30,7 +30,7 @@ use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
 #[cfg(test)]
 pub(super) use acks::decode_ack;
-pub(super) use inlet::{Bells, Pages, RingInlet, Tie};
+pub(super) use inlet::{Doorbells, PeerHandle, RingInlet, RingPages};
 pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
@@ -136,11 +136,11 @@ impl CursorPage {
     /// Wakes the receiver if it is parked. The reason must have been published before.
     pub(super) fn unpark(&self) -> bool {
         // SAFETY: as above.
-        let naps = unsafe { self.cursor().as_ref() }.end_nap();
-        if naps {
+        let parked = unsafe { self.cursor().as_ref() }.end_nap();
+        if parked {
             futex::wake(self.park_word());
         }
-        naps
+        parked
     }
 
     fn sender_words(&self) -> &SenderWords {
@@ -233,9 +233,9 @@ impl RingShared {
         capacity: usize,
         locked: bool,
         barriers: bool,
-        bells: Foundry,
+        doorbells: Foundry,
     ) -> Result<Self> {
-        let [space_rope, space] = bells()?;
+        let [space_rope, space] = doorbells()?;
         Ok(Self {
             capacity,
             memory,
@@ -243,7 +243,7 @@ impl RingShared {
             barriers,
             space_wait: space,
             space_notify: space_rope,
-            doorbells: bells,
+            doorbells,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             changes: Mutex::default(),

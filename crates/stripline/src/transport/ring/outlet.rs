@@ -103,7 +103,7 @@ impl RingOutlet {
     pub(in crate::transport) fn new<D: Send + 'static>(
         request: BindRequest,
         endpoint: Endpoint,
-        bells: Foundry,
+        doorbells: Foundry,
         open: impl FnOnce(Arc<RingShared>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.buffer as usize;
@@ -113,7 +113,7 @@ impl RingOutlet {
         ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
         let barriers = barrier::is_run_by(request.wait);
-        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, barriers, bells)?);
+        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, barriers, doorbells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
         // `memory` as long as the writer. This is the only writer: later writable mappings are
@@ -253,8 +253,8 @@ impl RingOutlet {
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.wake();
-            if let Some(tie) = reader.tie {
-                tie.close();
+            if let Some(peer_handle) = reader.tie {
+                peer_handle.close();
             }
             self.remember(reader.connection, reader.resumed);
         }
