@@ -12,7 +12,7 @@ use crate::transport::ring::decode_ack;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     Publish,
-    /// `poll_acks`, `see_out`, and the verdict.
+    /// `poll_acks`, `detach_departed`, and the verdict.
     Look,
     /// `reader.cursor.set_waiting(true)`
     Announce,
@@ -124,7 +124,7 @@ impl Ring {
                 return Err(format!("an honest receiver {violation}"));
             }
             let reader = &mut after.readers[index];
-            // `see_out`, `last_word`.
+            // `detach_departed`, `final_ack`.
             let is_seen_out = reader.departed && !reader.gone;
             reader.gone |= reader.departed;
             if !reader.awaited {

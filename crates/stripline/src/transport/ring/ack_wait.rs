@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::acks::sleep_fence;
-use super::outlet::{LOOK_AGAIN, RingOutlet};
+use super::outlet::{RECHECK_INTERVAL, RingOutlet};
 use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::link::Scope;
@@ -17,16 +17,16 @@ impl RingOutlet {
     /// is the queue of a blocking reader, so `server` is reached without a wait.
     pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         for reader in &mut self.readers {
-            reader.awaited = (ack_wait.scope == Scope::Target || reader.lossy).then_some(*ack_wait);
+            reader.ack_wait = (ack_wait.scope == Scope::Target || reader.lossy).then_some(*ack_wait);
         }
         let mut sleeps = false;
         let outcome = loop {
             self.poll_acks(ack_wait);
             // Relaxed: the lock orders the rest.
             if self.shared.changed.load(Ordering::Relaxed) {
-                self.see_out();
+                self.detach_departed();
             }
-            let open = self.readers.iter().filter(|reader| reader.awaited.is_some());
+            let open = self.readers.iter().filter(|reader| reader.ack_wait.is_some());
             let names = open.map(|reader| &*reader.connection);
             if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
                 break result;
@@ -40,7 +40,7 @@ impl RingOutlet {
                 // the doorbell.
                 self.spinner.slept();
                 sleeps = true;
-                let ack_wait = self.readers.iter().filter(|reader| reader.awaited.is_some());
+                let ack_wait = self.readers.iter().filter(|reader| reader.ack_wait.is_some());
                 ack_wait.for_each(|reader| reader.cursor.set_waiting(true));
                 sleep_fence();
                 fail_point!("await-sleep");
@@ -51,18 +51,18 @@ impl RingOutlet {
         } else {
             self.spinner.found();
         }
-        self.readers.iter_mut().for_each(|reader| reader.awaited = None);
+        self.readers.iter_mut().for_each(|reader| reader.ack_wait = None);
         self.problem.take().map_or(outcome, Err)
     }
 
     fn poll_acks(&mut self, ack_wait: &AckWait) {
         let mut violator = None;
-        for reader in self.readers.iter_mut().filter(|reader| reader.awaited.is_some()) {
+        for reader in self.readers.iter_mut().filter(|reader| reader.ack_wait.is_some()) {
             let state = reader.cursor.ack_state(ack_wait);
             let violation =
                 if let AckState::Violation(violation) = &state { Some(violation.clone()) } else { None };
             let Some(outcome) = ack_wait.outcome(&reader.connection, state) else { continue };
-            reader.awaited = None;
+            reader.ack_wait = None;
             // For inspection: this reader is not waited for any more.
             reader.cursor.set_waiting(false);
             if let Err(problem) = outcome {
@@ -72,20 +72,20 @@ impl RingOutlet {
         }
         // If there are several, the others are found at the next packet.
         if let Some((id, violation)) = violator {
-            self.expel(id, &violation);
+            self.evict(id, &violation);
         }
     }
 
     fn sleep_for_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut sleep = Sleep::default();
-        if !self.is_deaf {
+        if !self.doorbell_broken {
             sleep.readable(self.shared.space_wait.as_fd());
         }
         sleep.readable(self.stop.doorbell().as_fd());
         // The same doorbell rings for space, and the same readers may break it.
-        sleep.until(Some(ack_wait.until.min(Instant::now() + LOOK_AGAIN)))?;
+        sleep.until(Some(ack_wait.until.min(Instant::now() + RECHECK_INTERVAL)))?;
         fail_point!("await-woken");
-        self.quiet();
+        self.drain_doorbell();
         Ok(())
     }
 }

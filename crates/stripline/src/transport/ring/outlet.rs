@@ -25,14 +25,14 @@ use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
 /// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
 /// others.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
 pub(in crate::transport) struct RingOutlet {
     // Dropped in this order: the writer before its memory; the listener before the shared state
     // that it fills.
     writer: Writer,
-    pub(super) readers: Vec<Attached>,
+    pub(super) readers: Vec<AttachedReader>,
     /// By connection: the sequence number after the last packet that its receiver had taken before
     /// it left.
     departed: HashMap<String, u64>,
@@ -40,7 +40,7 @@ pub(in crate::transport) struct RingOutlet {
     newest: Option<u64>,
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
-    door: Option<Box<dyn Send>>,
+    listener: Option<Box<dyn Send>>,
     pub(super) shared: Arc<RingShared>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
@@ -48,20 +48,20 @@ pub(in crate::transport) struct RingOutlet {
     pub(super) spinner: Spinner,
     port: String,
     /// Whether the doorbell for space is broken.
-    pub(super) is_deaf: bool,
+    pub(super) doorbell_broken: bool,
     /// The first error of the wait for acknowledgements.
     pub(super) problem: Option<Error>,
     /// Held for inspection.
     _view: Arc<RingPortView>,
 }
 
-pub(super) struct Attached {
+pub(super) struct AttachedReader {
     pub(super) id: ReaderId,
     token: u64,
     pub(super) connection: String,
-    bell: Doorbell,
+    doorbell: Doorbell,
     pub(super) lossy: bool,
-    tie: Option<Socket>,
+    peer: Option<Socket>,
     /// Whether nothing has been published for it yet.
     fresh: bool,
     /// The start position that it was sent.
@@ -70,24 +70,24 @@ pub(super) struct Attached {
     first: Option<u64>,
     barriers: bool,
     /// The acknowledgement that is waited for.
-    pub(super) awaited: Option<AckWait>,
+    pub(super) ack_wait: Option<AckWait>,
     // These also keep the pages mapped while the writer holds their addresses.
     pub(super) cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
 }
 
-impl Attached {
+impl AttachedReader {
     /// Wakes it for something other than a packet.
     fn wake(&self) {
         if !self.cursor.unpark() {
-            self.bell.ring();
+            self.doorbell.ring();
         }
     }
 
     /// Returns the error for its missing acknowledgement now that it has left, if one is waited
     /// for.
-    fn last_word(&self) -> Option<Error> {
-        let ack_wait = self.awaited?;
+    fn final_ack(&self) -> Option<Error> {
+        let ack_wait = self.ack_wait?;
         let state = match self.cursor.ack_state(&ack_wait) {
             AckState::Pending => AckState::PeerGone,
             state => state,
@@ -120,7 +120,7 @@ impl RingOutlet {
         // sealed off.
         let writer =
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
-        let door = Box::new(open(Arc::clone(&shared))?);
+        let listener = Box::new(open(Arc::clone(&shared))?);
         fail_point!("create-door");
         let view = RingPortView::register(&request, &endpoint, &shared, &memory);
         Ok(Self {
@@ -129,14 +129,14 @@ impl RingOutlet {
             departed: HashMap::new(),
             newest: None,
             fresh: false,
-            door: Some(door),
+            listener: Some(listener),
             shared,
             memory,
             endpoint,
             stop: request.stop,
             spinner: Spinner::new(request.wait),
             port: request.port,
-            is_deaf: false,
+            doorbell_broken: false,
             problem: None,
             _view: view,
         })
@@ -145,7 +145,7 @@ impl RingOutlet {
     fn detach(&mut self, index: usize) {
         fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
-        if let Some(problem) = reader.last_word() {
+        if let Some(problem) = reader.final_ack() {
             self.problem.get_or_insert(problem);
         }
         let next = self.next_unread(reader.id);
@@ -200,7 +200,7 @@ impl RingOutlet {
 
     /// Announces their first frame to the fresh readers: a lossy one may never see it.
     #[cold]
-    fn greet(&mut self) {
+    fn announce_first_frame(&mut self) {
         self.fresh = false;
         let Some(header) = Header::read(self.writer.reserved()) else { return };
         for reader in self.readers.iter_mut().filter(|reader| reader.fresh) {
@@ -212,7 +212,7 @@ impl RingOutlet {
 
     /// Detaches the readers that left, and frees their slots. New readers wait until their stream
     /// can be described.
-    pub(super) fn see_out(&mut self) {
+    pub(super) fn detach_departed(&mut self) {
         let departures = std::mem::take(&mut self.shared.changes().removed);
         let mut early = Vec::new();
         for token in departures {
@@ -239,21 +239,21 @@ impl RingOutlet {
         self.writer.for_each_sleeper(|sleeper| {
             match readers.iter().find(|reader| reader.id == sleeper.reader) {
                 Some(reader) if sleeper.naps => futex::wake(reader.cursor.park_word()),
-                Some(reader) => reader.bell.ring(),
+                Some(reader) => reader.doorbell.ring(),
                 None => {}
             }
         });
     }
 
     /// Evicts a reader that violated the protocol.
-    pub(super) fn expel(&mut self, id: ReaderId, violation: &str) {
+    pub(super) fn evict(&mut self, id: ReaderId, violation: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
             crate::sys::complain!("stripline: {}", Error::misbehaved(connection, violation));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.wake();
-            if let Some(peer_handle) = reader.tie {
+            if let Some(peer_handle) = reader.peer {
                 peer_handle.close();
             }
             self.remember(reader.connection, reader.resumed);
@@ -271,17 +271,17 @@ impl RingOutlet {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         let mut sleep = Sleep::default();
-        if !self.is_deaf {
+        if !self.doorbell_broken {
             sleep.readable(self.shared.space_wait.as_fd());
         }
         if wait.is_stoppable() {
             sleep.readable(self.stop.doorbell().as_fd());
         }
-        let look_again = Instant::now() + LOOK_AGAIN;
+        let look_again = Instant::now() + RECHECK_INTERVAL;
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
         let fired = sleep.until(Some(deadline))?;
         fail_point!("writer-wake");
-        self.quiet();
+        self.drain_doorbell();
         if !fired && wait.is_expired() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
@@ -289,19 +289,19 @@ impl RingOutlet {
     }
 
     /// Drains the doorbell for space.
-    pub(super) fn quiet(&mut self) {
-        if !self.is_deaf && !self.shared.space_wait.quiet() {
+    pub(super) fn drain_doorbell(&mut self) {
+        if !self.doorbell_broken && !self.shared.space_wait.quiet() {
             crate::sys::complain!(
                 "stripline: {}: a receiver has broken the doorbell that all receivers share; they are polled instead",
                 self.port
             );
-            self.is_deaf = true;
+            self.doorbell_broken = true;
         }
     }
 
     /// Spins, for as long as the port's wait strategy allows, until a reader has made enough room
     /// or another event has occurred. False: it is time to sleep.
-    fn await_room(&mut self, slowest: ReaderId, wait: Wait) -> bool {
+    fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait) -> bool {
         let mut looks = 0;
         while self.spinner.again_later(looks) {
             looks += 1;
@@ -318,13 +318,13 @@ impl RingOutlet {
 
     /// Waits for room and returns it.
     #[cold]
-    fn make_room(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
+    fn wait_for_space(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         let mut waiting = false;
         let barriers = self.shared.barriers;
         let outcome = loop {
             // Relaxed: the lock orders the rest.
             if waiting || self.shared.changed.load(Ordering::Relaxed) {
-                self.see_out();
+                self.detach_departed();
             }
             if wait.is_stoppable() && self.stop.is_stopped() {
                 break Err(Error::Stopped);
@@ -335,10 +335,10 @@ impl RingOutlet {
                     break Err(Error::TooLarge { bytes, bytes_max: max });
                 }
                 Err(ReserveError::Misbehaved { reader, deed: violation }) => {
-                    self.expel(reader, &violation.to_string())
+                    self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
-                    if !matches!(wait, Wait::Never) && !waiting && self.await_room(slowest, wait) {
+                    if !matches!(wait, Wait::Never) && !waiting && self.spin_for_space(slowest, wait) {
                         if wait.is_expired() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
                         }
@@ -397,7 +397,7 @@ impl Outlet for RingOutlet {
         }
         self.shared.changed.swap(false, Ordering::Acquire);
         // Departed readers first: a new one may take the place of one of them.
-        self.see_out();
+        self.detach_departed();
         let arrivals = std::mem::take(&mut self.shared.changes().added);
         let arrived = !arrivals.is_empty();
         for pending in arrivals {
@@ -415,18 +415,18 @@ impl Outlet for RingOutlet {
             // needs no wake-up before the low watermark.
             self.writer.set_low_watermark(id, pending.low);
             fail_point!("admit-attached");
-            self.readers.push(Attached {
+            self.readers.push(AttachedReader {
                 id,
                 token: pending.token,
                 connection: pending.connection,
-                bell: pending.doorbell,
-                tie: pending.peer,
+                doorbell: pending.doorbell,
+                peer: pending.peer,
                 lossy: matches!(pending.mode, stripline_ring::Mode::Lossy),
                 fresh: true,
                 resumed,
                 first: None,
                 barriers: pending.barriers,
-                awaited: None,
+                ack_wait: None,
                 cursor: pending.cursor,
                 _sleepers: pending.sleepers,
             });
@@ -439,7 +439,7 @@ impl Outlet for RingOutlet {
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         fail_point!("loan");
-        self.make_room(bytes, wait)
+        self.wait_for_space(bytes, wait)
     }
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
@@ -455,7 +455,7 @@ impl Outlet for RingOutlet {
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
         if self.fresh {
-            self.greet();
+            self.announce_first_frame();
         }
         fail_point!("publish");
         self.newest = Some(self.writer.position());
@@ -484,7 +484,7 @@ impl Outlet for RingOutlet {
 
 impl Drop for RingOutlet {
     fn drop(&mut self) {
-        self.door = None;
+        self.listener = None;
         let newest = self.newest.and_then(|position| self.header_at(position));
         if self.admit()
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
@@ -497,6 +497,6 @@ impl Drop for RingOutlet {
         }
         self.writer.close();
         fail_point!("end-closed");
-        self.readers.iter().for_each(Attached::wake);
+        self.readers.iter().for_each(AttachedReader::wake);
     }
 }
