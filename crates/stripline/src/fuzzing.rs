@@ -26,7 +26,7 @@ use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
-use crate::transport::stream::{Ear, StreamInlet};
+use crate::transport::stream::{AckReader, StreamInlet};
 use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, pump, random};
 use crate::{Error, Result, Sample};
 
@@ -63,10 +63,10 @@ pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
 /// # Errors
 /// What is wrong with them.
 pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String>>, String> {
-    let mut ear = Ear::default();
+    let mut ear = AckReader::default();
     ear.expect(&AckWait::new(sequence, Scope::Target, Duration::ZERO));
-    parts.iter().try_for_each(|part| ear.hear(part))?;
-    Ok(ear.answer())
+    parts.iter().try_for_each(|part| ear.feed(part))?;
+    Ok(ear.ack())
 }
 
 /// Passes flow control of a receiver, from bytes as they arrive, to a sender that has sent so many

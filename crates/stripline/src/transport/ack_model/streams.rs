@@ -1,14 +1,14 @@
-//! The model over sockets: `stream/confirm.rs`, `stream/answers.rs`.
+//! The model over sockets: `stream/ack_wait.rs`, `stream/answers.rs`.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
 use crate::link::Scope;
 use crate::transport::ack::{Ack, AckState};
-use crate::transport::stream::{Ear, record};
+use crate::transport::stream::{AckReader, record};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct ModelReceiver {
-    acks: Ear,
+    acks: AckReader,
     /// Whether it was there when the packet was sent; whether it is still waited for, and has been
     /// removed.
     is_counted: bool,
@@ -38,7 +38,7 @@ struct Streams {
 impl Streams {
     fn new(rules: Rules) -> Self {
         let receiver = ModelReceiver {
-            acks: Ear::default(),
+            acks: AckReader::default(),
             is_counted: false,
             awaited: false,
             buried: false,
@@ -59,7 +59,7 @@ impl Streams {
         }
     }
 
-    /// `publish`, and the start of `await_answers`.
+    /// `publish`, and the start of `wait_acks`.
     fn send(&self) -> Option<Self> {
         if self.waits || self.sent == self.rules.packets {
             return None;
@@ -79,7 +79,7 @@ impl Streams {
         Some(after)
     }
 
-    /// One round of the loop of `await_answers`: a poll of all receivers, then the verdict or
+    /// One round of the loop of `wait_acks`: a poll of all receivers, then the verdict or
     /// sleep.
     fn poll(&self) -> Result<Option<Self>, String> {
         if !self.waits || self.asleep {
@@ -98,7 +98,7 @@ impl Streams {
                     .for_each(|record| record[..8].copy_from_slice(&(self.sent - 1).to_le_bytes()));
             }
             let is_there = !receiver.truth.dead || self.rules.fault == Fault::DeathUnnoticed;
-            let listened = receiver.acks.hear(&said).map(|()| is_there);
+            let listened = receiver.acks.feed(&said).map(|()| is_there);
             let state = receiver.acks.heard(&listened);
             receiver.buried |= listened != Ok(true);
             if let AckState::Violation(violation) = &state {

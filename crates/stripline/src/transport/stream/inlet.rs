@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::answers::StreamAnswers;
+use super::acks::StreamAckSender;
 use super::{AlignedBuffer, padded};
 use crate::error::{Error, Result};
 use crate::link::{LinkOptions, Overflow, flow};
@@ -36,7 +36,7 @@ pub(crate) struct StreamInlet {
     /// The flow control of the sender, until the port's queue takes it.
     flow: Option<flow::Receiver>,
     /// Set if the sender reads acknowledgements, or the link keeps flow control.
-    answers: Option<Arc<StreamAnswers>>,
+    acks: Option<Arc<StreamAckSender>>,
     connection: String,
     buffer: AlignedBuffer,
     start: usize,
@@ -70,8 +70,8 @@ impl StreamInlet {
             inlet.flow = flow::Receiver::new(options.flow, options.watermarks(), own, Some(own));
         }
         if welcome.listens || inlet.flow.is_some() {
-            let stuck = inlet.flow.as_ref().map(|_| Doorbell::new()).transpose()?;
-            inlet.answers = Some(Arc::new(StreamAnswers::new(&inlet.socket, stuck)));
+            let backlog_doorbell = inlet.flow.as_ref().map(|_| Doorbell::new()).transpose()?;
+            inlet.acks = Some(Arc::new(StreamAckSender::new(&inlet.socket, backlog_doorbell)));
         }
         Ok(inlet)
     }
@@ -91,7 +91,7 @@ impl StreamInlet {
             socket,
             is_of_pair: false,
             flow: None,
-            answers: None,
+            acks: None,
             connection,
             buffer: AlignedBuffer::default(),
             start: 0,
@@ -180,7 +180,7 @@ impl Drop for StreamInlet {
 
 impl Inlet for StreamInlet {
     fn try_next(&mut self) -> Result<Next<'_>> {
-        if let Some(acks) = &self.answers {
+        if let Some(acks) = &self.acks {
             acks.retry();
         }
         loop {
@@ -241,11 +241,11 @@ impl Inlet for StreamInlet {
 
     fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.socket.as_fd());
-        let (bell, is_stuck) = self.answers.as_ref().map_or((None, false), |acks| acks.stuck());
+        let (bell, is_backlogged) = self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
         if let Some(bell) = bell {
             sleep.readable(bell.as_fd());
         }
-        if is_stuck {
+        if is_backlogged {
             sleep.writable(self.socket.as_fd());
         }
     }
@@ -255,11 +255,11 @@ impl Inlet for StreamInlet {
     }
 
     fn say_goodbye(&mut self) {
-        super::answers::say_goodbye(&self.socket);
+        super::acks::say_goodbye(&self.socket);
     }
 
     fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        let acks: Arc<StreamAnswers> = Arc::clone(self.answers.as_ref()?);
+        let acks: Arc<StreamAckSender> = Arc::clone(self.acks.as_ref()?);
         Some(acks)
     }
 
@@ -268,7 +268,7 @@ impl Inlet for StreamInlet {
     }
 
     fn needs_receive_queue(&self) -> bool {
-        self.answers.is_some()
+        self.acks.is_some()
     }
 
     fn resume_from(&self) -> Option<u64> {

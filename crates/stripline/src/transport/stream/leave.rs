@@ -41,23 +41,23 @@ impl StreamOutlet {
 impl Receiver {
     /// Whether it stalls the next packet.
     fn is_held(&self) -> bool {
-        self.ear.throttled().is_some_and(|throttle| !throttle.may_send())
+        self.ear.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
 
     /// Polls for flow control, unless the permission already suffices.
     fn hear_of_leave(&mut self) {
-        if self.ear.throttled().is_none_or(|throttle| throttle.may_send_unheard()) {
+        if self.ear.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_unheard()) {
             return;
         }
-        match self.ear.listen(&self.socket) {
+        match self.ear.read_from(&self.socket) {
             Ok(is_there) => self.dead = !is_there,
             Err(violation) => {
                 self.dead = true;
                 crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, violation));
             }
         }
-        if let Some(throttle) = self.ear.throttle() {
-            throttle.note_held(now_ns());
+        if let Some(flow_sender) = self.ear.flow_sender() {
+            flow_sender.note_held(now_ns());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::answers::{Ear, has_goodbye};
+use super::acks::{AckReader, peek_goodbye};
 use super::receiver::{NOTHING_YET, Receiver, Terms};
 use super::sign::Sign;
 use crate::error::Result;
@@ -64,7 +64,7 @@ struct Seat {
 impl Seat {
     /// Whether the receiver of a free record sent a goodbye, so that no successor comes.
     fn is_given_up(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| has_goodbye(&s))
+        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| peek_goodbye(&s))
     }
 
     fn is_free(&self) -> bool {
@@ -97,7 +97,7 @@ impl Acceptor for StreamGreeter {
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let terms =
             Terms { overflow: hello.overflow, depth: hello.depth, high_watermark: hello.marks().high() };
-        let acks = Ear::with(hello.throttle());
+        let acks = AckReader::with(hello.throttle());
         let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.sign, terms, acks);
         lock(&self.lobby.seats).push(Seat {
             connection: hello.connection,

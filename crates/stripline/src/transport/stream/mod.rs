@@ -10,9 +10,9 @@
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
-mod answers;
+mod ack_wait;
+mod acks;
 mod buffer;
-mod confirm;
 mod flusher;
 mod inlet;
 mod leave;
@@ -22,9 +22,9 @@ mod receiver;
 mod sign;
 
 #[cfg(any(fuzzing, test))]
-pub(crate) use answers::Ear;
+pub(crate) use acks::AckReader;
 #[cfg(test)]
-pub(crate) use answers::record;
+pub(crate) use acks::record;
 pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;

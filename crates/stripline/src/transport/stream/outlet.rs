@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::answers::{Ear, has_goodbye};
+use super::acks::{AckReader, peek_goodbye};
 use super::flusher::Flusher;
 use super::lobby::{Lobby, StreamGreeter};
 use super::receiver::{Receiver, Terms};
@@ -90,7 +90,7 @@ impl StreamOutlet {
             depth: request.watermarks.high(),
             high_watermark: request.watermarks.high(),
         };
-        let receiver = Receiver::new(connection, socket, &sign, port, Ear::default());
+        let receiver = Receiver::new(connection, socket, &sign, port, AckReader::default());
         Ok(Self {
             endpoint,
             receivers: vec![receiver],
@@ -111,7 +111,7 @@ impl StreamOutlet {
     pub(super) fn bury(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
-                if receiver.ear.has_left() || has_goodbye(&receiver.socket) {
+                if receiver.ear.has_left() || peek_goodbye(&receiver.socket) {
                     // Relaxed: the lock of the records orders what matters; read late, it makes a
                     // new receiver report a gap.
                     receiver.has_left.store(true, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl Outlet for StreamOutlet {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.ear.throttled().is_some()) {
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.ear.flow_sender_ref().is_some()) {
             self.await_leave(wait)?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
@@ -311,7 +311,7 @@ impl Outlet for StreamOutlet {
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &Receiver| {
-            receiver.is_free() && receiver.ear.throttled().is_none_or(flow::Sender::may_send_unheard)
+            receiver.is_free() && receiver.ear.flow_sender_ref().is_none_or(flow::Sender::may_send_unheard)
         };
         let is_at_hand =
             bytes <= self.frame_max && !self.lobby.has_arrivals() && self.receivers.iter().all(is_free);
@@ -350,8 +350,8 @@ impl Outlet for StreamOutlet {
             }
             let receiver = &mut self.receivers[index];
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(throttle) = receiver.ear.throttle().filter(|_| is_packet) {
-                throttle.send();
+            if let Some(flow_sender) = receiver.ear.flow_sender().filter(|_| is_packet) {
+                flow_sender.send();
             }
             match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
                 Ok(sent) if sent == whole => {}
@@ -383,19 +383,19 @@ impl Outlet for StreamOutlet {
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
-        self.await_answers(ack_wait)
+        self.wait_acks(ack_wait)
     }
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
-        let throttle = receiver.ear.throttled()?;
-        let since_ns = now_ns().saturating_sub(throttle.held_since()?);
-        Some((throttle.flow(), Duration::from_nanos(since_ns)))
+        let flow_sender = receiver.ear.flow_sender_ref()?;
+        let since_ns = now_ns().saturating_sub(flow_sender.held_since()?);
+        Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
         self.await_tails(wait, |_| true)?;
-        self.await_late_answers(wait)
+        self.drain_acks(wait)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::answers::Ear;
+use super::acks::AckReader;
 use super::flusher::Tail;
 use super::sign::{Sign, Waits};
 use crate::link::Overflow;
@@ -32,7 +32,7 @@ pub(super) struct Receiver {
     /// is accepted.
     pub(super) next_sequence: Arc<AtomicU64>,
     pub(super) dead: bool,
-    pub(super) ear: Ear,
+    pub(super) ear: AckReader,
     /// Whether its acknowledgement is waited for.
     pub(super) awaited: bool,
     /// Set in its record when it has sent a goodbye.
@@ -44,7 +44,13 @@ pub(super) struct Receiver {
 pub(super) const NOTHING_YET: u64 = u64::MAX;
 
 impl Receiver {
-    pub(super) fn new(connection: &str, socket: Arc<Socket>, sign: &Sign, terms: Terms, acks: Ear) -> Self {
+    pub(super) fn new(
+        connection: &str,
+        socket: Arc<Socket>,
+        sign: &Sign,
+        terms: Terms,
+        acks: AckReader,
+    ) -> Self {
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
         let shown = (terms.overflow, terms.depth, terms.high_watermark);
         Self {

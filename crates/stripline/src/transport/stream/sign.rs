@@ -33,7 +33,7 @@ struct Guest {
 #[derive(Default)]
 pub(super) struct Waits {
     pub room: AtomicBool,
-    pub answer: AtomicBool,
+    pub ack: AtomicBool,
 }
 
 impl Sign {
@@ -86,7 +86,7 @@ impl Sending for Sign {
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
             let [waited_for, answer_awaited] =
-                [&guest.waits.room, &guest.waits.answer].map(|flag| flag.load(Ordering::Relaxed));
+                [&guest.waits.room, &guest.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
             port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
                 connection: guest.connection.clone(),

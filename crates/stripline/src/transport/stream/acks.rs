@@ -35,26 +35,26 @@ const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;
 const FINISHED: u8 = 2;
 const REFUSED: u8 = 3;
-const LEAVES: u8 = 4;
+const GOODBYE: u8 = 4;
 /// The most bytes of acknowledgements that wait for a sender to take them. They are of more than a
 /// thousand packets that it no longer waits for.
-const UNSENT_MAX: usize = 64 * 1024;
+const BACKLOG_MAX: usize = 64 * 1024;
 
 /// Sends the goodbye of a receiver. If the socket does not take it, the successor reports a gap.
 pub(super) fn say_goodbye(socket: &Socket) {
     let mut goodbye = [0; RECORD_BYTES];
-    goodbye[8] = LEAVES;
+    goodbye[8] = GOODBYE;
     let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// Whether the other end has sent a goodbye; the bytes are left to be read.
-pub(super) fn has_goodbye(socket: &Socket) -> bool {
+pub(super) fn peek_goodbye(socket: &Socket) -> bool {
     let mut buffer = [0; RECORD_BYTES * 64];
     let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
     let read = peeked.map_or(0, |(read, _)| read);
     let mut rest = &buffer[..read];
     while let Ok(Some((record, behind))) = parse(rest) {
-        if matches!(record, Record::Answer(_, LEAVES, _)) {
+        if matches!(record, Record::Ack(_, GOODBYE, _)) {
             return true;
         }
         rest = behind;
@@ -63,100 +63,101 @@ pub(super) fn has_goodbye(socket: &Socket) -> bool {
 }
 
 /// The receiver's sender of acknowledgements.
-pub(super) struct StreamAnswers {
+pub(super) struct StreamAckSender {
     /// Owned by the link: it is closed with the link, even if packets of it are still held.
     socket: Weak<Socket>,
-    unsent: Mutex<Unsent>,
+    backlog: Mutex<Backlog>,
     /// Whether the socket did not take a message that cannot wait for the next acknowledgement,
     /// because the sender may be waiting for it.
-    is_stuck: AtomicBool,
+    is_backlogged: AtomicBool,
     /// Rung in that case.
-    stuck: Option<Doorbell>,
+    backlog_doorbell: Option<Doorbell>,
 }
 
 /// The backlog that the socket did not take.
 #[derive(Default)]
-struct Unsent {
-    answers: Vec<u8>,
+struct Backlog {
+    acks: Vec<u8>,
     /// Only the latest message of flow control, which supersedes all before it.
     flow: Option<Message>,
 }
 
-impl StreamAnswers {
+impl StreamAckSender {
     /// Returns it. With flow control, the doorbell wakes a thread that
-    /// [tries again](StreamAnswers::retry).
-    pub(super) fn new(socket: &Arc<Socket>, stuck: Option<Doorbell>) -> Self {
-        let (unsent, is_stuck) = (Mutex::default(), AtomicBool::new(false));
-        Self { socket: Arc::downgrade(socket), unsent, is_stuck, stuck }
+    /// [tries again](StreamAckSender::retry).
+    pub(super) fn new(socket: &Arc<Socket>, backlog_doorbell: Option<Doorbell>) -> Self {
+        let (backlog, is_backlogged) = (Mutex::default(), AtomicBool::new(false));
+        Self { socket: Arc::downgrade(socket), backlog, is_backlogged, backlog_doorbell }
     }
 
     /// Returns the doorbell of the thread that tries again, and whether it must wait for room in
     /// the socket.
-    pub(super) fn stuck(&self) -> (Option<&Doorbell>, bool) {
-        (self.stuck.as_ref(), self.is_stuck.load(Ordering::Acquire))
+    pub(super) fn backlog_doorbell(&self) -> (Option<&Doorbell>, bool) {
+        (self.backlog_doorbell.as_ref(), self.is_backlogged.load(Ordering::Acquire))
     }
 
     /// Tries again.
     pub(super) fn retry(&self) {
-        if self.is_stuck.load(Ordering::Acquire)
-            && let Some(bell) = &self.stuck
+        if self.is_backlogged.load(Ordering::Acquire)
+            && let Some(bell) = &self.backlog_doorbell
         {
             bell.quiet();
             self.send(&mut self.lock());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Unsent> {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends what the socket takes. A receiver never waits for its sender.
-    fn send(&self, unsent: &mut Unsent) {
+    fn send(&self, backlog: &mut Backlog) {
         let Some(socket) = self.socket.upgrade() else { return };
         loop {
-            if unsent.answers.is_empty() {
-                match unsent.flow.take() {
-                    Some(message) => unsent.answers.extend_from_slice(&message.encode()),
+            if backlog.acks.is_empty() {
+                match backlog.flow.take() {
+                    Some(message) => backlog.acks.extend_from_slice(&message.encode()),
                     None => break,
                 }
             }
-            match send(socket.as_fd(), &unsent.answers, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) => drop(unsent.answers.drain(..sent)),
+            match send(socket.as_fd(), &backlog.acks, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => drop(backlog.acks.drain(..sent)),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => break,
                 // The link gets the same error and handles it.
-                Err(_) => *unsent = Unsent::default(),
+                Err(_) => *backlog = Backlog::default(),
             }
         }
-        if unsent.answers.len() > UNSENT_MAX {
+        if backlog.acks.len() > BACKLOG_MAX {
             crate::sys::complain!(
                 "stripline: a sender does not take the acknowledgements that it requests; it is disconnected"
             );
-            *unsent = Unsent::default();
+            *backlog = Backlog::default();
             socket.close();
         }
-        let is_stuck = self.stuck.is_some() && !unsent.answers.is_empty();
+        let is_backlogged = self.backlog_doorbell.is_some() && !backlog.acks.is_empty();
         // Under the lock. Release: a thread that sees it finds the backlog.
-        if self.is_stuck.swap(is_stuck, Ordering::AcqRel) != is_stuck
-            && is_stuck
-            && let Some(bell) = &self.stuck
+        if self.is_backlogged.swap(is_backlogged, Ordering::AcqRel) != is_backlogged
+            && is_backlogged
+            && let Some(bell) = &self.backlog_doorbell
         {
             bell.ring();
         }
     }
 }
 
-impl AckSender for StreamAnswers {
+impl AckSender for StreamAckSender {
     fn send(&self, sequence: u64, ack: Ack<'_>) {
-        let mut unsent = self.lock();
-        unsent.answers.extend_from_slice(&record(sequence, ack));
-        self.send(&mut unsent);
+        let mut backlog = self.lock();
+        backlog.acks.extend_from_slice(&record(sequence, ack));
+        self.send(&mut backlog);
     }
 
     fn send_flow(&self, message: Message) {
-        let mut unsent = self.lock();
-        unsent.flow = unsent.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
-        self.send(&mut unsent);
+        let mut backlog = self.lock();
+        backlog.flow =
+            backlog.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
+        self.send(&mut backlog);
     }
 }
 
@@ -178,51 +179,52 @@ pub(crate) fn record(sequence: u64, ack: Ack<'_>) -> Vec<u8> {
 
 /// A parser of one receiver's acknowledgements, at the sender. Every field is validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Ear {
+pub(crate) struct AckReader {
     bytes: Vec<u8>,
     /// Acknowledgements requested, and those that arrived.
-    asked: u64,
+    requested: u64,
     heard: u64,
     /// The flow control for this receiver, if the link keeps it.
-    throttle: Option<flow::Sender>,
+    flow_sender: Option<flow::Sender>,
     /// The newest packet, which is waited for.
-    awaited: Option<(u64, Scope)>,
-    answer: Option<Result<(), String>>,
+    expected: Option<(u64, Scope)>,
+    ack: Option<Result<(), String>>,
     /// Whether it has sent a goodbye.
     left: bool,
 }
 
-impl Ear {
+impl AckReader {
     /// Returns a parser with flow control.
-    pub(crate) fn with(throttle: Option<flow::Sender>) -> Self {
-        Self { throttle, ..Self::default() }
+    pub(crate) fn with(flow_sender: Option<flow::Sender>) -> Self {
+        Self { flow_sender, ..Self::default() }
     }
 
     /// Returns the flow control for this receiver, if the link keeps it.
-    pub(super) fn throttle(&mut self) -> Option<&mut flow::Sender> {
-        self.throttle.as_mut()
+    pub(super) fn flow_sender(&mut self) -> Option<&mut flow::Sender> {
+        self.flow_sender.as_mut()
     }
 
     /// Returns the same for reading.
-    pub(super) fn throttled(&self) -> Option<&flow::Sender> {
-        self.throttle.as_ref()
+    pub(super) fn flow_sender_ref(&self) -> Option<&flow::Sender> {
+        self.flow_sender.as_ref()
     }
 
     /// Expects an acknowledgement of a packet newer than those before.
     pub(crate) fn expect(&mut self, ack_wait: &AckWait) {
-        self.asked += 1;
-        (self.awaited, self.answer) = (Some((ack_wait.sequence, ack_wait.scope)), None);
+        self.requested += 1;
+        (self.expected, self.ack) = (Some((ack_wait.sequence, ack_wait.scope)), None);
     }
 
     /// Whether acknowledgements or flow control are still to come, once everything has been sent.
     pub(super) fn is_open(&self) -> bool {
-        self.heard < self.asked || self.throttle.as_ref().is_some_and(|throttle| !throttle.is_over())
+        self.heard < self.requested
+            || self.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.is_over())
     }
 
     /// Returns the state of the packet expected last, after a read with this result: whether the
     /// receiver is there.
-    pub(crate) fn heard(&mut self, listened: &Result<bool, String>) -> AckState {
-        match (self.answer(), listened) {
+    pub(crate) fn heard(&mut self, read: &Result<bool, String>) -> AckState {
+        match (self.ack(), read) {
             (_, Err(violation)) => AckState::Violation(violation.clone()),
             (Some(Ok(())), Ok(_)) => AckState::Done,
             (Some(Err(reason)), Ok(_)) => AckState::Refused(reason),
@@ -237,20 +239,20 @@ impl Ear {
     }
 
     /// Takes the acknowledgement of the packet expected last: done, or the reason of a refusal.
-    pub(crate) fn answer(&mut self) -> Option<Result<(), String>> {
-        self.answer.take()
+    pub(crate) fn ack(&mut self) -> Option<Result<(), String>> {
+        self.ack.take()
     }
 
     /// Reads the available bytes; false: the receiver has hung up.
     ///
     /// # Errors
     /// A description of the receiver's violation.
-    pub(super) fn listen(&mut self, socket: &Socket) -> Result<bool, String> {
+    pub(super) fn read_from(&mut self, socket: &Socket) -> Result<bool, String> {
         loop {
             let mut buffer = [0; RECORD_BYTES + REASON_MAX];
             match recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
                 Ok((0, _)) => return Ok(false),
-                Ok((read, _)) => self.hear(&buffer[..read])?,
+                Ok((read, _)) => self.feed(&buffer[..read])?,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Ok(e.kind() == ErrorKind::WouldBlock),
             }
@@ -260,20 +262,20 @@ impl Ear {
     /// Parses bytes as they arrive.
     ///
     /// # Errors
-    /// As [`Ear::listen`].
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Result<(), String> {
+    /// As [`AckReader::read_from`].
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.bytes.extend_from_slice(bytes);
         let mut behind = 0;
         while let Some((record, rest)) = parse(&self.bytes[behind..])? {
             behind = self.bytes.len() - rest.len();
             match record {
-                Record::Flow(message) => match &mut self.throttle {
-                    Some(throttle) => throttle.hear(&message)?,
+                Record::Flow(message) => match &mut self.flow_sender {
+                    Some(flow_sender) => flow_sender.hear(&message)?,
                     None => return Err("sent flow control that it did not request".into()),
                 },
-                Record::Answer(sequence, kind, reason) => {
+                Record::Ack(sequence, kind, reason) => {
                     let reason = reason.map(sanitize);
-                    self.note(sequence, kind, reason)?;
+                    self.record(sequence, kind, reason)?;
                 }
             }
         }
@@ -281,23 +283,23 @@ impl Ear {
         Ok(())
     }
 
-    fn note(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
-        if kind == LEAVES {
+    fn record(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
+        if kind == GOODBYE {
             self.left = true;
             return Ok(());
         }
-        let Some((newest, scope)) = self.awaited.filter(|(newest, _)| sequence <= *newest) else {
+        let Some((newest, scope)) = self.expected.filter(|(newest, _)| sequence <= *newest) else {
             return Err(format!("acknowledged packet {sequence}, which was not sent"));
         };
         self.heard += 1;
-        if self.heard > self.asked {
+        if self.heard > self.requested {
             return Err(format!("acknowledged packet {sequence} without a request"));
         }
         if sequence == newest {
             if scope == Scope::Target && kind == ACCEPTED {
                 return Err(format!("acknowledged packet {sequence} before it was finished"));
             }
-            self.answer = Some(reason.map_or(Ok(()), Err));
+            self.ack = Some(reason.map_or(Ok(()), Err));
         }
         Ok(())
     }
@@ -306,7 +308,7 @@ impl Ear {
 /// A message of a receiver.
 enum Record<'a> {
     /// A packet's number and outcome, and the reason if it was refused.
-    Answer(u64, u8, Option<&'a [u8]>),
+    Ack(u64, u8, Option<&'a [u8]>),
     Flow(Message),
 }
 
@@ -319,7 +321,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     }
     let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
-    if !matches!(kind, ACCEPTED | FINISHED | REFUSED | LEAVES) || zero != 0 || rest != [0; 4] {
+    if !matches!(kind, ACCEPTED | FINISHED | REFUSED | GOODBYE) || zero != 0 || rest != [0; 4] {
         return Err("sent an invalid acknowledgement".into());
     }
     if length > REASON_MAX || length > 0 && kind != REFUSED {
@@ -327,7 +329,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     }
     let Some((reason, behind)) = behind.split_at_checked(length) else { return Ok(None) };
     let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
-    Ok(Some((Record::Answer(sequence, kind, (kind == REFUSED).then_some(reason)), behind)))
+    Ok(Some((Record::Ack(sequence, kind, (kind == REFUSED).then_some(reason)), behind)))
 }
 
 #[cfg(test)]
@@ -338,8 +340,8 @@ mod tests {
 
     use super::*;
 
-    fn ear(sequence: u64, scope: Scope) -> Ear {
-        let mut acks = Ear::default();
+    fn ear(sequence: u64, scope: Scope) -> AckReader {
+        let mut acks = AckReader::default();
         acks.expect(&AckWait::new(sequence, scope, Duration::ZERO));
         acks
     }
@@ -369,10 +371,10 @@ mod tests {
         for cut in 0..bytes.len() {
             let mut acks = ear(7, Scope::Target);
             acks.expect(&AckWait::new(8, Scope::Target, Duration::ZERO));
-            acks.hear(&bytes[..cut]).unwrap();
-            assert!(acks.is_open() && acks.answer().is_none());
-            acks.hear(&bytes[cut..]).unwrap();
-            assert_eq!((acks.is_open(), acks.answer()), (false, Some(Err("no".into()))));
+            acks.feed(&bytes[..cut]).unwrap();
+            assert!(acks.is_open() && acks.ack().is_none());
+            acks.feed(&bytes[cut..]).unwrap();
+            assert_eq!((acks.is_open(), acks.ack()), (false, Some(Err("no".into()))));
         }
     }
 
@@ -381,14 +383,14 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let [ours, theirs] = [ours, theirs].map(Socket::from);
         let mut acks = ear(5, Scope::Target);
-        assert!(!has_goodbye(&ours));
+        assert!(!peek_goodbye(&ours));
         send(theirs.as_fd(), &record(5, Ack::Refused("why")), SendFlags::empty()).unwrap();
         say_goodbye(&theirs);
-        assert!(has_goodbye(&ours) && has_goodbye(&ours));
+        assert!(peek_goodbye(&ours) && peek_goodbye(&ours));
         drop(theirs);
-        assert_eq!(acks.listen(&ours), Ok(false));
+        assert_eq!(acks.read_from(&ours), Ok(false));
         assert!(acks.has_left() && !acks.is_open());
-        assert_eq!(acks.answer(), Some(Err("why".into())));
+        assert_eq!(acks.ack(), Some(Err("why".into())));
     }
 
     #[test]
@@ -408,10 +410,10 @@ mod tests {
             (with(11, 2), "announced a reason of 515 bytes"),
             (with(8, FINISHED), "a reason of 3 bytes for an acknowledgement of kind 2"),
         ] {
-            let error = ear(5, Scope::Target).hear(&forged).unwrap_err();
+            let error = ear(5, Scope::Target).feed(&forged).unwrap_err();
             assert!(error.contains(violation), "{error}");
         }
-        let error = Ear::default().hear(&record(0, Ack::Finished)).unwrap_err();
+        let error = AckReader::default().feed(&record(0, Ack::Finished)).unwrap_err();
         assert!(error.contains("not sent"), "{error}");
     }
 
@@ -419,7 +421,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             let mut acks = ear(u64::MAX, Scope::Target);
-            let _ = acks.hear(&bytes);
+            let _ = acks.feed(&bytes);
             prop_assert!(acks.bytes.len() <= bytes.len());
         }
     }

@@ -14,7 +14,7 @@ use crate::transport::ack::{AckState, AckWait};
 
 impl StreamOutlet {
     /// Waits until the present receivers have acknowledged the packet published last.
-    pub(super) fn await_answers(&mut self, ack_wait: &AckWait) -> Result<()> {
+    pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut problem = None;
         for receiver in &mut self.receivers {
             receiver.awaited = receiver.has_packet();
@@ -28,7 +28,7 @@ impl StreamOutlet {
         }
         let outcome = loop {
             for receiver in self.receivers.iter_mut().filter(|receiver| receiver.awaited) {
-                if let Err(error) = receiver.listen(ack_wait) {
+                if let Err(error) = receiver.poll_ack(ack_wait) {
                     problem.get_or_insert(error);
                 }
             }
@@ -41,11 +41,11 @@ impl StreamOutlet {
             open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
             sleep.readable(self.stop.doorbell().as_fd());
             // Relaxed: information for inspection only.
-            open().for_each(|receiver| receiver.waits.answer.store(true, Ordering::Relaxed));
+            open().for_each(|receiver| receiver.waits.ack.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
             let slept = sleep.until(Some(ack_wait.until));
             fail_point!("await-woken");
-            open().for_each(|receiver| receiver.waits.answer.store(false, Ordering::Relaxed));
+            open().for_each(|receiver| receiver.waits.ack.store(false, Ordering::Relaxed));
             if let Err(error) = slept {
                 break Err(error);
             }
@@ -57,14 +57,14 @@ impl StreamOutlet {
     /// Waits, before the sockets are closed, for acknowledgements that no send waits for any more.
     /// A TCP socket that is closed with unread bytes resets the connection. That discards the data
     /// in transit to the receiver.
-    pub(super) fn await_late_answers(&mut self, wait: Wait) -> Result<()> {
+    pub(super) fn drain_acks(&mut self, wait: Wait) -> Result<()> {
         loop {
             let is_open = |receiver: &&mut Receiver| {
                 matches!(*receiver.socket, Socket::Tcp(_)) && !receiver.dead && receiver.ear.is_open()
             };
             for receiver in self.receivers.iter_mut().filter(is_open) {
                 // A receiver that violates the protocol is not read any more.
-                receiver.dead = !receiver.ear.listen(&receiver.socket).unwrap_or(false);
+                receiver.dead = !receiver.ear.read_from(&receiver.socket).unwrap_or(false);
             }
             let mut sleep = Sleep::default();
             let open: Vec<&mut Receiver> = self.receivers.iter_mut().filter(is_open).collect();
@@ -84,8 +84,8 @@ impl StreamOutlet {
 
 impl Receiver {
     /// Polls for its acknowledgement. Returns the error instead, if there is one.
-    fn listen(&mut self, ack_wait: &AckWait) -> Result<()> {
-        let listened = self.ear.listen(&self.socket);
+    fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
+        let listened = self.ear.read_from(&self.socket);
         let state = self.ear.heard(&listened);
         self.dead = listened != Ok(true);
         let is_a_lie = matches!(state, AckState::Violation(_));
