@@ -13,9 +13,9 @@
 mod ack_wait;
 mod acks;
 mod buffer;
+mod flow_wait;
 mod flusher;
 mod inlet;
-mod leave;
 mod lobby;
 mod outlet;
 mod receiver;

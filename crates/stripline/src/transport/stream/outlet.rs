@@ -300,7 +300,7 @@ impl Outlet for StreamOutlet {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
         if !self.in_packet && self.receivers.iter().any(|receiver| receiver.ear.flow_sender_ref().is_some()) {
-            self.await_leave(wait)?;
+            self.wait_for_permission(wait)?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
             self.await_tails(wait, |receiver| receiver.blocks)?;

@@ -12,11 +12,11 @@ use crate::transport::Wait;
 impl StreamOutlet {
     /// Waits until no present receiver stalls the next packet.
     #[cold]
-    pub(super) fn await_leave(&mut self, wait: Wait) -> Result<()> {
+    pub(super) fn wait_for_permission(&mut self, wait: Wait) -> Result<()> {
         loop {
-            self.receivers.iter_mut().for_each(Receiver::hear_of_leave);
+            self.receivers.iter_mut().for_each(Receiver::poll_flow);
             self.bury();
-            let held = || self.receivers.iter().filter(|receiver| receiver.is_held());
+            let held = || self.receivers.iter().filter(|receiver| receiver.is_stalled());
             let Some(first) = held().next() else { return Ok(()) };
             let full = Error::Full { connection: first.connection.clone() };
             if matches!(wait, Wait::Never) {
@@ -40,12 +40,12 @@ impl StreamOutlet {
 
 impl Receiver {
     /// Whether it stalls the next packet.
-    fn is_held(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         self.ear.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
 
     /// Polls for flow control, unless the permission already suffices.
-    fn hear_of_leave(&mut self) {
+    fn poll_flow(&mut self) {
         if self.ear.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_unheard()) {
             return;
         }
