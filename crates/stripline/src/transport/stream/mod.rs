@@ -10,13 +10,13 @@
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
+mod accept_queue;
 mod ack_wait;
 mod acks;
 mod buffer;
 mod flow_wait;
 mod flusher;
 mod inlet;
-mod lobby;
 mod outlet;
 mod receiver;
 mod sign;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::accept_queue::{AcceptQueue, StreamAcceptor};
 use super::acks::{AckReader, peek_goodbye};
 use super::flusher::Flusher;
-use super::lobby::{Lobby, StreamGreeter};
 use super::receiver::{Receiver, Terms};
 use super::sign::Sign;
 use super::{AlignedBuffer, frame_max};
@@ -26,7 +26,7 @@ use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
     pub(super) receivers: Vec<Receiver>,
-    pub(super) lobby: Arc<Lobby>,
+    pub(super) accept_queue: Arc<AcceptQueue>,
     frame: AlignedBuffer,
     frame_max: usize,
     flusher: Option<Flusher>,
@@ -50,20 +50,20 @@ impl StreamOutlet {
         endpoint: Endpoint,
         listener: Listener,
     ) -> Result<Self> {
-        let lobby = Arc::new(Lobby::new()?);
+        let accept_queue = Arc::new(AcceptQueue::new()?);
         let sign = Sign::hang(&request, &endpoint);
-        let acceptor = StreamGreeter {
-            sign: Arc::clone(&sign),
-            lobby: Arc::clone(&lobby),
+        let acceptor = StreamAcceptor {
+            view: Arc::clone(&sign),
+            queue: Arc::clone(&accept_queue),
             payload: request.payload,
             keys: endpoint.keys,
             buffer: request.buffer,
-            listens: request.scope > Scope::Transport,
+            wants_acks: request.scope > Scope::Transport,
         };
         Ok(Self {
             endpoint,
             receivers: Vec::new(),
-            lobby,
+            accept_queue,
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
             flusher: None,
@@ -94,7 +94,7 @@ impl StreamOutlet {
         Ok(Self {
             endpoint,
             receivers: vec![receiver],
-            lobby: Arc::new(Lobby::new()?),
+            accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
             flusher: None,
@@ -151,7 +151,7 @@ impl StreamOutlet {
                 return Err(Error::Stopped);
             }
             let mut sleep = Sleep::default();
-            sleep.readable(self.lobby.bell.as_fd());
+            sleep.readable(self.accept_queue.doorbell.as_fd());
             if wait.is_stoppable() {
                 sleep.readable(self.stop.doorbell().as_fd());
             }
@@ -159,14 +159,14 @@ impl StreamOutlet {
             if !fired {
                 return Err(full);
             }
-            self.lobby.bell.quiet();
+            self.accept_queue.doorbell.quiet();
         }
     }
 
     fn hand_over(&mut self, index: usize, rest: &[u8]) -> Result<()> {
         let flusher = match &self.flusher {
             Some(flusher) => flusher,
-            None => self.flusher.insert(Flusher::start(self.lobby.bell.clone())?),
+            None => self.flusher.insert(Flusher::start(self.accept_queue.doorbell.clone())?),
         };
         let receiver = &mut self.receivers[index];
         receiver.tail = Some(flusher.finish(Arc::clone(&receiver.socket), rest));
@@ -285,9 +285,9 @@ impl Outlet for StreamOutlet {
     }
 
     fn admit(&mut self) -> bool {
-        let Some(arrivals) = self.lobby.arrivals() else { return false };
-        let arrived = !arrivals.is_empty();
-        for receiver in arrivals {
+        let Some(accepted) = self.accept_queue.accepted() else { return false };
+        let arrived = !accepted.is_empty();
+        for receiver in accepted {
             // Relaxed: a hint for its successor.
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             self.receivers.push(receiver);
@@ -313,8 +313,9 @@ impl Outlet for StreamOutlet {
         let is_free = |receiver: &Receiver| {
             receiver.is_free() && receiver.ear.flow_sender_ref().is_none_or(flow::Sender::may_send_unheard)
         };
-        let is_at_hand =
-            bytes <= self.frame_max && !self.lobby.has_arrivals() && self.receivers.iter().all(is_free);
+        let is_at_hand = bytes <= self.frame_max
+            && !self.accept_queue.has_accepted()
+            && self.receivers.iter().all(is_free);
         if !is_at_hand {
             return None;
         }

@@ -16,52 +16,52 @@ use crate::transport::accept::Acceptor;
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 
 /// Connections above which the records of departed receivers are dropped.
-const SEATS_MAX: usize = 1024;
+const RECORDS_MAX: usize = 1024;
 
 /// The accept queue, and the records of connections.
-pub(super) struct Lobby {
+pub(super) struct AcceptQueue {
     changed: AtomicBool,
-    pub(super) bell: Doorbell,
-    arrivals: Mutex<Vec<Receiver>>,
-    seats: Mutex<Vec<Seat>>,
+    pub(super) doorbell: Doorbell,
+    accepted: Mutex<Vec<Receiver>>,
+    records: Mutex<Vec<ConnectionRecord>>,
 }
 
-impl Lobby {
+impl AcceptQueue {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             changed: AtomicBool::new(false),
-            bell: Doorbell::new()?,
-            arrivals: Mutex::default(),
-            seats: Mutex::default(),
+            doorbell: Doorbell::new()?,
+            accepted: Mutex::default(),
+            records: Mutex::default(),
         })
     }
 
     /// Whether a receiver has been accepted.
     #[inline]
-    pub(super) fn has_arrivals(&self) -> bool {
+    pub(super) fn has_accepted(&self) -> bool {
         // Relaxed: the lock of the queue orders the rest.
         self.changed.load(Ordering::Relaxed)
     }
 
     /// Takes the receivers accepted since the last call; `None`: none.
-    pub(super) fn arrivals(&self) -> Option<Vec<Receiver>> {
-        if !self.has_arrivals() {
+    pub(super) fn accepted(&self) -> Option<Vec<Receiver>> {
+        if !self.has_accepted() {
             return None;
         }
         self.changed.swap(false, Ordering::Acquire);
-        Some(std::mem::take(&mut *lock(&self.arrivals)))
+        Some(std::mem::take(&mut *lock(&self.accepted)))
     }
 }
 
 /// The record of a connection, kept after its receiver is gone.
-struct Seat {
+struct ConnectionRecord {
     connection: String,
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
     has_left: Arc<AtomicBool>,
 }
 
-impl Seat {
+impl ConnectionRecord {
     /// Whether the receiver of a free record sent a goodbye, so that no successor comes.
     fn is_given_up(&self) -> bool {
         self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| peek_goodbye(&s))
@@ -73,58 +73,58 @@ impl Seat {
 }
 
 /// An acceptor of receivers, on a thread of its own.
-pub(super) struct StreamGreeter {
-    pub(super) sign: Arc<Sign>,
-    pub(super) lobby: Arc<Lobby>,
+pub(super) struct StreamAcceptor {
+    pub(super) view: Arc<Sign>,
+    pub(super) queue: Arc<AcceptQueue>,
     pub(super) payload: TypeName,
     pub(super) keys: [u64; 2],
     pub(super) buffer: u32,
-    pub(super) listens: bool,
+    pub(super) wants_acks: bool,
 }
 
-impl Acceptor for StreamGreeter {
+impl Acceptor for StreamAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload)?;
-        let resume_from = self.take_seat(&hello.connection);
+        let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
-        let answer = Answer::Welcome(Welcome { listens: self.listens, ..welcome });
+        let answer = Answer::Welcome(Welcome { listens: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
-        let mut arrivals = lock(&self.lobby.arrivals);
+        let mut accepted = lock(&self.queue.accepted);
         // Release: pairs with the writer's load, after which it takes the lock.
-        self.lobby.changed.store(true, Ordering::Release);
+        self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         let terms =
             Terms { overflow: hello.overflow, depth: hello.depth, high_watermark: hello.marks().high() };
         let acks = AckReader::with(hello.throttle());
-        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.sign, terms, acks);
-        lock(&self.lobby.seats).push(Seat {
+        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.view, terms, acks);
+        lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),
             next_sequence: Arc::clone(&receiver.next_sequence),
             has_left: Arc::clone(&receiver.has_left),
         });
-        arrivals.push(receiver);
-        drop(arrivals);
-        self.lobby.bell.ring();
+        accepted.push(receiver);
+        drop(accepted);
+        self.queue.doorbell.ring();
         Ok(None)
     }
 
     fn closed(&mut self, _: u64) {}
 }
 
-impl StreamGreeter {
+impl StreamAcceptor {
     /// Returns the start position for a receiver of that connection, if an earlier one is gone.
-    fn take_seat(&self, connection: &str) -> Option<u64> {
-        let mut seats = lock(&self.lobby.seats);
-        seats.retain(|seat| !(seat.is_free() && seat.is_given_up()));
-        let free = seats.iter().position(|seat| seat.connection == connection && seat.is_free());
-        let next = free.map(|index| seats.remove(index).next_sequence.load(Ordering::Relaxed));
-        if seats.len() >= SEATS_MAX
-            && let Some(oldest) = seats.iter().position(Seat::is_free)
+    fn resume_position(&self, connection: &str) -> Option<u64> {
+        let mut records = lock(&self.queue.records);
+        records.retain(|record| !(record.is_free() && record.is_given_up()));
+        let free = records.iter().position(|record| record.connection == connection && record.is_free());
+        let next = free.map(|index| records.remove(index).next_sequence.load(Ordering::Relaxed));
+        if records.len() >= RECORDS_MAX
+            && let Some(oldest) = records.iter().position(ConnectionRecord::is_free)
         {
-            seats.remove(oldest);
+            records.remove(oldest);
         }
         next.filter(|next| *next != NOTHING_YET)
     }
