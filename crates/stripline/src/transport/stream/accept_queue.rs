@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::acks::{AckReader, peek_goodbye};
-use super::receiver::{NOTHING_YET, Receiver, Terms};
-use super::sign::Sign;
+use super::inspect::StreamPortView;
+use super::receiver::{NOTHING_YET, ReceiverOptions, StreamReceiver};
 use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
@@ -22,7 +22,7 @@ const RECORDS_MAX: usize = 1024;
 pub(super) struct AcceptQueue {
     changed: AtomicBool,
     pub(super) doorbell: Doorbell,
-    accepted: Mutex<Vec<Receiver>>,
+    accepted: Mutex<Vec<StreamReceiver>>,
     records: Mutex<Vec<ConnectionRecord>>,
 }
 
@@ -44,7 +44,7 @@ impl AcceptQueue {
     }
 
     /// Takes the receivers accepted since the last call; `None`: none.
-    pub(super) fn accepted(&self) -> Option<Vec<Receiver>> {
+    pub(super) fn accepted(&self) -> Option<Vec<StreamReceiver>> {
         if !self.has_accepted() {
             return None;
         }
@@ -74,7 +74,7 @@ impl ConnectionRecord {
 
 /// An acceptor of receivers, on a thread of its own.
 pub(super) struct StreamAcceptor {
-    pub(super) view: Arc<Sign>,
+    pub(super) view: Arc<StreamPortView>,
     pub(super) queue: Arc<AcceptQueue>,
     pub(super) payload: TypeName,
     pub(super) keys: [u64; 2],
@@ -95,10 +95,13 @@ impl Acceptor for StreamAcceptor {
         // Release: pairs with the writer's load, after which it takes the lock.
         self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        let terms =
-            Terms { overflow: hello.overflow, depth: hello.depth, high_watermark: hello.marks().high() };
+        let options = ReceiverOptions {
+            overflow: hello.overflow,
+            depth: hello.depth,
+            high_watermark: hello.marks().high(),
+        };
         let acks = AckReader::with(hello.throttle());
-        let receiver = Receiver::new(&hello.connection, Arc::clone(&kept), &self.view, terms, acks);
+        let receiver = StreamReceiver::new(&hello.connection, Arc::clone(&kept), &self.view, options, acks);
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use super::outlet::StreamOutlet;
-use super::receiver::Receiver;
+use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Sleep;
@@ -17,9 +17,9 @@ impl StreamOutlet {
     pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         let mut problem = None;
         for receiver in &mut self.receivers {
-            receiver.awaited = receiver.has_packet();
-            if receiver.awaited {
-                receiver.ear.expect(ack_wait);
+            receiver.ack_awaited = receiver.has_packet();
+            if receiver.ack_awaited {
+                receiver.acks.expect(ack_wait);
             } else {
                 // It drops packets, and its socket was full.
                 let (connection, reason) = (receiver.connection.clone(), "its policy dropped it".into());
@@ -27,12 +27,12 @@ impl StreamOutlet {
             }
         }
         let outcome = loop {
-            for receiver in self.receivers.iter_mut().filter(|receiver| receiver.awaited) {
+            for receiver in self.receivers.iter_mut().filter(|receiver| receiver.ack_awaited) {
                 if let Err(error) = receiver.poll_ack(ack_wait) {
                     problem.get_or_insert(error);
                 }
             }
-            let open = || self.receivers.iter().filter(|receiver| receiver.awaited);
+            let open = || self.receivers.iter().filter(|receiver| receiver.ack_awaited);
             let names = open().map(|receiver| &*receiver.connection);
             if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
                 break result;
@@ -50,7 +50,7 @@ impl StreamOutlet {
                 break Err(error);
             }
         };
-        self.bury();
+        self.remove_dead();
         problem.map_or(outcome, Err)
     }
 
@@ -59,15 +59,15 @@ impl StreamOutlet {
     /// in transit to the receiver.
     pub(super) fn drain_acks(&mut self, wait: Wait) -> Result<()> {
         loop {
-            let is_open = |receiver: &&mut Receiver| {
-                matches!(*receiver.socket, Socket::Tcp(_)) && !receiver.dead && receiver.ear.is_open()
+            let is_open = |receiver: &&mut StreamReceiver| {
+                matches!(*receiver.socket, Socket::Tcp(_)) && !receiver.dead && receiver.acks.is_open()
             };
             for receiver in self.receivers.iter_mut().filter(is_open) {
                 // A receiver that violates the protocol is not read any more.
-                receiver.dead = !receiver.ear.read_from(&receiver.socket).unwrap_or(false);
+                receiver.dead = !receiver.acks.read_from(&receiver.socket).unwrap_or(false);
             }
             let mut sleep = Sleep::default();
-            let open: Vec<&mut Receiver> = self.receivers.iter_mut().filter(is_open).collect();
+            let open: Vec<&mut StreamReceiver> = self.receivers.iter_mut().filter(is_open).collect();
             if open.is_empty() || wait.is_stoppable() && self.stop.is_stopped() {
                 return Ok(());
             }
@@ -82,15 +82,15 @@ impl StreamOutlet {
     }
 }
 
-impl Receiver {
+impl StreamReceiver {
     /// Polls for its acknowledgement. Returns the error instead, if there is one.
     fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
-        let listened = self.ear.read_from(&self.socket);
-        let state = self.ear.heard(&listened);
+        let listened = self.acks.read_from(&self.socket);
+        let state = self.acks.heard(&listened);
         self.dead = listened != Ok(true);
         let is_a_lie = matches!(state, AckState::Violation(_));
         let outcome = ack_wait.outcome(&self.connection, state);
-        self.awaited = outcome.is_none();
+        self.ack_awaited = outcome.is_none();
         if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
             crate::sys::complain!("stripline: {error}");
         }

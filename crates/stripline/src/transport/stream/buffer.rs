@@ -5,12 +5,12 @@ use bytemuck::{Pod, Zeroable};
 /// A growable range of bytes that starts on a cache line.
 #[derive(Default)]
 pub(crate) struct AlignedBuffer {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
 }
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct CacheLine([u8; 64]);
 
 impl AlignedBuffer {
     /// Returns the number of bytes available.
@@ -21,7 +21,7 @@ impl AlignedBuffer {
     /// Grows to at least `bytes`; the content is kept.
     pub(crate) fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
-            self.lines.resize(bytes.div_ceil(64), Line::zeroed());
+            self.lines.resize(bytes.div_ceil(64), CacheLine::zeroed());
         }
     }
 

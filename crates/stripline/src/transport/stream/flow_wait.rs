@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::outlet::StreamOutlet;
-use super::receiver::Receiver;
+use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Sleep;
@@ -14,8 +14,8 @@ impl StreamOutlet {
     #[cold]
     pub(super) fn wait_for_permission(&mut self, wait: Wait) -> Result<()> {
         loop {
-            self.receivers.iter_mut().for_each(Receiver::poll_flow);
-            self.bury();
+            self.receivers.iter_mut().for_each(StreamReceiver::poll_flow);
+            self.remove_dead();
             let held = || self.receivers.iter().filter(|receiver| receiver.is_stalled());
             let Some(first) = held().next() else { return Ok(()) };
             let full = Error::Full { connection: first.connection.clone() };
@@ -31,32 +31,32 @@ impl StreamOutlet {
             if wait.is_stoppable() {
                 sleep.readable(self.stop.doorbell().as_fd());
             }
-            if !first.waited_for(|| sleep.until(wait.deadline()))? {
+            if !first.while_waiting(|| sleep.until(wait.deadline()))? {
                 return Err(full);
             }
         }
     }
 }
 
-impl Receiver {
+impl StreamReceiver {
     /// Whether it stalls the next packet.
     fn is_stalled(&self) -> bool {
-        self.ear.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
+        self.acks.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
 
     /// Polls for flow control, unless the permission already suffices.
     fn poll_flow(&mut self) {
-        if self.ear.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_unheard()) {
+        if self.acks.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_unheard()) {
             return;
         }
-        match self.ear.read_from(&self.socket) {
+        match self.acks.read_from(&self.socket) {
             Ok(is_there) => self.dead = !is_there,
             Err(violation) => {
                 self.dead = true;
                 crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, violation));
             }
         }
-        if let Some(flow_sender) = self.ear.flow_sender() {
+        if let Some(flow_sender) = self.acks.flow_sender() {
             flow_sender.note_held(now_ns());
         }
     }

@@ -20,11 +20,11 @@ use crate::transport::{AckSender, ConnectRequest, Endpoint, Inlet, Next};
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
 /// short; a longer wait uses `poll`.
-const NAP: Duration = Duration::from_millis(10);
+const READ_TIMEOUT: Duration = Duration::from_millis(10);
 /// Processor pauses before that, about a tenth of a microsecond in all. A core that goes idle just
 /// before a reply arrives takes microseconds to wake, and over a local socket replies arrive that
 /// soon.
-const PAUSES: u32 = 4;
+const SPINS: u32 = 4;
 /// The bytes per read when frames are small.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -47,7 +47,7 @@ pub(crate) struct StreamInlet {
     resume_from: Option<u64>,
     gone: bool,
     /// Whether the last blocking read timed out.
-    rested: bool,
+    read_timed_out: bool,
 }
 
 impl StreamInlet {
@@ -60,7 +60,7 @@ impl StreamInlet {
         }
         // Reads that must not wait are explicitly non-blocking.
         socket
-            .set_timeout(NAP)
+            .set_timeout(READ_TIMEOUT)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
         let socket = Arc::new(socket);
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
@@ -79,7 +79,9 @@ impl StreamInlet {
     /// Returns the receiving end of a blocking socket that also has a sending end.
     pub(in crate::transport) fn of_pair(socket: Arc<Socket>, connection: &str, buffer: u32) -> Result<Self> {
         // Reads that must not wait are explicitly non-blocking.
-        socket.set_timeout(NAP).map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
+        socket
+            .set_timeout(READ_TIMEOUT)
+            .map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
         inlet.is_of_pair = true;
         Ok(inlet)
@@ -100,7 +102,7 @@ impl StreamInlet {
             frame_max,
             resume_from,
             gone: false,
-            rested: false,
+            read_timed_out: false,
         }
     }
 
@@ -138,14 +140,14 @@ impl StreamInlet {
 
     /// Reads the available bytes; false: none.
     fn read(&mut self, wanted: usize, flags: RecvFlags) -> bool {
-        self.make_room(wanted);
+        self.make_space(wanted);
         let end = self.end;
         match recv(self.socket.as_fd(), &mut self.buffer.bytes_mut()[end..], flags) {
             // A frame cut short was never fully sent.
             Ok((0, _)) => self.gone = true,
             Ok((read, _)) => {
                 self.end += read;
-                self.rested = false;
+                self.read_timed_out = false;
             }
             Err(Errno::WOULDBLOCK | Errno::INTR) => return false,
             // Reset by a peer that died.
@@ -156,7 +158,7 @@ impl StreamInlet {
 
     /// Makes room for the rest of a frame of `wanted` bytes. The buffer grows with the bytes that
     /// arrived, never with those only announced.
-    fn make_room(&mut self, wanted: usize) {
+    fn make_space(&mut self, wanted: usize) {
         let have = self.end - self.start;
         if self.start > 0 && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
             self.buffer.bytes_mut().copy_within(self.start..self.end, 0);
@@ -208,7 +210,7 @@ impl Inlet for StreamInlet {
 
     fn can_park(&self, deadline: Option<Instant>) -> bool {
         // Such a near deadline would be missed.
-        !self.rested && deadline.is_none_or(|deadline| deadline > Instant::now() + NAP)
+        !self.read_timed_out && deadline.is_none_or(|deadline| deadline > Instant::now() + READ_TIMEOUT)
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -220,8 +222,8 @@ impl Inlet for StreamInlet {
         if wanted <= self.end - self.start {
             return Ok(true);
         }
-        (0..PAUSES).for_each(|_| std::hint::spin_loop());
-        self.rested = !self.read(wanted, RecvFlags::empty());
+        (0..SPINS).for_each(|_| std::hint::spin_loop());
+        self.read_timed_out = !self.read(wanted, RecvFlags::empty());
         Ok(true)
     }
 

@@ -15,11 +15,11 @@ mod ack_wait;
 mod acks;
 mod buffer;
 mod flow_wait;
-mod flusher;
 mod inlet;
+mod inspect;
 mod outlet;
+mod partial_writer;
 mod receiver;
-mod sign;
 
 #[cfg(any(fuzzing, test))]
 pub(crate) use acks::AckReader;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::accept_queue::{AcceptQueue, StreamAcceptor};
 use super::acks::{AckReader, peek_goodbye};
-use super::flusher::Flusher;
-use super::receiver::{Receiver, Terms};
-use super::sign::Sign;
+use super::inspect::StreamPortView;
+use super::partial_writer::PartialWriter;
+use super::receiver::{ReceiverOptions, StreamReceiver};
 use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope, flow};
@@ -25,11 +25,11 @@ use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
-    pub(super) receivers: Vec<Receiver>,
+    pub(super) receivers: Vec<StreamReceiver>,
     pub(super) accept_queue: Arc<AcceptQueue>,
     frame: AlignedBuffer,
     frame_max: usize,
-    flusher: Option<Flusher>,
+    partial_writer: Option<PartialWriter>,
     /// The number of the next packet.
     next_sequence: u64,
     /// Whether more fragments of the packet published last are to come.
@@ -41,7 +41,7 @@ pub(in crate::transport) struct StreamOutlet {
     pub(super) stop: StopToken,
     accept_thread: Option<AcceptThread>,
     /// Held for inspection.
-    _sign: Arc<Sign>,
+    _view: Arc<StreamPortView>,
 }
 
 impl StreamOutlet {
@@ -51,9 +51,9 @@ impl StreamOutlet {
         listener: Listener,
     ) -> Result<Self> {
         let accept_queue = Arc::new(AcceptQueue::new()?);
-        let sign = Sign::hang(&request, &endpoint);
+        let view = StreamPortView::register(&request, &endpoint);
         let acceptor = StreamAcceptor {
-            view: Arc::clone(&sign),
+            view: Arc::clone(&view),
             queue: Arc::clone(&accept_queue),
             payload: request.payload,
             keys: endpoint.keys,
@@ -66,14 +66,14 @@ impl StreamOutlet {
             accept_queue,
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
-            flusher: None,
+            partial_writer: None,
             next_sequence: 0,
             in_packet: false,
             timeout: request.send_timeout,
             scope: request.scope,
             stop: request.stop,
             accept_thread: Some(AcceptThread::start(listener, acceptor)?),
-            _sign: sign,
+            _view: view,
         })
     }
 
@@ -84,34 +84,34 @@ impl StreamOutlet {
         socket: Arc<Socket>,
         connection: &str,
     ) -> Result<Self> {
-        let sign = Sign::hang(&request, &endpoint);
-        let port = Terms {
+        let view = StreamPortView::register(&request, &endpoint);
+        let port = ReceiverOptions {
             overflow: Overflow::Block,
             depth: request.watermarks.high(),
             high_watermark: request.watermarks.high(),
         };
-        let receiver = Receiver::new(connection, socket, &sign, port, AckReader::default());
+        let receiver = StreamReceiver::new(connection, socket, &view, port, AckReader::default());
         Ok(Self {
             endpoint,
             receivers: vec![receiver],
             accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.buffer),
-            flusher: None,
+            partial_writer: None,
             next_sequence: 0,
             in_packet: false,
             timeout: None,
             scope: Scope::Transport,
             stop: request.stop,
             accept_thread: None,
-            _sign: sign,
+            _view: view,
         })
     }
 
-    pub(super) fn bury(&mut self) {
+    pub(super) fn remove_dead(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
-                if receiver.ear.has_left() || peek_goodbye(&receiver.socket) {
+                if receiver.acks.has_left() || peek_goodbye(&receiver.socket) {
                     // Relaxed: the lock of the records orders what matters; read late, it makes a
                     // new receiver report a gap.
                     receiver.has_left.store(true, Ordering::Relaxed);
@@ -131,14 +131,14 @@ impl StreamOutlet {
         if postponed.is_empty() {
             return true;
         }
-        if self.hand_over(index, &postponed).is_err() {
+        if self.defer_rest(index, &postponed).is_err() {
             self.receivers[index].dead = true;
         }
         false
     }
 
     /// Waits until no selected receiver has a partly written frame.
-    fn await_tails(&mut self, wait: Wait, counts: fn(&Receiver) -> bool) -> Result<()> {
+    fn wait_partial_writes(&mut self, wait: Wait, counts: fn(&StreamReceiver) -> bool) -> Result<()> {
         loop {
             let busy = (0..self.receivers.len())
                 .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
@@ -155,7 +155,7 @@ impl StreamOutlet {
             if wait.is_stoppable() {
                 sleep.readable(self.stop.doorbell().as_fd());
             }
-            let fired = self.receivers[busy].waited_for(|| sleep.until(wait.deadline()))?;
+            let fired = self.receivers[busy].while_waiting(|| sleep.until(wait.deadline()))?;
             if !fired {
                 return Err(full);
             }
@@ -163,28 +163,28 @@ impl StreamOutlet {
         }
     }
 
-    fn hand_over(&mut self, index: usize, rest: &[u8]) -> Result<()> {
-        let flusher = match &self.flusher {
-            Some(flusher) => flusher,
-            None => self.flusher.insert(Flusher::start(self.accept_queue.doorbell.clone())?),
+    fn defer_rest(&mut self, index: usize, rest: &[u8]) -> Result<()> {
+        let partial_writer = match &self.partial_writer {
+            Some(partial_writer) => partial_writer,
+            None => self.partial_writer.insert(PartialWriter::start(self.accept_queue.doorbell.clone())?),
         };
         let receiver = &mut self.receivers[index];
-        receiver.tail = Some(flusher.finish(Arc::clone(&receiver.socket), rest));
+        receiver.partial_write = Some(partial_writer.finish(Arc::clone(&receiver.socket), rest));
         Ok(())
     }
 
     /// Passes the rest of the current frame to the writer thread.
-    fn hand_over_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
+    fn defer_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
         let rest = self.frame.bytes()[sent..bytes].to_vec();
-        self.hand_over(index, &rest)
+        self.defer_rest(index, &rest)
     }
 
     /// Sends the next fragment of a packet to a non-blocking receiver. If it got the beginning, it
     /// gets the rest as well. Otherwise a packet larger than the socket's buffer would never
     /// arrive. What the socket does not take waits here, one packet at most.
-    fn follow_up(&mut self, index: usize, bytes: usize) {
+    fn send_continuation(&mut self, index: usize, bytes: usize) {
         let receiver = &mut self.receivers[index];
-        if !receiver.follows {
+        if !receiver.mid_packet {
             return;
         }
         let mut sent = 0;
@@ -201,7 +201,7 @@ impl StreamOutlet {
         }
         // Relaxed: a hint for its successor.
         receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-        if sent < bytes && self.hand_over_from(index, sent, bytes).is_err() {
+        if sent < bytes && self.defer_from(index, sent, bytes).is_err() {
             self.receivers[index].dead = true;
         }
     }
@@ -229,12 +229,12 @@ impl StreamOutlet {
                             receiver.postpone(&self.frame.bytes()[..bytes]);
                             Ok(())
                         } else {
-                            self.hand_over_from(index, sent, bytes)
+                            self.defer_from(index, sent, bytes)
                         };
                     }
                     let stopped = wait.is_stoppable() && self.stop.is_stopped();
                     if stopped || matches!(wait, Wait::Never) {
-                        return self.hand_over_from(index, sent, bytes);
+                        return self.defer_from(index, sent, bytes);
                     }
                     if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
                         wait = Wait::within(timeout);
@@ -244,8 +244,8 @@ impl StreamOutlet {
                     if wait.is_stoppable() {
                         sleep.readable(self.stop.doorbell().as_fd());
                     }
-                    if !receiver.waited_for(|| sleep.until(wait.deadline()))? {
-                        return self.hand_over_from(index, sent, bytes);
+                    if !receiver.while_waiting(|| sleep.until(wait.deadline()))? {
+                        return self.defer_from(index, sent, bytes);
                     }
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
@@ -299,19 +299,20 @@ impl Outlet for StreamOutlet {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.ear.flow_sender_ref().is_some()) {
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender_ref().is_some())
+        {
             self.wait_for_permission(wait)?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
-            self.await_tails(wait, |receiver| receiver.blocks)?;
+            self.wait_partial_writes(wait, |receiver| receiver.blocks)?;
         }
         self.frame.grow(bytes.next_multiple_of(16));
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        let is_free = |receiver: &Receiver| {
-            receiver.is_free() && receiver.ear.flow_sender_ref().is_none_or(flow::Sender::may_send_unheard)
+        let is_free = |receiver: &StreamReceiver| {
+            receiver.is_free() && receiver.acks.flow_sender_ref().is_none_or(flow::Sender::may_send_unheard)
         };
         let is_at_hand = bytes <= self.frame_max
             && !self.accept_queue.has_accepted()
@@ -340,18 +341,18 @@ impl Outlet for StreamOutlet {
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
             if continued && !self.receivers[index].blocks {
-                self.follow_up(index, whole);
+                self.send_continuation(index, whole);
                 continue;
             }
             let receiver = &mut self.receivers[index];
-            receiver.follows = true;
+            receiver.mid_packet = true;
             if !receiver.is_free() && !self.settle(index) {
                 self.receivers[index].postpone(&self.frame.bytes()[..whole]);
                 continue;
             }
             let receiver = &mut self.receivers[index];
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(flow_sender) = receiver.ear.flow_sender().filter(|_| is_packet) {
+            if let Some(flow_sender) = receiver.acks.flow_sender().filter(|_| is_packet) {
                 flow_sender.send();
             }
             match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
@@ -360,7 +361,7 @@ impl Outlet for StreamOutlet {
             }
         }
         if self.receivers.iter().any(|receiver| receiver.dead) {
-            self.bury();
+            self.remove_dead();
         }
         outcome
     }
@@ -389,13 +390,13 @@ impl Outlet for StreamOutlet {
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
-        let flow_sender = receiver.ear.flow_sender_ref()?;
+        let flow_sender = receiver.acks.flow_sender_ref()?;
         let since_ns = now_ns().saturating_sub(flow_sender.held_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
-        self.await_tails(wait, |_| true)?;
+        self.wait_partial_writes(wait, |_| true)?;
         self.drain_acks(wait)
     }
 }
@@ -413,8 +414,8 @@ impl Drop for StreamOutlet {
                 let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
             }
         }
-        if let Some(flusher) = self.flusher.take() {
-            flusher.stop();
+        if let Some(partial_writer) = self.partial_writer.take() {
+            partial_writer.stop();
         }
     }
 }

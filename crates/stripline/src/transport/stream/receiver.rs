@@ -4,96 +4,96 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::acks::AckReader;
-use super::flusher::Tail;
-use super::sign::{Sign, Waits};
+use super::inspect::{StreamPortView, WaitFlags};
+use super::partial_writer::PartialWrite;
 use crate::link::Overflow;
 use crate::packet::{Header, Kind};
 use crate::sys::socket::Socket;
 
 /// The options that its port requested.
-pub(super) struct Terms {
+pub(super) struct ReceiverOptions {
     pub overflow: Overflow,
     pub depth: u32,
     pub high_watermark: u32,
 }
 
-pub(super) struct Receiver {
+pub(super) struct StreamReceiver {
     pub(super) socket: Arc<Socket>,
     pub(super) connection: String,
     pub(super) blocks: bool,
     /// A frame that the socket took only in part.
-    pub(super) tail: Option<Arc<Tail>>,
+    pub(super) partial_write: Option<Arc<PartialWrite>>,
     /// Frames that a non-blocking receiver must still get: stream descriptions and the end.
     pub(super) postponed: Vec<u8>,
     /// Whether a non-blocking receiver got the beginning of the current packet: then it gets all of
     /// it.
-    pub(super) follows: bool,
+    pub(super) mid_packet: bool,
     /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it
     /// is accepted.
     pub(super) next_sequence: Arc<AtomicU64>,
     pub(super) dead: bool,
-    pub(super) ear: AckReader,
+    pub(super) acks: AckReader,
     /// Whether its acknowledgement is waited for.
-    pub(super) awaited: bool,
+    pub(super) ack_awaited: bool,
     /// Set in its record when it has sent a goodbye.
     pub(super) has_left: Arc<AtomicBool>,
     /// Set while the sender sleeps because of it.
-    pub(super) waits: Arc<Waits>,
+    pub(super) waits: Arc<WaitFlags>,
 }
 
 pub(super) const NOTHING_YET: u64 = u64::MAX;
 
-impl Receiver {
+impl StreamReceiver {
     pub(super) fn new(
         connection: &str,
         socket: Arc<Socket>,
-        sign: &Sign,
-        terms: Terms,
+        view: &StreamPortView,
+        options: ReceiverOptions,
         acks: AckReader,
     ) -> Self {
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        let shown = (terms.overflow, terms.depth, terms.high_watermark);
+        let shown = (options.overflow, options.depth, options.high_watermark);
         Self {
-            waits: sign.enter(connection, shown, &socket, &next_sequence),
+            waits: view.add(connection, shown, &socket, &next_sequence),
             has_left: Arc::default(),
             socket,
             connection: connection.into(),
-            blocks: terms.overflow == Overflow::Block,
-            tail: None,
+            blocks: options.overflow == Overflow::Block,
+            partial_write: None,
             postponed: Vec::new(),
-            follows: false,
+            mid_packet: false,
             next_sequence,
             dead: false,
-            ear: acks,
-            awaited: false,
+            acks,
+            ack_awaited: false,
         }
     }
 
     /// Whether no frame for it is pending.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
-        self.tail.is_none() && self.postponed.is_empty()
+        self.partial_write.is_none() && self.postponed.is_empty()
     }
 
     /// Whether the socket is free for another frame.
     pub(super) fn settle(&mut self) -> bool {
-        if self.tail.as_ref().is_some_and(|tail| tail.is_done()) {
-            self.tail = None;
+        if self.partial_write.as_ref().is_some_and(|partial_write| partial_write.is_done()) {
+            self.partial_write = None;
         }
-        self.tail.is_none()
+        self.partial_write.is_none()
     }
 
     /// Whether it got the packet published last, or will.
     pub(super) fn has_packet(&self) -> bool {
-        self.blocks || self.follows
+        self.blocks || self.mid_packet
     }
 
     /// Runs a sleep that this receiver causes, and shows that to inspection.
-    pub(super) fn waited_for<T>(&self, sleep: impl FnOnce() -> T) -> T {
+    pub(super) fn while_waiting<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: information for inspection only, next to a system call.
-        self.waits.room.store(true, Ordering::Relaxed);
+        self.waits.space.store(true, Ordering::Relaxed);
         let slept = sleep();
-        self.waits.room.store(false, Ordering::Relaxed);
+        self.waits.space.store(false, Ordering::Relaxed);
         slept
     }
 
@@ -104,7 +104,7 @@ impl Receiver {
             // nothing.
             Some(Kind::Stream) => self.postponed = frame.to_vec(),
             Some(Kind::End) => self.postponed.extend_from_slice(frame),
-            Some(Kind::Data) | None => self.follows = false,
+            Some(Kind::Data) | None => self.mid_packet = false,
         }
     }
 }

@@ -110,7 +110,7 @@ pub trait Observer {
 /// impl Observer for Silent {}
 /// # struct Ticker;
 /// # impl Component for Ticker {
-/// #     fn describe() -> ComponentSpec { ComponentSpec::new("ticker", "Waits a moment.") }
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("ticker", "WaitFlags a moment.") }
 /// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
 /// #     fn run(self, ports: Ports) -> Result<()> {
 /// #         ports.stop_signal().sleep(std::time::Duration::from_millis(1))

@@ -10,14 +10,14 @@ use crate::sys::socket::{self, Socket};
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
-pub(super) struct Sign {
+pub(super) struct StreamPortView {
     /// The constant part.
     port: SendingPort,
-    guests: Mutex<Vec<Guest>>,
-    _shown: Shown,
+    receivers: Mutex<Vec<ReceiverEntry>>,
+    _registered: Shown,
 }
 
-struct Guest {
+struct ReceiverEntry {
     connection: String,
     pid: Option<u32>,
     overflow: Overflow,
@@ -26,36 +26,39 @@ struct Guest {
     /// Invalid once the reader is gone.
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
-    waits: Arc<Waits>,
+    waits: Arc<WaitFlags>,
 }
 
 /// What the sender waits for while it sleeps because of a reader.
 #[derive(Default)]
-pub(super) struct Waits {
-    pub room: AtomicBool,
+pub(super) struct WaitFlags {
+    pub space: AtomicBool,
     pub ack: AtomicBool,
 }
 
-impl Sign {
-    pub(super) fn hang(request: &BindRequest, endpoint: &Endpoint) -> Arc<Self> {
-        let sign =
-            Arc::new(Self { port: request.inspection(endpoint), guests: Mutex::default(), _shown: Shown });
-        introspect::show_sending(&sign);
-        sign
+impl StreamPortView {
+    pub(super) fn register(request: &BindRequest, endpoint: &Endpoint) -> Arc<Self> {
+        let view = Arc::new(Self {
+            port: request.inspection(endpoint),
+            receivers: Mutex::default(),
+            _registered: Shown,
+        });
+        introspect::show_sending(&view);
+        view
     }
 
     /// Adds a reader; the flags returned are set while the sender sleeps because of it.
-    pub(super) fn enter(
+    pub(super) fn add(
         &self,
         connection: &str,
         (overflow, depth, high): (Overflow, u32, u32),
         socket: &Arc<Socket>,
         next_sequence: &Arc<AtomicU64>,
-    ) -> Arc<Waits> {
-        let waits = Arc::<Waits>::default();
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        guests.retain(|guest| guest.socket.strong_count() > 0);
-        guests.push(Guest {
+    ) -> Arc<WaitFlags> {
+        let waits = Arc::<WaitFlags>::default();
+        let mut receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
+        receivers.retain(|entry| entry.socket.strong_count() > 0);
+        receivers.push(ReceiverEntry {
             connection: connection.into(),
             pid: match &**socket {
                 Socket::Unix(stream) => socket::peer_process(stream),
@@ -72,28 +75,28 @@ impl Sign {
     }
 }
 
-impl Sending for Sign {
+impl Sending for StreamPortView {
     fn look(&self) -> SendingPort {
         let mut port = self.port.clone();
-        let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        for guest in guests.iter() {
+        let receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in receivers.iter() {
             // One that has hung up is removed at the next packet.
-            let Some(socket) = guest.socket.upgrade().filter(|socket| !socket.has_hung_up()) else {
+            let Some(socket) = entry.socket.upgrade().filter(|socket| !socket.has_hung_up()) else {
                 continue;
             };
             // Relaxed: momentary values, each by itself.
-            let next = Some(guest.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
+            let next = Some(entry.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
             let [waited_for, answer_awaited] =
-                [&guest.waits.room, &guest.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
+                [&entry.waits.space, &entry.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
             port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
-                connection: guest.connection.clone(),
-                pid: guest.pid,
-                overflow: guest.overflow.to_string(),
-                depth: guest.depth,
-                high_watermark: (guest.high < guest.depth).then_some(guest.high),
+                connection: entry.connection.clone(),
+                pid: entry.pid,
+                overflow: entry.overflow.to_string(),
+                depth: entry.depth,
+                high_watermark: (entry.high < entry.depth).then_some(entry.high),
                 attached: next.is_some(),
                 kernel_bytes: socket::unsent_bytes(&socket),
                 waited_for,

@@ -12,11 +12,11 @@ use crate::sys::socket::Socket;
 
 /// The rest of a partly written frame.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(super) struct PartialWrite {
     done: AtomicBool,
 }
 
-impl Tail {
+impl PartialWrite {
     /// Whether the sender may use the socket again.
     pub(super) fn is_done(&self) -> bool {
         // Acquire: what the thread wrote to the socket precedes what the sender writes next.
@@ -26,14 +26,14 @@ impl Tail {
 
 /// The writer thread, started when first needed, stopped and joined when dropped. What it has not
 /// finished by then is given up.
-pub(super) struct Flusher {
-    shared: Arc<Shared>,
+pub(super) struct PartialWriter {
+    shared: Arc<WriterShared>,
     thread: JoinHandle<()>,
 }
 
-struct Shared {
+struct WriterShared {
     jobs: Mutex<Vec<Job>>,
-    bell: Doorbell,
+    doorbell: Doorbell,
     over: AtomicBool,
 }
 
@@ -41,14 +41,17 @@ struct Job {
     socket: Arc<Socket>,
     bytes: Vec<u8>,
     sent: usize,
-    tail: Arc<Tail>,
+    partial_write: Arc<PartialWrite>,
 }
 
-impl Flusher {
+impl PartialWriter {
     /// Starts the thread. `freed` rings whenever a frame is finished.
     pub(super) fn start(freed: Doorbell) -> Result<Self> {
-        let shared =
-            Arc::new(Shared { jobs: Mutex::default(), bell: Doorbell::new()?, over: AtomicBool::new(false) });
+        let shared = Arc::new(WriterShared {
+            jobs: Mutex::default(),
+            doorbell: Doorbell::new()?,
+            over: AtomicBool::new(false),
+        });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-flush".into())
@@ -57,24 +60,24 @@ impl Flusher {
         Ok(Self { shared, thread })
     }
 
-    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<Tail> {
-        let tail = Arc::new(Tail { done: AtomicBool::new(false) });
-        let job = Job { socket, bytes: bytes.to_vec(), sent: 0, tail: Arc::clone(&tail) };
+    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<PartialWrite> {
+        let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
+        let job = Job { socket, bytes: bytes.to_vec(), sent: 0, partial_write: Arc::clone(&partial_write) };
         self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
-        self.shared.bell.ring();
-        tail
+        self.shared.doorbell.ring();
+        partial_write
     }
 
     /// Ends the thread.
     pub(super) fn stop(self) {
         // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
-        self.shared.bell.ring();
+        self.shared.doorbell.ring();
         let _ = self.thread.join();
     }
 }
 
-fn run(shared: &Shared, freed: &Doorbell) {
+fn run(shared: &WriterShared, freed: &Doorbell) {
     let mut jobs: Vec<Job> = Vec::new();
     while !shared.over.load(Ordering::Acquire) {
         jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
@@ -95,13 +98,13 @@ fn run(shared: &Shared, freed: &Doorbell) {
             freed.ring();
         }
         let mut sleep = Sleep::default();
-        sleep.readable(shared.bell.as_fd());
+        sleep.readable(shared.doorbell.as_fd());
         busy.iter().for_each(|socket| sleep.writable(socket.as_fd()));
         if let Err(error) = sleep.until(None) {
             crate::sys::complain!("stripline: {error}");
             return;
         }
-        shared.bell.quiet();
+        shared.doorbell.quiet();
     }
 }
 
@@ -118,7 +121,7 @@ impl Job {
             }
         }
         // Release: pairs with `is_done`.
-        self.tail.done.store(true, Ordering::Release);
+        self.partial_write.done.store(true, Ordering::Release);
         true
     }
 }
