@@ -27,7 +27,7 @@ use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::transport::handshake::{self, Answer, Hello, Welcome};
 use crate::transport::stream::{AckReader, StreamInlet};
-use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, pump, random};
+use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, random, receive_queue};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -41,7 +41,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
     let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
-    pump::for_policy(Box::new(inlet), &request)
+    receive_queue::with_policy(Box::new(inlet), &request)
 }
 
 /// Returns the reply that accepts a receiver.

@@ -9,7 +9,9 @@ use super::ring::{
     CursorPage, Doorbells, PeerHandle, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
     RingPages, RingShared, SleepersPage,
 };
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
+use super::{
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, receive_queue,
+};
 use crate::error::{Error, Result};
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
@@ -80,7 +82,7 @@ impl Transport for Inproc {
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let (inlet, pending) = attach(&door.shared, &hello, request)?;
         door.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
-        pump::for_policy(Box::new(inlet), request)
+        receive_queue::with_policy(Box::new(inlet), request)
     }
 
     fn listen_calls(

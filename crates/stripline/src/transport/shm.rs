@@ -12,7 +12,9 @@ use super::ring::{
     RingPages, RingShared, SleepersPage,
 };
 use super::watch::Watched;
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, pump};
+use super::{
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, receive_queue,
+};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
@@ -61,7 +63,7 @@ impl Transport for Shm {
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, barriers: welcome.barriers };
         let inlet = ring.inlet(fds, socket, None, request)?;
         fail_point!("connect-attached");
-        pump::for_policy(Box::new(inlet), request)
+        receive_queue::with_policy(Box::new(inlet), request)
     }
 
     fn listen_calls(

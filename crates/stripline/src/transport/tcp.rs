@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump,
-    queued,
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex,
+    receive_queue, send_queue,
 };
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope};
@@ -37,12 +37,14 @@ impl Transport for Tcp {
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let (listener, address) = Listener::tcp_loopback()?;
         let endpoint = Endpoint::new("tcp", address.to_string())?;
-        queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
+        send_queue::with_scope(request, |request| {
+            Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
+        })
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let inlet = StreamInlet::connect(connected(endpoint)?, endpoint, request)?;
-        pump::for_policy(Box::new(inlet), request)
+        receive_queue::with_policy(Box::new(inlet), request)
     }
 
     fn listen_calls(

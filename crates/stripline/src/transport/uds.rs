@@ -2,8 +2,8 @@
 
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex, pump,
-    queued,
+    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex,
+    receive_queue, send_queue,
 };
 use crate::error::Result;
 use crate::link::{Flow, Overflow, Scope};
@@ -32,13 +32,15 @@ impl Transport for Uds {
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
-        queued::for_scope(request, |request| Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?)))
+        send_queue::with_scope(request, |request| {
+            Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
+        })
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         let inlet = StreamInlet::connect(socket, endpoint, request)?;
-        pump::for_policy(Box::new(inlet), request)
+        receive_queue::with_policy(Box::new(inlet), request)
     }
 
     fn listen_calls(

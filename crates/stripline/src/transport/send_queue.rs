@@ -14,25 +14,25 @@ use crate::link::{Scope, Watermarks};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 
 /// The interval at which a full queue checks for a stop of its component.
-const STOP_LOOK: Duration = Duration::from_millis(20);
+const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// Returns the outlet itself, or behind a queue when its strongest scope is `none`.
-pub(super) fn for_scope(
+pub(super) fn with_scope(
     request: BindRequest,
     make: impl FnOnce(BindRequest) -> Result<Box<dyn Outlet>>,
 ) -> Result<Box<dyn Outlet>> {
     if request.scope != Scope::None {
         return make(request);
     }
-    let (marks, stop) = (request.watermarks, request.stop.clone());
+    let (watermarks, stop) = (request.watermarks, request.stop.clone());
     // The queue's thread continues when the component is stopped: queued packets are still sent.
     let give_up = StopToken::new()?;
     let inner = make(BindRequest { stop: give_up.clone(), ..request })?;
-    Ok(Box::new(Queued::start(inner, marks, stop, give_up)?))
+    Ok(Box::new(SendQueue::start(inner, watermarks, stop, give_up)?))
 }
 
-struct Queued {
-    shared: Arc<Shared>,
+struct SendQueue {
+    shared: Arc<SendShared>,
     endpoint: Endpoint,
     frame: AlignedBuffer,
     frame_max: usize,
@@ -42,38 +42,43 @@ struct Queued {
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct SendShared {
+    queue: Mutex<PendingFrames>,
     changed: Condvar,
-    marks: Watermarks,
+    watermarks: Watermarks,
     port: String,
 }
 
 #[derive(Default)]
-struct Queue {
+struct PendingFrames {
     frames: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     sending: bool,
     /// Packets waiting: the fragments of one count once.
     packets: usize,
     /// Whether there was no room, so that sends wait for the low watermark.
-    is_held: bool,
+    is_stalled: bool,
     /// Whether another fragment of the packet queued last is to come.
     open: bool,
     receivers: usize,
     /// Whether the number of receivers is to be refreshed.
-    asked: bool,
+    refresh_receivers: bool,
     over: bool,
     failed: Option<Error>,
 }
 
-impl Queued {
-    fn start(inner: Box<dyn Outlet>, marks: Watermarks, stop: StopToken, give_up: StopToken) -> Result<Self> {
+impl SendQueue {
+    fn start(
+        inner: Box<dyn Outlet>,
+        watermarks: Watermarks,
+        stop: StopToken,
+        give_up: StopToken,
+    ) -> Result<Self> {
         let endpoint = inner.endpoint();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SendShared {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            marks,
+            watermarks,
             port: endpoint.to_string(),
         });
         let its = Arc::clone(&shared);
@@ -90,8 +95,8 @@ impl Queued {
     fn wait_for(
         &self,
         wait: Wait,
-        mut done: impl FnMut(&mut Queue) -> bool,
-    ) -> Result<MutexGuard<'_, Queue>> {
+        mut done: impl FnMut(&mut PendingFrames) -> bool,
+    ) -> Result<MutexGuard<'_, PendingFrames>> {
         let mut queue = self.shared.queue();
         loop {
             if let Some(error) = queue.failed.take() {
@@ -107,23 +112,23 @@ impl Queued {
             if over || matches!(wait, Wait::Never) {
                 return Err(Error::Full { connection: self.shared.port.clone() });
             }
-            let look = self.shared.changed.wait_timeout(queue, STOP_LOOK);
+            let look = self.shared.changed.wait_timeout(queue, STOP_POLL);
             queue = look.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl Queue {
+impl PendingFrames {
     /// Whether another packet may be queued, or the rest of one.
-    fn has_room(&mut self, marks: Watermarks) -> bool {
+    fn has_space(&mut self, watermarks: Watermarks) -> bool {
         // One more than packets: the description of the stream may wait before them.
-        let most = if self.is_held { marks.low() } else { marks.high() } as usize;
-        self.is_held = !self.open && self.packets > most;
-        !self.is_held
+        let most = if self.is_stalled { watermarks.low() } else { watermarks.high() } as usize;
+        self.is_stalled = !self.open && self.packets > most;
+        !self.is_stalled
     }
 }
 
-impl Outlet for Queued {
+impl Outlet for SendQueue {
     fn endpoint(&self) -> Endpoint {
         self.endpoint.clone()
     }
@@ -136,7 +141,7 @@ impl Outlet for Queued {
         // The thread has the number and is asked to refresh it. A caller that waits for receivers
         // asks again.
         let mut queue = self.shared.queue();
-        queue.asked = true;
+        queue.refresh_receivers = true;
         self.shared.changed.notify_all();
         queue.receivers
     }
@@ -154,8 +159,8 @@ impl Outlet for Queued {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        let marks = self.shared.marks;
-        drop(self.wait_for(wait, |queue| queue.has_room(marks))?);
+        let watermarks = self.shared.watermarks;
+        drop(self.wait_for(wait, |queue| queue.has_space(watermarks))?);
         self.frame.grow(bytes);
         Ok(&mut self.frame.bytes_mut()[..bytes])
     }
@@ -171,7 +176,7 @@ impl Outlet for Queued {
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
         // The thread accepts receivers before it sends, but must not between two fragments of a
         // packet.
-        queue.asked = false;
+        queue.refresh_receivers = false;
         let mut copy = queue.spare.pop().unwrap_or_default();
         copy.extend_from_slice(&self.frame.bytes()[..bytes]);
         queue.frames.push_back(copy);
@@ -198,7 +203,7 @@ impl Outlet for Queued {
     }
 }
 
-impl Drop for Queued {
+impl Drop for SendQueue {
     fn drop(&mut self) {
         self.shared.queue().over = true;
         self.shared.changed.notify_all();
@@ -209,7 +214,7 @@ impl Drop for Queued {
     }
 }
 
-impl Shared {
+impl SendShared {
     fn run(&self, mut outlet: Box<dyn Outlet>) {
         // The description of the current stream, for receivers that connect later.
         let mut described: Option<Vec<u8>> = None;
@@ -229,7 +234,7 @@ impl Shared {
                         queue.packets -= usize::from(starts);
                         break frame;
                     }
-                    if std::mem::take(&mut queue.asked) {
+                    if std::mem::take(&mut queue.refresh_receivers) {
                         newcomers |= outlet.admit();
                         queue.receivers = outlet.receivers();
                     }
@@ -254,7 +259,7 @@ impl Shared {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, PendingFrames> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,10 +18,10 @@ use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::fork::Process;
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
-pub(crate) fn for_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+pub(crate) fn with_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
     match request.options.overflow {
         Overflow::Block if !inlet.needs_receive_queue() => Ok(inlet),
-        _ => Ok(Box::new(Pump::start(inlet, request)?)),
+        _ => Ok(Box::new(ReceiveQueue::start(inlet, request)?)),
     }
 }
 
@@ -31,40 +31,40 @@ const DROPPED: &str = "its queue was full, and its policy dropped it";
 const OVERTAKEN: &str =
     "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
-struct Pump {
-    shared: Arc<Shared>,
+struct ReceiveQueue {
+    shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
-    current: Option<Waiting>,
+    current: Option<QueuedFrame>,
     process: Process,
 }
 
 /// Returns the number of a packet that its sender waits for.
-fn awaited(header: Header) -> Option<u64> {
+fn ack_awaited(header: Header) -> Option<u64> {
     (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
 
 /// A frame in the queue.
-struct Waiting {
+struct QueuedFrame {
     bytes: Vec<u8>,
     /// When it arrived, if it is measured.
     received_ns: Option<u64>,
     kind: Option<Kind>,
     /// Its number, if the sender waits until the component has finished with it.
-    awaited: Option<u64>,
+    ack_awaited: Option<u64>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct ReceiveShared {
+    queue: Mutex<FrameQueue>,
     /// Set before the first frame is queued.
-    beginning: OnceLock<Beginning>,
-    bell: Doorbell,
+    start_position: OnceLock<StartPosition>,
+    doorbell: Doorbell,
     /// Under `block`: rung when there is room again.
-    room: Option<Doorbell>,
-    answers: Option<Arc<dyn AckSender>>,
+    space: Option<Doorbell>,
+    acks: Option<Arc<dyn AckSender>>,
     over: AtomicBool,
     /// Whether to send a goodbye at its end.
-    leaves: AtomicBool,
+    says_goodbye: AtomicBool,
     connection: String,
     overflow: Overflow,
     depth: usize,
@@ -75,14 +75,14 @@ struct Shared {
 }
 
 /// The inlet's start position, available once it has a frame.
-struct Beginning {
+struct StartPosition {
     resume_from: Option<u64>,
     first_sent: Option<(u64, u64)>,
 }
 
 /// The thread's memory of earlier frames.
 #[derive(Default)]
-struct Progress {
+struct ReceiveProgress {
     /// The stream that was described last.
     stream: Option<u16>,
     /// The sequence number that comes next, once set.
@@ -90,8 +90,8 @@ struct Progress {
 }
 
 #[derive(Default)]
-struct Queue {
-    frames: VecDeque<Waiting>,
+struct FrameQueue {
+    frames: VecDeque<QueuedFrame>,
     packets: usize,
     spare: Vec<Vec<u8>>,
     /// Whether the thread waits for room.
@@ -101,7 +101,7 @@ struct Queue {
     end: Option<Result<()>>,
 }
 
-impl Pump {
+impl ReceiveQueue {
     fn start(mut inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
         let (marks, flow) = (request.options.watermarks(), inlet.take_flow());
@@ -113,16 +113,16 @@ impl Pump {
             // The rest of the depth is for packets in transit at the stop.
             Flow::StopResume => request.options.depth,
         };
-        let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { flow, ..Queue::default() }),
+        let shared = Arc::new(ReceiveShared {
+            queue: Mutex::new(FrameQueue { flow, ..FrameQueue::default() }),
             limit: limit as usize,
             low: marks.low() as usize,
-            beginning: OnceLock::new(),
-            bell: Doorbell::new()?,
-            room: if blocks { Some(Doorbell::new()?) } else { None },
-            answers: inlet.acks(),
+            start_position: OnceLock::new(),
+            doorbell: Doorbell::new()?,
+            space: if blocks { Some(Doorbell::new()?) } else { None },
+            acks: inlet.acks(),
             over: AtomicBool::new(false),
-            leaves: AtomicBool::new(false),
+            says_goodbye: AtomicBool::new(false),
             connection: request.connection.clone(),
             overflow: request.options.overflow,
             depth: request.options.depth as usize,
@@ -137,7 +137,7 @@ impl Pump {
     }
 }
 
-impl Inlet for Pump {
+impl Inlet for ReceiveQueue {
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.current.is_none() {
             let mut queue = self.shared.queue();
@@ -146,11 +146,11 @@ impl Inlet for Pump {
                     if frame.kind == Some(Kind::Data) {
                         queue.packets -= 1;
                         let say = queue.flow.as_mut().and_then(flow::Receiver::take);
-                        self.shared.tell(say);
+                        self.shared.send_flow(say);
                     }
                     if queue.is_full
                         && queue.packets <= self.shared.low
-                        && let Some(room) = &self.shared.room
+                        && let Some(room) = &self.shared.space
                     {
                         queue.is_full = false;
                         room.ring();
@@ -175,7 +175,7 @@ impl Inlet for Pump {
     fn release(&mut self) {
         // A packet that was held at a fork is given back in the child, too, where the queue may be
         // locked for ever.
-        if let Some(Waiting { mut bytes, .. }) = self.current.take()
+        if let Some(QueuedFrame { mut bytes, .. }) = self.current.take()
             && self.process.is_current()
         {
             bytes.clear();
@@ -185,11 +185,11 @@ impl Inlet for Pump {
 
     fn say_goodbye(&mut self) {
         // Relaxed: `over`, which follows, ends the thread; the thread is joined.
-        self.shared.leaves.store(true, Ordering::Relaxed);
+        self.shared.says_goodbye.store(true, Ordering::Relaxed);
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        self.shared.bell.quiet();
+        self.shared.doorbell.quiet();
         let queue = self.shared.queue();
         queue.frames.is_empty() && queue.end.is_none()
     }
@@ -197,11 +197,11 @@ impl Inlet for Pump {
     fn cancel_sleep(&mut self) {}
 
     fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.shared.bell.as_fd());
+        sleep.readable(self.shared.doorbell.as_fd());
     }
 
     fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        self.shared.answers.clone()
+        self.shared.acks.clone()
     }
 
     fn received_ns(&self) -> Option<u64> {
@@ -209,7 +209,7 @@ impl Inlet for Pump {
     }
 
     fn queue_probe(&self) -> Option<Weak<dyn QueueProbe>> {
-        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        let shared: Weak<ReceiveShared> = Arc::downgrade(&self.shared);
         Some(shared)
     }
 
@@ -218,21 +218,21 @@ impl Inlet for Pump {
     }
 
     fn resume_from(&self) -> Option<u64> {
-        self.shared.beginning.get().and_then(|beginning| beginning.resume_from)
+        self.shared.start_position.get().and_then(|start_position| start_position.resume_from)
     }
 
     fn first_sent(&self) -> Option<(u64, u64)> {
-        self.shared.beginning.get().and_then(|beginning| beginning.first_sent)
+        self.shared.start_position.get().and_then(|start_position| start_position.first_sent)
     }
 }
 
-impl QueueProbe for Shared {
+impl QueueProbe for ReceiveShared {
     fn packets(&self) -> usize {
         self.queue().packets
     }
 }
 
-impl Drop for Pump {
+impl Drop for ReceiveQueue {
     fn drop(&mut self) {
         // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
@@ -243,9 +243,9 @@ impl Drop for Pump {
     }
 }
 
-impl Shared {
+impl ReceiveShared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
-        let mut progress = Progress::default();
+        let mut progress = ReceiveProgress::default();
         let mut joiner = Joiner::new(self.overflow != Overflow::Block);
         let end = loop {
             // Acquire: see `drop`. A late read costs one more frame; the doorbell wakes a sleeping
@@ -253,7 +253,7 @@ impl Shared {
             if self.over.load(Ordering::Acquire) {
                 break Ok(());
             }
-            match self.await_room(shutdown) {
+            match self.wait_for_space(shutdown) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
@@ -263,13 +263,13 @@ impl Shared {
                     let header = Header::read(frame);
                     // The middle of a packet gives no start position.
                     let starts = header.is_none_or(|header| !header.is_continued());
-                    if starts && self.beginning.get().is_none() {
+                    if starts && self.start_position.get().is_none() {
                         let first = header.map(|header| (header.sequence, header.sample_index));
                         let first_sent = inlet.first_sent().or(first);
                         progress.next = first_sent.map(|first| first.0);
-                        let beginning = Beginning { resume_from: inlet.resume_from(), first_sent };
+                        let start_position = StartPosition { resume_from: inlet.resume_from(), first_sent };
                         // Only this thread sets it, once. The same frame comes again.
-                        let _ = self.beginning.set(beginning);
+                        let _ = self.start_position.set(start_position);
                         continue;
                     }
                     let outcome = match joiner.add_frame(frame) {
@@ -277,7 +277,7 @@ impl Shared {
                         Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
                         Ok(Joined::Piece) => Ok(()),
                         Ok(Joined::Lost) => {
-                            self.answer(header.and_then(awaited), Ack::Refused(OVERTAKEN));
+                            self.ack(header.and_then(ack_awaited), Ack::Refused(OVERTAKEN));
                             Ok(())
                         }
                         Err(violation) => Err(Error::misbehaved(&self.connection, violation)),
@@ -305,18 +305,18 @@ impl Shared {
             }
         };
         // Relaxed: a thread that ends this one by its doorbell has stored it before.
-        if self.leaves.load(Ordering::Relaxed) {
+        if self.says_goodbye.load(Ordering::Relaxed) {
             inlet.say_goodbye();
         }
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
         self.queue().end = Some(end);
-        self.bell.ring();
+        self.doorbell.ring();
     }
 
     /// Waits, under `block`, until there is room for a packet; false: the queue is over.
-    fn await_room(&self, shutdown: &Doorbell) -> Result<bool> {
-        let Some(room) = &self.room else { return Ok(true) };
+    fn wait_for_space(&self, shutdown: &Doorbell) -> Result<bool> {
+        let Some(room) = &self.space else { return Ok(true) };
         loop {
             let mut queue = self.queue();
             // Once full, it stays full until the low watermark.
@@ -337,21 +337,21 @@ impl Shared {
     }
 
     /// Sends flow control. Called with the queue locked, so that messages keep their order.
-    fn tell(&self, say: Option<flow::Message>) {
-        if let (Some(acks), Some(message)) = (&self.answers, say) {
+    fn send_flow(&self, say: Option<flow::Message>) {
+        if let (Some(acks), Some(message)) = (&self.acks, say) {
             acks.send_flow(message);
         }
     }
 
     /// Acknowledges a packet, if its sender waits for it.
-    fn answer(&self, packet: Option<u64>, ack: Ack<'_>) {
-        if let (Some(acks), Some(packet)) = (&self.answers, packet) {
+    fn ack(&self, packet: Option<u64>, ack: Ack<'_>) {
+        if let (Some(acks), Some(packet)) = (&self.acks, packet) {
             acks.send(packet, ack);
         }
     }
 
     /// Queues a copy of the frame, or drops one according to the policy.
-    fn accept(&self, frame: &[u8], progress: &mut Progress) -> Result<()> {
+    fn accept(&self, frame: &[u8], progress: &mut ReceiveProgress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
         let measured = header.is_some_and(|header| header.sent_ns != 0);
@@ -371,13 +371,13 @@ impl Shared {
                 }
                 if self.overflow != Overflow::Block && progress.stream != Some(header.stream) {
                     // Its description was missed; it comes again soon.
-                    self.answer(server.or(target), Ack::Refused("the description of its stream was lost"));
+                    self.ack(server.or(target), Ack::Refused("the description of its stream was lost"));
                     return Ok(());
                 }
                 if queue.packets >= self.depth && self.overflow != Overflow::Block {
                     if self.overflow == Overflow::DropNewest {
                         drop(queue);
-                        self.answer(server.or(target), Ack::Refused(DROPPED));
+                        self.ack(server.or(target), Ack::Refused(DROPPED));
                         return Ok(());
                     }
                     dropped = queue.drop_oldest();
@@ -399,32 +399,32 @@ impl Shared {
             (Some(Kind::End), Some(flow)) => Some(flow.end()),
             _ => None,
         };
-        self.tell(say);
-        queue.frames.push_back(Waiting { bytes, received_ns, kind, awaited: target });
+        self.send_flow(say);
+        queue.frames.push_back(QueuedFrame { bytes, received_ns, kind, ack_awaited: target });
         drop(queue);
-        self.bell.ring();
-        self.answer(dropped, Ack::Refused(DROPPED));
+        self.doorbell.ring();
+        self.ack(dropped, Ack::Refused(DROPPED));
         if server.is_some() {
             fail_point!("queue");
-            self.answer(server, Ack::Accepted);
+            self.ack(server, Ack::Accepted);
             fail_point!("queue-accepted");
         }
         Ok(())
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, FrameQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl FrameQueue {
     /// Removes the oldest packet, and a description that has no packet left to describe. Returns
     /// the packet's number, if the sender waits for it.
     fn drop_oldest(&mut self) -> Option<u64> {
         let oldest = self.frames.iter().position(|frame| frame.kind == Some(Kind::Data))?;
         let ack_wait = self.remove(oldest);
         self.packets -= 1;
-        let describes = |frame: Option<&Waiting>| frame.is_some_and(|f| f.kind == Some(Kind::Stream));
+        let describes = |frame: Option<&QueuedFrame>| frame.is_some_and(|f| f.kind == Some(Kind::Stream));
         if oldest > 0 && describes(self.frames.get(oldest - 1)) && describes(self.frames.get(oldest)) {
             self.remove(oldest - 1);
         }
@@ -439,7 +439,7 @@ impl Queue {
     }
 
     fn remove(&mut self, index: usize) -> Option<u64> {
-        let Waiting { mut bytes, awaited: ack_wait, .. } = self.frames.remove(index)?;
+        let QueuedFrame { mut bytes, ack_awaited: ack_wait, .. } = self.frames.remove(index)?;
         bytes.clear();
         self.spare.push(bytes);
         ack_wait
