@@ -25,7 +25,7 @@ use crate::payload::TypeName;
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
-use crate::transport::handshake::{self, Answer, Hello, Welcome};
+use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::stream::{AckReader, StreamInlet};
 use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, random, receive_queue};
 use crate::{Error, Result, Sample};
@@ -46,7 +46,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
 
 /// Returns the reply that accepts a receiver.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
-    handshake::encode(&Answer::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
+    handshake::encode(&HelloReply::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 
 /// Parses a process's information about its ports.
@@ -275,7 +275,7 @@ pub fn body_length(prefix: &[u8; handshake::PREFIX_BYTES]) -> std::result::Resul
 /// side would accept it.
 pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let hello = handshake::decode::<Hello>(body).ok();
-    let answer = handshake::decode::<Answer>(body).ok();
+    let answer = handshake::decode::<HelloReply>(body).ok();
     let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>()).is_ok());
     // Its errors are texts for display.
     let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 
-use super::handshake::{self, Answer, Hello};
+use super::handshake::{self, Hello, HelloReply};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken};
@@ -101,7 +101,7 @@ impl<A: Acceptor> AcceptLoop<A> {
                 }
             }
             Admission::Rejected(socket, reason) => refuse(&socket, &reason),
-            Admission::Late(socket) => reply(&socket, &Answer::Late("sent no hello in time".into())),
+            Admission::Late(socket) => reply(&socket, &HelloReply::Late("sent no hello in time".into())),
         }
     }
 
@@ -119,11 +119,11 @@ impl<A: Acceptor> AcceptLoop<A> {
 }
 
 fn refuse(socket: &Socket, reason: &str) {
-    reply(socket, &Answer::Refused(reason.chars().take(1000).collect()));
+    reply(socket, &HelloReply::Refused(reason.chars().take(1000).collect()));
 }
 
 /// Sends the reason, as far as the socket takes it without blocking, and closes.
-fn reply(mut socket: &Socket, reason: &Answer) {
+fn reply(mut socket: &Socket, reason: &HelloReply) {
     if let Ok(bytes) = handshake::encode(reason) {
         let _ = std::io::Write::write(&mut socket, &bytes);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::accept::{AcceptThread, Acceptor};
-use super::handshake::{self, Answer, Hello, Welcome};
+use super::handshake::{self, Hello, HelloReply, Welcome};
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
@@ -128,7 +128,7 @@ pub(super) fn connect_stream(
     let call =
         CallHello { buffer: bind.buffer, page: 0, barriers: false, outstanding: bind.watermarks.high() };
     let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-    let (welcome, _) = handshake::introduce_as(&socket, endpoint, &hello, &[])?;
+    let (welcome, _) = handshake::exchange_hello_as(&socket, endpoint, &hello, &[])?;
     let call = call_welcome(&request.connection, &welcome)?;
     if !is_valid_buffer(welcome.buffer) {
         let violation = format!("announced a buffer of {} bytes", welcome.buffer);
@@ -164,8 +164,8 @@ impl Acceptor for StreamCallAcceptor {
         self.acceptor.check(&hello)?;
         let call = CallWelcome { barriers: false, card: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.buffer);
-        let answer = Answer::Welcome(Welcome { call: Some(call), ..welcome });
-        let bytes = handshake::encode_answer(&answer).map_err(|e| e.to_string())?;
+        let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
+        let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;
         let kept = socket.try_clone().map_err(|e| e.to_string())?;
         kept.set_nonblocking(false).map_err(|e| e.to_string())?;
         let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);

@@ -6,7 +6,7 @@
 //! 4      2     version, little-endian: 2
 //! 6      2     zero
 //! 8      4     length of the body, little-endian, at most 4096
-//! 12     ...   body, JSON: Hello from the receiving side, then Answer from the sending side
+//! 12     ...   body, JSON: Hello from the receiving side, then HelloReply from the sending side
 //! ```
 
 use std::io::{self, Read, Write};
@@ -30,9 +30,9 @@ pub(crate) const VERSION: u16 = 2;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
 /// The longest reply of a server of calls.
-const ANSWER_MAX: usize = 64 * 1024;
+const REPLY_MAX: usize = 64 * 1024;
 /// How long a connecting receiver waits for the sender's reply.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
+const REPLY_TIME: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 4] = b"SLNK";
 
 /// The first message, from the receiving side.
@@ -77,15 +77,17 @@ impl Hello {
     pub(crate) const CONNECTION_MAX: usize = 512;
 
     /// Returns the packets at which the sender stops and at which it resumes.
-    pub(crate) fn marks(&self) -> Watermarks {
+    pub(crate) fn checked_watermarks(&self) -> Watermarks {
         self.watermarks.unwrap_or(Watermarks::of_depth(self.depth))
     }
 
     /// Returns the flow control for this receiver on a byte stream, if the link keeps it.
-    pub(crate) fn throttle(&self) -> Option<flow::Sender> {
+    pub(crate) fn flow_sender(&self) -> Option<flow::Sender> {
         let own = flow::Incarnation::ONLY;
         let blocks = self.overflow == Overflow::Block;
-        let make = || flow::Sender::new(self.flow, self.marks(), flow::Channel::Ordered, own, Some(own));
+        let make = || {
+            flow::Sender::new(self.flow, self.checked_watermarks(), flow::Channel::Ordered, own, Some(own))
+        };
         if blocks { make() } else { None }
     }
 
@@ -103,10 +105,10 @@ impl Hello {
         if self.depth == 0 || self.depth > crate::link::LinkOptions::DEPTH_MAX {
             return Err(format!("depth {} is out of range", self.depth));
         }
-        if self.marks().high() > self.depth {
+        if self.checked_watermarks().high() > self.depth {
             return Err(format!(
                 "a high watermark of {} is above the depth, {}",
-                self.marks().high(),
+                self.checked_watermarks().high(),
                 self.depth
             ));
         }
@@ -117,7 +119,7 @@ impl Hello {
 /// The reply of the sending side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum HelloReply {
     Welcome(Welcome),
     Refused(String),
     /// The hello came too late, as on an overloaded machine: the receiver may try again.
@@ -174,8 +176,8 @@ pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 /// Encodes a reply. That of a server of calls lists its operations, so its limit is larger.
-pub(super) fn encode_answer(answer: &Answer) -> Result<Vec<u8>> {
-    encode_within(answer, ANSWER_MAX)
+pub(super) fn encode_reply(answer: &HelloReply) -> Result<Vec<u8>> {
+    encode_within(answer, REPLY_MAX)
 }
 
 fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
@@ -242,21 +244,21 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 }
 
 /// Performs the receiving side's part on a fresh connection: sends hello and receives the reply,
-/// with its descriptors. Blocks for [`ANSWER_TIME`] at most; the socket blocks afterwards.
+/// with its descriptors. Blocks for [`REPLY_TIME`] at most; the socket blocks afterwards.
 ///
 /// # Errors
 /// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
 /// key.
-pub(super) fn introduce(
+pub(super) fn exchange_hello(
     socket: &Socket,
     endpoint: &Endpoint,
     request: &ConnectRequest,
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
-    introduce_as(socket, endpoint, &Hello::new(endpoint, request), &[])
+    exchange_hello_as(socket, endpoint, &Hello::new(endpoint, request), &[])
 }
 
 /// Performs the same as [`introduce`], with this hello and its descriptors.
-pub(super) fn introduce_as(
+pub(super) fn exchange_hello_as(
     mut socket: &Socket,
     endpoint: &Endpoint,
     hello: &Hello,
@@ -265,7 +267,7 @@ pub(super) fn introduce_as(
     let peer = &hello.connection;
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
     let misbehaved = |violation: String| Error::misbehaved(peer, violation);
-    socket.set_nonblocking(false).and(socket.set_timeout(ANSWER_TIME)).map_err(broke)?;
+    socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME)).map_err(broke)?;
     let bytes = encode(hello)?;
     let said = match socket {
         Socket::Unix(stream) if !fds.is_empty() => send_with_fds(stream, &bytes, fds),
@@ -290,7 +292,7 @@ pub(super) fn introduce_as(
         Socket::Tcp(_) => (0, Vec::new()),
     };
     socket.read_exact(&mut prefix[read..]).map_err(broke)?;
-    let max = if hello.call.is_some() { ANSWER_MAX } else { BODY_MAX };
+    let max = if hello.call.is_some() { REPLY_MAX } else { BODY_MAX };
     let mut body = vec![0; body_length_within(&prefix, max).map_err(misbehaved)?];
     socket.read_exact(&mut body).map_err(broke)?;
     Ok((welcomed(&body, endpoint, peer)?, fds))
@@ -299,14 +301,14 @@ pub(super) fn introduce_as(
 /// Returns the welcome in the reply.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|violation| Error::misbehaved(peer, violation))? {
-        Answer::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
+        HelloReply::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
         // Like any failure of the system, it is tried again.
-        Answer::Late(reason) => {
+        HelloReply::Late(reason) => {
             let late = io::Error::new(io::ErrorKind::TimedOut, reason);
             Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
         }
-        Answer::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
-        Answer::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
+        HelloReply::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
+        HelloReply::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
     }
 }
 
@@ -328,17 +330,17 @@ mod tests {
         let mut next = || examples.next().unwrap();
         let [hello, welcome, refused]: [serde_json::Value; 3] = [next(), next(), next()];
         assert_eq!(again::<Hello>(&hello), hello);
-        assert_eq!([again::<Answer>(&welcome), again::<Answer>(&refused)], [welcome, refused]);
+        assert_eq!([again::<HelloReply>(&welcome), again::<HelloReply>(&refused)], [welcome, refused]);
     }
 
     #[test]
     fn the_length_of_a_message_is_known_from_its_prefix() {
-        let bytes = encode(&Answer::Refused("no".into())).unwrap();
+        let bytes = encode(&HelloReply::Refused("no".into())).unwrap();
         for cut in 0..=bytes.len() {
             let expected = (cut >= PREFIX_BYTES).then_some(bytes.len());
             assert_eq!(message_length(&bytes[..cut]).unwrap(), expected, "{cut}");
         }
-        assert!(matches!(message(&bytes), Ok(Answer::Refused(_))));
+        assert!(matches!(message(&bytes), Ok(HelloReply::Refused(_))));
     }
 
     #[test]

@@ -24,19 +24,19 @@ use crate::sys::memory::PAGE;
 pub(super) struct Inproc;
 
 /// The sending ports of this process, by address.
-static DOORS: PerProcess<Mutex<HashMap<String, Door>>> = PerProcess::new(Mutex::default);
+static PORTS: PerProcess<Mutex<HashMap<String, BoundPort>>> = PerProcess::new(Mutex::default);
 /// The servers of calls of this process, by address.
-static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<Server>>>>> = PerProcess::new(Mutex::default);
+static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<BoundServer>>>>> = PerProcess::new(Mutex::default);
 
 /// A server of calls.
-struct Server {
+struct BoundServer {
     keys: [u64; 2],
     request: BindRequest,
     acceptor: Box<dyn duplex::CallAcceptor>,
 }
 
 #[derive(Clone)]
-struct Door {
+struct BoundPort {
     shared: Arc<RingShared>,
     payload: TypeName,
     keys: [u64; 2],
@@ -64,24 +64,24 @@ impl Transport for Inproc {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |shared| {
-            doors().insert(address.clone(), Door { shared, payload, keys });
-            Ok(Entry(address))
+            ports().insert(address.clone(), BoundPort { shared, payload, keys });
+            Ok(PortEntry(address))
         })?;
         Ok(Box::new(outlet))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
-        let door = doors().get(&endpoint.address).cloned();
-        let door = door.ok_or_else(|| Error::Refused {
+        let port = ports().get(&endpoint.address).cloned();
+        let port = port.ok_or_else(|| Error::Refused {
             peer: request.connection.clone(),
             reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
         })?;
         let hello = Hello::new(endpoint, request);
         hello
-            .check(door.keys[0], &door.payload)
+            .check(port.keys[0], &port.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let (inlet, pending) = attach(&door.shared, &hello, request)?;
-        door.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
+        let (inlet, pending) = attach(&port.shared, &hello, request)?;
+        port.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         receive_queue::with_policy(Box::new(inlet), request)
     }
 
@@ -91,9 +91,9 @@ impl Transport for Inproc {
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
-        let server = Arc::new(Mutex::new(Server { keys: endpoint.keys, request, acceptor }));
+        let server = Arc::new(Mutex::new(BoundServer { keys: endpoint.keys, request, acceptor }));
         servers().insert(endpoint.address.clone(), server);
-        Ok(duplex::CallListener::new(endpoint.clone(), Signboard(endpoint.address)))
+        Ok(duplex::CallListener::new(endpoint.clone(), ServerEntry(endpoint.address)))
     }
 
     fn connect_calls(
@@ -126,8 +126,8 @@ impl Transport for Inproc {
         // transports.
         let options = LinkOptions { wait: its.wait, ..request.options };
         let its_request = ConnectRequest { options, ..request.clone() };
-        let there = Way::lay(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
-        let back = Way::lay(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
+        let there = OneWay::connect(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
+        let back = OneWay::connect(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
         server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
         let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };
         Ok(CallConnection { duplex, server_info: server.acceptor.server_info() })
@@ -135,13 +135,18 @@ impl Transport for Inproc {
 }
 
 /// One direction of a two-way connection.
-struct Way {
+struct OneWay {
     outlet: Box<dyn Outlet>,
     inlet: Box<dyn Inlet>,
 }
 
-impl Way {
-    fn lay(bind: BindRequest, endpoint: &Endpoint, request: &ConnectRequest, barriers: bool) -> Result<Self> {
+impl OneWay {
+    fn connect(
+        bind: BindRequest,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        barriers: bool,
+    ) -> Result<Self> {
         let mut opened = None;
         let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |shared| {
             opened = Some(shared);
@@ -173,15 +178,15 @@ fn attach(
     Ok((RingInlet::new(pages, doorbells, peer_handle, shared.barriers, request)?, pending))
 }
 
-fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<Server>>>> {
+fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<BoundServer>>>> {
     // Entries are valid even if the last holder panicked.
     SERVERS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A server's entry in the table, removed when dropped.
-struct Signboard(String);
+struct ServerEntry(String);
 
-impl Drop for Signboard {
+impl Drop for ServerEntry {
     fn drop(&mut self) {
         // The server is dropped without the table's lock: its handlers may own anything.
         let server = servers().remove(&self.0);
@@ -189,16 +194,16 @@ impl Drop for Signboard {
     }
 }
 
-fn doors() -> MutexGuard<'static, HashMap<String, Door>> {
+fn ports() -> MutexGuard<'static, HashMap<String, BoundPort>> {
     // Entries are valid even if the last holder panicked.
-    DOORS.get().lock().unwrap_or_else(PoisonError::into_inner)
+    PORTS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An entry in the table, removed when dropped.
-struct Entry(String);
+struct PortEntry(String);
 
-impl Drop for Entry {
+impl Drop for PortEntry {
     fn drop(&mut self) {
-        doors().remove(&self.0);
+        ports().remove(&self.0);
     }
 }

@@ -10,6 +10,7 @@ mod ack_model;
 pub(crate) mod duplex;
 pub(crate) mod handshake;
 mod inproc;
+mod peer_monitor;
 pub(crate) mod receive_queue;
 mod ring;
 mod send_queue;
@@ -17,7 +18,6 @@ mod shm;
 pub(crate) mod stream;
 mod tcp;
 mod uds;
-mod watch;
 
 pub(crate) use ack::{Ack, AckSender, AckWait};
 pub(crate) use stream::AlignedBuffer;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::accept::{AcceptThread, Acceptor};
 use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
-use super::handshake::{self, Answer, Hello, Welcome};
+use super::handshake::{self, Hello, HelloReply, Welcome};
+use super::peer_monitor::MonitoredPeer;
 use super::ring::{
     CursorPage, Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
     RingPages, RingShared, SleepersPage,
 };
-use super::watch::Watched;
 use super::{
     BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, receive_queue,
 };
@@ -49,7 +49,7 @@ impl Transport for Shm {
         let listener = Listener::unix(&endpoint.address, request.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |shared| {
-            AcceptThread::start(listener, ShmGreeter { shared, payload, keys })
+            AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })
         })?;
         Ok(Box::new(outlet))
     }
@@ -57,7 +57,7 @@ impl Transport for Shm {
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         fail_point!("connect");
-        let (welcome, fds) = handshake::introduce(&socket, endpoint, request)?;
+        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, request)?;
         fail_point!("connect-welcome");
         let locked = welcome.locked || request.options.locked;
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, barriers: welcome.barriers };
@@ -101,7 +101,7 @@ impl Transport for Shm {
         let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
         let (handles, mut pending) = shared.prepare_reader(&hello, pid)?;
         let (welcome, fds) =
-            handshake::introduce_as(&socket, endpoint, &hello, &descriptors(&shared, &handles))?;
+            handshake::exchange_hello_as(&socket, endpoint, &hello, &descriptors(&shared, &handles))?;
         let call = duplex::call_welcome(&request.connection, &welcome)?;
         pending.barriers = call.barriers;
         pending.peer = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
@@ -152,8 +152,9 @@ impl Ring {
         let doorbells =
             Doorbells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
-        let watched = Watched::new(socket, doorbells.data.clone(), Arc::clone(&pages.cursor), registration)?;
-        RingInlet::new(pages, doorbells, PeerHandle::Socket(watched), self.barriers, request)
+        let monitored =
+            MonitoredPeer::new(socket, doorbells.data.clone(), Arc::clone(&pages.cursor), registration)?;
+        RingInlet::new(pages, doorbells, PeerHandle::Socket(monitored), self.barriers, request)
     }
 }
 
@@ -213,7 +214,7 @@ impl Acceptor for ShmCallAcceptor {
             call: Some(server_info),
             ..Welcome::new(self.endpoint.keys[1], None, shared.capacity as u32)
         };
-        let bytes = handshake::encode_answer(&Answer::Welcome(welcome)).map_err(said)?;
+        let bytes = handshake::encode_reply(&HelloReply::Welcome(welcome)).map_err(said)?;
         shared.queue_reader(pending, || {
             socket::send_with_fds(stream, &bytes, &descriptors(&shared, &handles)).map_err(|e| e.to_string())
         })?;
@@ -224,13 +225,13 @@ impl Acceptor for ShmCallAcceptor {
     fn closed(&mut self, _: u64) {}
 }
 
-struct ShmGreeter {
+struct ShmAcceptor {
     shared: Arc<RingShared>,
     payload: TypeName,
     keys: [u64; 2],
 }
 
-impl Acceptor for ShmGreeter {
+impl Acceptor for ShmAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload)?;
@@ -245,7 +246,7 @@ impl Acceptor for ShmGreeter {
             ..Welcome::new(self.keys[1], None, self.shared.capacity as u32)
         };
         let fds = descriptors(&self.shared, &handles);
-        let bytes = handshake::encode(&Answer::Welcome(welcome)).map_err(|e| e.to_string())?;
+        let bytes = handshake::encode(&HelloReply::Welcome(welcome)).map_err(|e| e.to_string())?;
         self.shared.queue_reader(pending, || {
             let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());
             fail_point!("greet-welcomed");

@@ -14,7 +14,7 @@ use crate::link::Overflow;
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Sleep};
 use crate::sys::futex::{self, Alarm};
-use crate::transport::watch::Watched;
+use crate::transport::peer_monitor::MonitoredPeer;
 use crate::transport::{AckSender, ConnectRequest, Inlet, Next};
 
 /// One reader of a ring.
@@ -52,7 +52,7 @@ pub(in crate::transport) struct RingPages {
 /// A handle that ties the lives of the two sides together, and detects the other's death.
 pub(in crate::transport) enum PeerHandle {
     /// A socket to the other process.
-    Socket(Watched),
+    Socket(MonitoredPeer),
     /// A value with a drop that removes the reader, in the same process.
     Local(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
@@ -172,7 +172,7 @@ impl RingInlet {
     fn is_over(&self) -> bool {
         self.is_detached
             || self.reader.is_closed()
-            || matches!(&self.peer, PeerHandle::Socket(watched) if watched.is_gone())
+            || matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.is_gone())
     }
 }
 
@@ -276,7 +276,7 @@ impl Inlet for RingInlet {
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        let gone = matches!(&self.peer, PeerHandle::Socket(watched) if watched.check());
+        let gone = matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.check());
         gone || self.reader.is_closed()
     }
 

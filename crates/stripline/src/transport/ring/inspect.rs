@@ -45,7 +45,7 @@ impl ReaderList {
             pid,
             overflow: hello.overflow,
             depth: hello.depth,
-            high: hello.marks().high(),
+            high: hello.checked_watermarks().high(),
             page: Arc::downgrade(page),
         });
     }

@@ -265,7 +265,7 @@ impl RingShared {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
             // One frame more than packets: the description of the stream may be unread before them.
-            Overflow::Block => Mode::Blocking { depth: hello.marks().high() + 1 },
+            Overflow::Block => Mode::Blocking { depth: hello.checked_watermarks().high() + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
         let (page, sleepers) = self.sleepers_of(pid)?;
@@ -278,7 +278,7 @@ impl RingShared {
             sleepers: page,
             doorbell: notify,
             mode,
-            low: hello.marks().low(),
+            low: hello.checked_watermarks().low(),
             barriers: hello.barriers,
             peer: None,
         };

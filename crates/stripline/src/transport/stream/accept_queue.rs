@@ -13,7 +13,7 @@ use crate::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
 use crate::transport::accept::Acceptor;
-use crate::transport::handshake::{self, Answer, Hello, Welcome};
+use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 
 /// Connections above which the records of departed receivers are dropped.
 const RECORDS_MAX: usize = 1024;
@@ -87,7 +87,7 @@ impl Acceptor for StreamAcceptor {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
-        let answer = Answer::Welcome(Welcome { listens: self.wants_acks, ..welcome });
+        let answer = HelloReply::Welcome(Welcome { listens: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
@@ -98,9 +98,9 @@ impl Acceptor for StreamAcceptor {
         let options = ReceiverOptions {
             overflow: hello.overflow,
             depth: hello.depth,
-            high_watermark: hello.marks().high(),
+            high_watermark: hello.checked_watermarks().high(),
         };
-        let acks = AckReader::with(hello.throttle());
+        let acks = AckReader::with(hello.flow_sender());
         let receiver = StreamReceiver::new(&hello.connection, Arc::clone(&kept), &self.view, options, acks);
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,

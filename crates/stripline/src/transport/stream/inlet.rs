@@ -53,7 +53,7 @@ pub(crate) struct StreamInlet {
 impl StreamInlet {
     /// Performs the handshake on a fresh connection.
     pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Self> {
-        let (welcome, _) = handshake::introduce(&socket, endpoint, request)?;
+        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, request)?;
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
             return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));

@@ -14,9 +14,9 @@ use crate::sys::futex::Alarm;
 use crate::sys::socket::Socket;
 
 /// A monitored socket; released when dropped.
-pub(super) struct Watched(Arc<Subject>);
+pub(super) struct MonitoredPeer(Arc<MonitoredSocket>);
 
-struct Subject {
+struct MonitoredSocket {
     socket: Socket,
     /// The threads that sleep on these two are woken when the socket ends.
     doorbell: Doorbell,
@@ -26,14 +26,14 @@ struct Subject {
     reader: Option<ReaderRegistration>,
 }
 
-struct Watch {
+struct PeerMonitor {
     doorbell: Doorbell,
-    subjects: Vec<Arc<Subject>>,
+    subjects: Vec<Arc<MonitoredSocket>>,
 }
 
-static WATCH: PerProcess<Mutex<Option<Watch>>> = PerProcess::new(Mutex::default);
+static PEER_MONITOR: PerProcess<Mutex<Option<PeerMonitor>>> = PerProcess::new(Mutex::default);
 
-impl Watched {
+impl MonitoredPeer {
     /// Monitors a socket on which the other end sends no more data: anything to read is its end.
     /// Threads that sleep on the doorbell or the page are woken then. `reader` is that of the other
     /// end, if it also reads a ring of this side.
@@ -47,7 +47,7 @@ impl Watched {
         reader: Option<ReaderRegistration>,
     ) -> Result<Self> {
         let subject =
-            Arc::new(Subject { socket, doorbell: bell, page, gone: AtomicBool::new(false), reader });
+            Arc::new(MonitoredSocket { socket, doorbell: bell, page, gone: AtomicBool::new(false), reader });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
@@ -84,7 +84,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for MonitoredPeer {
     fn drop(&mut self) {
         // The other end detects the end now, not at the thread's next poll.
         self.0.socket.close();
@@ -95,19 +95,19 @@ impl Drop for Watched {
     }
 }
 
-fn lock() -> MutexGuard<'static, Option<Watch>> {
+fn lock() -> MutexGuard<'static, Option<PeerMonitor>> {
     // Entries are valid even if the last holder panicked.
-    WATCH.get().lock().unwrap_or_else(PoisonError::into_inner)
+    PEER_MONITOR.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start() -> Result<Watch> {
+fn start() -> Result<PeerMonitor> {
     let bell = Doorbell::new()?;
     let its = bell.clone();
     std::thread::Builder::new()
         .name("stripline-watch".into())
         .spawn(move || run(&its))
         .map_err(|e| Error::system("cannot start a thread", e))?;
-    Ok(Watch { doorbell: bell, subjects: Vec::new() })
+    Ok(PeerMonitor { doorbell: bell, subjects: Vec::new() })
 }
 
 fn run(bell: &Doorbell) {
@@ -132,7 +132,7 @@ fn run(bell: &Doorbell) {
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         }
-        let over: Vec<&Arc<Subject>> =
+        let over: Vec<&Arc<MonitoredSocket>> =
             subjects.iter().enumerate().filter(|(n, _)| sleep.fired(1 + n)).map(|(_, s)| s).collect();
         if sleep.fired(0) {
             bell.quiet();
