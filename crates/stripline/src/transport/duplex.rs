@@ -27,7 +27,7 @@ pub(crate) struct CallHello {
     /// For a ring: bytes of a page of its memory.
     pub page: u32,
     /// Whether the client runs a barrier on all processors before it sleeps for lack of room.
-    pub barriers: bool,
+    pub membarrier: bool,
     /// The most calls that it will have outstanding.
     pub outstanding: u32,
 }
@@ -37,9 +37,9 @@ pub(crate) struct CallHello {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallWelcome {
     /// Whether the server runs a barrier on all processors before it sleeps for lack of requests.
-    pub barriers: bool,
+    pub membarrier: bool,
     /// The server's information for clients.
-    pub card: serde_json::Value,
+    pub server: serde_json::Value,
 }
 
 /// An acceptor of clients.
@@ -126,7 +126,7 @@ pub(super) fn connect_stream(
     bind: BindRequest,
 ) -> Result<CallConnection> {
     let call =
-        CallHello { buffer: bind.buffer, page: 0, barriers: false, outstanding: bind.watermarks.high() };
+        CallHello { buffer: bind.buffer, page: 0, membarrier: false, outstanding: bind.watermarks.high() };
     let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
     let (welcome, _) = handshake::exchange_hello_as(&socket, endpoint, &hello, &[])?;
     let call = call_welcome(&request.connection, &welcome)?;
@@ -135,7 +135,7 @@ pub(super) fn connect_stream(
         return Err(Error::misbehaved(&request.connection, violation));
     }
     let duplex = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
-    Ok(CallConnection { duplex, server_info: call.card })
+    Ok(CallConnection { duplex, server_info: call.server })
 }
 
 fn stream_pair(
@@ -162,7 +162,7 @@ impl Acceptor for StreamCallAcceptor {
         hello.check(self.endpoint.keys[0], &self.request.payload)?;
         check_call_hello(&hello)?;
         self.acceptor.check(&hello)?;
-        let call = CallWelcome { barriers: false, card: self.acceptor.server_info() };
+        let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.buffer);
         let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
         let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;

@@ -26,7 +26,7 @@ use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 use super::duplex::{CallHello, CallWelcome};
 use super::{ConnectRequest, Endpoint};
 
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 4096;
 /// The longest reply of a server of calls.
@@ -53,7 +53,7 @@ pub(crate) struct Hello {
     pub flow: Flow,
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
-    pub barriers: bool,
+    pub membarrier: bool,
     /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
@@ -69,7 +69,7 @@ impl Hello {
             depth: request.options.depth,
             watermarks: Some(request.options.watermarks()),
             flow: request.options.flow,
-            barriers: barrier::is_run_by(request.options.wait),
+            membarrier: barrier::is_run_by(request.options.wait),
             call: None,
         }
     }
@@ -136,7 +136,7 @@ pub(crate) struct Welcome {
     pub buffer: u32,
     /// Whether the sender runs a barrier on all processors before it sleeps.
     #[serde(default)]
-    pub barriers: bool,
+    pub membarrier: bool,
     /// For a ring: bytes of a page of its memory, more than usual if it is made of huge pages.
     #[serde(default = "ordinary_page")]
     pub page: u32,
@@ -145,7 +145,7 @@ pub(crate) struct Welcome {
     pub locked: bool,
     /// For a byte stream: whether the sender reads acknowledgements of its packets.
     #[serde(default)]
-    pub listens: bool,
+    pub wants_acks: bool,
     /// The additional part from a server of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallWelcome>,
@@ -159,8 +159,8 @@ impl Welcome {
             buffer,
             page: ordinary_page(),
             locked: false,
-            barriers: false,
-            listens: false,
+            membarrier: false,
+            wants_acks: false,
             call: None,
         }
     }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn oversized_bodies_are_refused_before_they_are_allocated() {
-        let mut prefix = *b"SLNK\x02\0\0\0\0\0\0\0";
+        let mut prefix = *b"SLNK\x03\0\0\0\0\0\0\0";
         prefix[8..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(body_length(&prefix).unwrap_err().contains("4294967295"));
     }

@@ -112,7 +112,7 @@ impl Transport for Inproc {
         let call = duplex::CallHello {
             buffer: bind.buffer,
             page: PAGE as u32,
-            barriers: barrier::is_run_by(bind.wait),
+            membarrier: barrier::is_run_by(bind.wait),
             outstanding: bind.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
@@ -145,7 +145,7 @@ impl OneWay {
         bind: BindRequest,
         endpoint: &Endpoint,
         request: &ConnectRequest,
-        barriers: bool,
+        membarrier: bool,
     ) -> Result<Self> {
         let mut opened = None;
         let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |shared| {
@@ -153,7 +153,7 @@ impl OneWay {
             Ok(())
         })?;
         let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
-        let hello = Hello { barriers, ..Hello::new(endpoint, request) };
+        let hello = Hello { membarrier, ..Hello::new(endpoint, request) };
         let (inlet, pending) = attach(&shared, &hello, request)?;
         shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(Self { outlet: Box::new(outlet), inlet: Box::new(inlet) })
@@ -175,7 +175,7 @@ fn attach(
     };
     let doorbells = Doorbells { data: handles.doorbell, space: shared.space_notify.clone() };
     let peer_handle = PeerHandle::Local(Box::new(ReaderRegistration::new(shared, handles.token)));
-    Ok((RingInlet::new(pages, doorbells, peer_handle, shared.barriers, request)?, pending))
+    Ok((RingInlet::new(pages, doorbells, peer_handle, shared.membarrier, request)?, pending))
 }
 
 fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<BoundServer>>>> {

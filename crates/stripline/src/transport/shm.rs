@@ -60,7 +60,7 @@ impl Transport for Shm {
         let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, request)?;
         fail_point!("connect-welcome");
         let locked = welcome.locked || request.options.locked;
-        let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, barriers: welcome.barriers };
+        let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, membarrier: welcome.membarrier };
         let inlet = ring.inlet(fds, socket, None, request)?;
         fail_point!("connect-attached");
         receive_queue::with_policy(Box::new(inlet), request)
@@ -90,7 +90,7 @@ impl Transport for Shm {
         let call = CallHello {
             buffer: bind.buffer,
             page: PAGE as u32,
-            barriers: barrier::is_run_by(bind.wait),
+            membarrier: barrier::is_run_by(bind.wait),
             outstanding: bind.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
@@ -103,16 +103,16 @@ impl Transport for Shm {
         let (welcome, fds) =
             handshake::exchange_hello_as(&socket, endpoint, &hello, &descriptors(&shared, &handles))?;
         let call = duplex::call_welcome(&request.connection, &welcome)?;
-        pending.barriers = call.barriers;
+        pending.membarrier = call.membarrier;
         pending.peer = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
         let registration = ReaderRegistration::new(&shared, handles.token);
         let ring =
-            Ring { bytes: welcome.buffer, page: welcome.page, locked: false, barriers: welcome.barriers };
+            Ring { bytes: welcome.buffer, page: welcome.page, locked: false, membarrier: welcome.membarrier };
         let inlet = ring.inlet(fds, socket, Some(registration), request)?;
         shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(CallConnection {
             duplex: Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) },
-            server_info: call.card,
+            server_info: call.server,
         })
     }
 }
@@ -122,7 +122,7 @@ struct Ring {
     bytes: u32,
     page: u32,
     locked: bool,
-    barriers: bool,
+    membarrier: bool,
 }
 
 impl Ring {
@@ -154,7 +154,7 @@ impl Ring {
         fail_point!("connect-mapped");
         let monitored =
             MonitoredPeer::new(socket, doorbells.data.clone(), Arc::clone(&pages.cursor), registration)?;
-        RingInlet::new(pages, doorbells, PeerHandle::Socket(monitored), self.barriers, request)
+        RingInlet::new(pages, doorbells, PeerHandle::Socket(monitored), self.membarrier, request)
     }
 }
 
@@ -195,7 +195,7 @@ impl Acceptor for ShmCallAcceptor {
         let (handles, mut pending) =
             shared.prepare_reader(&hello, socket::peer_process(stream)).map_err(said)?;
         pending.peer = Some(copied()?);
-        let ring = Ring { bytes: call.buffer, page: call.page, locked: false, barriers: call.barriers };
+        let ring = Ring { bytes: call.buffer, page: call.page, locked: false, membarrier: call.membarrier };
         let mut request = ConnectRequest {
             connection: hello.connection.clone(),
             payload: hello.payload.clone(),
@@ -205,12 +205,12 @@ impl Acceptor for ShmCallAcceptor {
         let registration = ReaderRegistration::new(&shared, handles.token);
         let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
         let server_info = CallWelcome {
-            barriers: barrier::is_run_by(self.request.wait),
-            card: self.acceptor.server_info(),
+            membarrier: barrier::is_run_by(self.request.wait),
+            server: self.acceptor.server_info(),
         };
         let welcome = Welcome {
             page: shared.memory.page() as u32,
-            barriers: shared.barriers,
+            membarrier: shared.membarrier,
             call: Some(server_info),
             ..Welcome::new(self.endpoint.keys[1], None, shared.capacity as u32)
         };
@@ -242,7 +242,7 @@ impl Acceptor for ShmAcceptor {
         let welcome = Welcome {
             page: self.shared.memory.page() as u32,
             locked: self.shared.locked,
-            barriers: self.shared.barriers,
+            membarrier: self.shared.membarrier,
             ..Welcome::new(self.keys[1], None, self.shared.capacity as u32)
         };
         let fds = descriptors(&self.shared, &handles);

@@ -36,7 +36,7 @@ pub(in crate::transport) struct RingInlet {
     is_detached: bool,
     slept: bool,
     /// Whether it runs a barrier on all processors before it sleeps.
-    barriers: bool,
+    membarrier: bool,
     cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
     _memory: Arc<RingMemory>,
@@ -84,7 +84,7 @@ impl RingInlet {
         pages: RingPages,
         doorbells: Doorbells,
         peer_handle: PeerHandle,
-        barriers: bool,
+        membarrier: bool,
         request: &ConnectRequest,
     ) -> Result<Self> {
         let RingPages { memory, cursor, sleepers } = pages;
@@ -105,7 +105,7 @@ impl RingInlet {
         let mut reader = reader.map_err(violation)?;
         // SAFETY: mapped, of that size, and held in this value.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
-        reader.set_fence(barrier::fence(barriers));
+        reader.set_fence(barrier::fence(membarrier));
         Ok(Self {
             reader,
             peer: peer_handle,
@@ -117,7 +117,7 @@ impl RingInlet {
             copied_out,
             is_detached: false,
             slept: false,
-            barriers: barrier::is_run_by(options.wait),
+            membarrier: barrier::is_run_by(options.wait),
             cursor,
             _sleepers: sleepers,
             _memory: memory,
@@ -223,8 +223,8 @@ impl Inlet for RingInlet {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        let barriers = self.barriers;
-        self.slept = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(barriers));
+        let membarrier = self.membarrier;
+        self.slept = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(membarrier));
         fail_point!("reader-sleep");
         self.slept
     }
@@ -247,8 +247,8 @@ impl Inlet for RingInlet {
     }
 
     fn prepare_park(&mut self) -> bool {
-        let barriers = self.barriers;
-        let parks = self.reader.prepare_nap_with(|| barrier::before_sleep(barriers));
+        let membarrier = self.membarrier;
+        let parks = self.reader.prepare_nap_with(|| barrier::before_sleep(membarrier));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
         let parks = parks && !self.is_over();
         fail_point!("reader-sleep");

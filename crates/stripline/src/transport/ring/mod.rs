@@ -179,7 +179,7 @@ pub(super) struct PendingReader {
     doorbell: Doorbell,
     mode: Mode,
     low: u32,
-    pub barriers: bool,
+    pub membarrier: bool,
     /// The socket to close when it violates the protocol, if it is in another process.
     pub peer: Option<Socket>,
 }
@@ -199,7 +199,7 @@ pub(super) struct RingShared {
     /// Whether every side locks its mapping.
     pub locked: bool,
     /// Whether the writer runs a barrier on all processors before it sleeps.
-    pub barriers: bool,
+    pub membarrier: bool,
     /// The doorbell for space: the end that the writer sleeps on, and the end to ring.
     pub space_wait: Doorbell,
     pub space_notify: Doorbell,
@@ -232,7 +232,7 @@ impl RingShared {
         memory: SharedMemory,
         capacity: usize,
         locked: bool,
-        barriers: bool,
+        membarrier: bool,
         doorbells: Foundry,
     ) -> Result<Self> {
         let [space_rope, space] = doorbells()?;
@@ -240,7 +240,7 @@ impl RingShared {
             capacity,
             memory,
             locked,
-            barriers,
+            membarrier,
             space_wait: space,
             space_notify: space_rope,
             doorbells,
@@ -279,7 +279,7 @@ impl RingShared {
             doorbell: notify,
             mode,
             low: hello.checked_watermarks().low(),
-            barriers: hello.barriers,
+            membarrier: hello.membarrier,
             peer: None,
         };
         Ok((ReaderHandles { token, cursor, sleepers, doorbell: bell }, pending))

@@ -68,7 +68,7 @@ pub(super) struct AttachedReader {
     resumed: Option<u64>,
     /// The number of the first packet for it, once there is one.
     first: Option<u64>,
-    barriers: bool,
+    membarrier: bool,
     /// The acknowledgement that is waited for.
     pub(super) ack_wait: Option<AckWait>,
     // These also keep the pages mapped while the writer holds their addresses.
@@ -112,8 +112,8 @@ impl RingOutlet {
         fail_point!("create-memory");
         ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
-        let barriers = barrier::is_run_by(request.wait);
-        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, barriers, doorbells)?);
+        let membarrier = barrier::is_run_by(request.wait);
+        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, membarrier, doorbells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
         // `memory` as long as the writer. This is the only writer: later writable mappings are
@@ -320,7 +320,7 @@ impl RingOutlet {
     #[cold]
     fn wait_for_space(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         let mut waiting = false;
-        let barriers = self.shared.barriers;
+        let membarrier = self.shared.membarrier;
         let outcome = loop {
             // Relaxed: the lock orders the rest.
             if waiting || self.shared.changed.load(Ordering::Relaxed) {
@@ -349,12 +349,12 @@ impl RingOutlet {
                         waiting = true;
                         // Announce first, poll once more, then sleep: a release in between rings
                         // the doorbell.
-                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(barriers));
+                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(membarrier));
                         fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
-                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(barriers));
+                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(membarrier));
                     }
                 }
                 Err(error) => break Err(Error::failed(error)),
@@ -425,14 +425,14 @@ impl Outlet for RingOutlet {
                 fresh: true,
                 resumed,
                 first: None,
-                barriers: pending.barriers,
+                membarrier: pending.membarrier,
                 ack_wait: None,
                 cursor: pending.cursor,
                 _sleepers: pending.sleepers,
             });
             self.fresh = true;
         }
-        self.writer.set_fence(barrier::fence(self.readers.iter().all(|reader| reader.barriers)));
+        self.writer.set_fence(barrier::fence(self.readers.iter().all(|reader| reader.membarrier)));
         self.wake_sleepers();
         arrived
     }

@@ -87,7 +87,7 @@ impl Acceptor for StreamAcceptor {
         hello.check(self.keys[0], &self.payload)?;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
-        let answer = HelloReply::Welcome(Welcome { listens: self.wants_acks, ..welcome });
+        let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.

@@ -69,7 +69,7 @@ impl StreamInlet {
         if options.overflow == Overflow::Block {
             inlet.flow = flow::Receiver::new(options.flow, options.watermarks(), own, Some(own));
         }
-        if welcome.listens || inlet.flow.is_some() {
+        if welcome.wants_acks || inlet.flow.is_some() {
             let backlog_doorbell = inlet.flow.as_ref().map(|_| Doorbell::new()).transpose()?;
             inlet.acks = Some(Arc::new(StreamAckSender::new(&inlet.socket, backlog_doorbell)));
         }

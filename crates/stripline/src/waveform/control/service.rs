@@ -12,7 +12,7 @@ use crate::sys::fork::Local;
 use crate::sys::{names, process};
 
 /// The version of the operations and their types, part of the domain's name.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// The name of the service that every launcher offers in its domain.
 ///
 /// ```
@@ -103,9 +103,9 @@ impl Service {
             service,
             "heard",
             &operations,
-            |()| Request::Heard,
+            |()| Request::Acknowledged,
             |reply| match reply {
-                Reply::Heard => Ok(()),
+                Reply::Acknowledged => Ok(()),
                 other => Err(other),
             },
         )?;

@@ -282,7 +282,7 @@ pub(crate) enum Request {
     Test(TestRequest),
     Stop(StopRequest),
     /// The client has received the reply to a `Stop`.
-    Heard,
+    Acknowledged,
 }
 
 /// One value for one property, as text.
@@ -329,7 +329,7 @@ pub(crate) enum Reply {
     Set(Vec<ComponentChange>),
     Tested(Vec<TestRun>),
     Stopped(Stopped),
-    Heard,
+    Acknowledged,
     Failed(Fault),
 }
 

@@ -74,10 +74,10 @@ impl Operations for Desk {
         let (reply, answer) = mpsc::channel();
         {
             let mut queue = self.queue();
-            if request == Request::Heard {
+            if request == Request::Acknowledged {
                 queue.heard += 1;
                 self.shared.1.notify_all();
-                return Reply::Heard;
+                return Reply::Acknowledged;
             }
             if queue.closed {
                 return ended();

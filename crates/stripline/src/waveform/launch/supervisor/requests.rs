@@ -110,7 +110,7 @@ impl Supervisor<'_> {
         let time = Duration::from_millis;
         match request {
             Request::Show => Err(Reply::Shown(self.shown())),
-            Request::Heard => Err(Reply::Heard),
+            Request::Acknowledged => Err(Reply::Acknowledged),
             Request::Stop(StopRequest { component: None, now }) => {
                 self.stop_waveform(now);
                 self.requests.stoppers.push(reply.clone());
