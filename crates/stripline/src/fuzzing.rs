@@ -16,8 +16,8 @@ use crate::component::control::{Channel, Order, Report};
 use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
 use crate::link::flow;
 use crate::link::{
-    ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow, ReportWithTimes,
-    Scope, Terms, WaitStrategy,
+    ConnectionOptions, ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow,
+    ReportWithTimes, Scope, WaitStrategy,
 };
 use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
@@ -189,7 +189,7 @@ impl Switchboard {
     fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {
         let (mailbox, stats) = (Arc::new(Mailbox::new()?), Arc::new(ConnectionStats::default()));
         let its = Arc::clone(&stats);
-        let terms_for = Arc::new(move |_: &str| Terms {
+        let terms_for = Arc::new(move |_: &str| ConnectionOptions {
             stats: Arc::clone(&its),
             overflow,
             wait: WaitStrategy::Adaptive,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::link::{
-    Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope, Terms, WaitStrategy,
+    ConnectionOptions, Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope,
+    WaitStrategy,
 };
 use crate::node::rendezvous::Offer;
 use crate::node::{Again, Customer, Node, TopicOptions};
@@ -169,7 +170,7 @@ impl Node {
             group: link.group,
             ..LinkOptions::default()
         };
-        let terms_for = Arc::new(move |_: &str| Terms::new(&link));
+        let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
         let mut incoming =
             Incoming::new(name.clone(), Arc::clone(&mailbox), terms_for, stop.clone(), true, None);
         incoming.set_ends(Ends::Never);
@@ -300,7 +301,7 @@ fn visit(
     outgoing.admit();
     let mailbox = Arc::new(Mailbox::new()?);
     mailbox.deliver(Delivery::Connected(name.into(), visit.duplex.inlet));
-    let terms_for = Arc::new(move |_: &str| Terms::new(&link));
+    let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
     let mut incoming = Incoming::new(name.into(), mailbox, terms_for, stop, false, None);
     incoming.set_ends(Ends::WithSender);
     Ok((outgoing, incoming, visit.server_info))

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::error::{Error, Result, catch_panic};
 use crate::introspect;
-use crate::link::{Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope, Terms};
+use crate::link::{ConnectionOptions, Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope};
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Process};
 use crate::sys::process;
@@ -200,7 +200,7 @@ struct Member {
 
 /// The statistics of one component's inputs, by connection.
 #[derive(Default)]
-struct Statistics(Mutex<BTreeMap<String, Terms>>);
+struct Statistics(Mutex<BTreeMap<String, ConnectionOptions>>);
 
 /// A component that is created and waits for its start.
 struct Ready {
@@ -470,21 +470,23 @@ fn finish(outputs: &mut [Outgoing]) -> Result<()> {
 impl Statistics {
     fn expect(&self, connection: &str, options: &LinkOptions) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert(connection.into(), Terms::new(options));
+        map.insert(connection.into(), ConnectionOptions::new(options));
     }
 
-    fn of(&self, connection: &str) -> Terms {
+    fn of(&self, connection: &str) -> ConnectionOptions {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.entry(connection.into()).or_insert_with(|| Terms::new(&LinkOptions::default())).clone()
+        map.entry(connection.into())
+            .or_insert_with(|| ConnectionOptions::new(&LinkOptions::default()))
+            .clone()
     }
 
     fn counters(&self) -> Vec<crate::link::ConnectionReport> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, terms)| terms.stats.counters(name)).collect()
+        map.iter().map(|(name, options)| options.stats.counters(name)).collect()
     }
 
     fn reports(&self) -> Vec<crate::link::ReportWithTimes> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, terms)| terms.stats.report(name)).collect()
+        map.iter().map(|(name, options)| options.stats.report(name)).collect()
     }
 }

@@ -13,10 +13,10 @@ use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::transport::{AlignedBuffer, StopToken, Wait};
 
-use super::origin::{Origin, TermsFor, Traffic};
+use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::resequencing::Resequencing;
 use super::sign::Sign;
-use super::{ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, Terms, WaitStrategy};
+use super::{ConnectionOptions, ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, WaitStrategy};
 
 /// Every n-th poll also checks for new, closed and ended connections.
 const GLANCES: u32 = 8;
@@ -27,9 +27,9 @@ const LOOKS_SOON: u32 = 128;
 
 pub(crate) struct Incoming {
     port: String,
-    origins: Local<Vec<Origin>>,
+    connections: Local<Vec<IncomingConnection>>,
     mailbox: Local<Arc<Mailbox>>,
-    terms_for: TermsFor,
+    options_for: OptionsFor,
     stop: StopToken,
     /// Whether unannounced senders may still connect, so that the port does not end without
     /// senders.
@@ -48,7 +48,7 @@ pub(crate) struct Incoming {
     scratch: AlignedBuffer,
     /// Bytes of a sample; messages count as one sample each.
     sample_bytes: Option<u32>,
-    traffic: Arc<Traffic>,
+    counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
     sign: Arc<Sign>,
     /// Whether no receiver replaces this one after its drop.
@@ -118,7 +118,7 @@ impl Incoming {
     pub(crate) fn new(
         port: String,
         mailbox: Arc<Mailbox>,
-        terms_for: TermsFor,
+        options_for: OptionsFor,
         stop: StopToken,
         open: bool,
         sample_bytes: Option<usize>,
@@ -128,10 +128,10 @@ impl Incoming {
             sign,
             port,
             // Most ports have one connection; a vector's default growth starts with room for four.
-            origins: Local::new(Vec::with_capacity(1)),
-            traffic: Arc::default(),
+            connections: Local::new(Vec::with_capacity(1)),
+            counts: Arc::default(),
             mailbox: Local::new(mailbox),
-            terms_for,
+            options_for,
             stop,
             open,
             ends: Ends::WithStreams,
@@ -160,7 +160,7 @@ impl Incoming {
     /// # Errors
     /// [`Error::Forked`] in a child of the process that made it.
     pub(crate) fn check_own(&self) -> Result<()> {
-        self.origins.check(|| format!("receiving port `{}`", self.port))
+        self.connections.check(|| format!("receiving port `{}`", self.port))
     }
 
     /// Sets the bytes per sample, by which the samples of a gap are counted.
@@ -196,11 +196,11 @@ impl Incoming {
 
     /// Returns the number of senders connected now.
     pub(crate) fn senders(&mut self) -> usize {
-        if !self.origins.is_current() {
+        if !self.connections.is_current() {
             return 0;
         }
         self.open_mail();
-        self.origins.iter().filter(|origin| origin.inlet.is_some()).count()
+        self.connections.iter().filter(|connection| connection.inlet.is_some()).count()
     }
 
     /// Receives the next packet of any connection, or the end; `Nothing` when the wait is over.
@@ -215,7 +215,7 @@ impl Incoming {
     #[inline(always)]
     fn is_easy(&self) -> bool {
         // Also here: what a ring's reader knows to be there is not in the memory of a child.
-        self.origins.is_current()
+        self.connections.is_current()
             && !self.mailbox.is_full()
             && !self.stop.is_stopped()
             && self.resequencing.is_none()
@@ -237,9 +237,9 @@ impl Incoming {
     /// Takes the next packet if it is already there and needs nothing else. This is the fast path.
     #[inline(always)]
     fn take_at_hand(&mut self) -> bool {
-        let (index, count) = (self.turn, self.origins.len());
-        let Some(origin) = self.origins.get_mut(index) else { return false };
-        if !origin.take_at_hand(self.sample_bytes, &mut self.taken) {
+        let (index, count) = (self.turn, self.connections.len());
+        let Some(connection) = self.connections.get_mut(index) else { return false };
+        if !connection.try_take_fast(self.sample_bytes, &mut self.taken) {
             return false;
         }
         self.turn = if index + 1 < count { index + 1 } else { 0 };
@@ -305,19 +305,19 @@ impl Incoming {
     /// Polls for packets only, between two full polls.
     #[inline]
     fn glance(&mut self) -> Outcome {
-        for _ in 0..self.origins.len() {
+        for _ in 0..self.connections.len() {
             if self.take_at_hand() {
                 return Outcome::Packet;
             }
-            self.turn = if self.turn + 1 < self.origins.len() { self.turn + 1 } else { 0 };
+            self.turn = if self.turn + 1 < self.connections.len() { self.turn + 1 } else { 0 };
         }
         Outcome::Nothing
     }
 
     /// Spins on the only connection for so many polls; with several connections this does nothing.
     fn linger(&mut self, looks: u32) {
-        match &mut **self.origins {
-            [Origin { inlet: Some(inlet), .. }] => inlet.spin(looks),
+        match &mut **self.connections {
+            [IncomingConnection { inlet: Some(inlet), .. }] => inlet.spin(looks),
             _ => std::hint::spin_loop(),
         }
     }
@@ -333,13 +333,17 @@ impl Incoming {
         if let Some(held) = self.held() {
             return held.stream();
         }
-        let origin = &self.origins[self.taken.origin];
-        origin.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
+        let connection = &self.connections[self.taken.origin];
+        connection.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
     }
 
     /// Takes the gap at the end of a connection that has ended.
     pub(crate) fn gap_at_end(&mut self) -> Option<Gap> {
-        let gap = self.origins.iter_mut().filter(|origin| origin.ended).find_map(|origin| origin.gap.take());
+        let gap = self
+            .connections
+            .iter_mut()
+            .filter(|connection| connection.ended)
+            .find_map(|connection| connection.gap.take());
         match &mut self.resequencing {
             Some(resequencing) => resequencing.gap_at_end(gap),
             None => gap,
@@ -351,7 +355,7 @@ impl Incoming {
         if let Some(held) = self.held() {
             return held.connection();
         }
-        &self.origins[self.taken.origin].name
+        &self.connections[self.taken.origin].name
     }
 
     /// Returns the order of the packet.
@@ -359,22 +363,22 @@ impl Incoming {
         if let Some((_, order)) = self.held().and_then(Copied::about) {
             return *order;
         }
-        self.origins[self.taken.origin].order(&self.taken.header)
+        self.connections[self.taken.origin].order(&self.taken.header)
     }
 
     /// Returns the packet's connection: its index among those of the port, and its number there.
     pub(crate) fn came_over(&self) -> (usize, u16) {
-        (self.taken.origin, self.origins[self.taken.origin].connection())
+        (self.taken.origin, self.connections[self.taken.origin].connection())
     }
 
     /// Returns the statistics of the packet's connection.
     pub(crate) fn stats(&self) -> &Arc<ConnectionStats> {
-        &self.terms().stats
+        &self.options().stats
     }
 
     /// Returns the options of the packet's connection.
-    pub(super) fn terms(&self) -> &Terms {
-        &self.origins[self.taken.origin].terms
+    pub(super) fn options(&self) -> &ConnectionOptions {
+        &self.connections[self.taken.origin].options
     }
 
     /// Returns the packet lent if it was held to be put in sequence.
@@ -383,9 +387,9 @@ impl Incoming {
     }
 
     /// Lends a packet that was held to be put in sequence.
-    pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, origin: usize) {
+    pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, connection: usize) {
         // Nonzero, so that `release` checks whether it was held.
-        self.taken = Taken { header, payload, gap, origin, taken_ns: 1, receipt: None };
+        self.taken = Taken { header, payload, gap, origin: connection, taken_ns: 1, receipt: None };
         self.is_lent = true;
     }
 
@@ -412,7 +416,7 @@ impl Incoming {
     pub(crate) fn reject(&mut self) {
         self.refuse(|| "its samples are of another size".into());
         self.release();
-        self.origins[self.taken.origin].lose();
+        self.connections[self.taken.origin].close_without_end();
     }
 
     /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
@@ -424,7 +428,7 @@ impl Incoming {
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
         let is_measured = taken_ns != 0 && self.taken.header.sent_ns != 0;
         if is_measured {
-            self.origins[self.taken.origin].arrived(&self.taken.header, taken_ns);
+            self.connections[self.taken.origin].record_arrival(&self.taken.header, taken_ns);
         }
         let receipt = self.take_receipt();
         self.release();
@@ -466,7 +470,7 @@ impl Incoming {
         if self.taken.taken_ns != 0 {
             return self.finish();
         }
-        if let Some(inlet) = &mut self.origins[self.taken.origin].inlet {
+        if let Some(inlet) = &mut self.connections[self.taken.origin].inlet {
             inlet.release();
         }
     }
@@ -477,12 +481,12 @@ impl Incoming {
         if self.let_go() {
             return;
         }
-        let origin = &mut self.origins[self.taken.origin];
+        let connection = &mut self.connections[self.taken.origin];
         if self.taken.header.sent_ns != 0 {
-            origin.arrived(&self.taken.header, self.taken.taken_ns);
-            origin.terms.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
+            connection.record_arrival(&self.taken.header, self.taken.taken_ns);
+            connection.options.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
         }
-        if let Some(inlet) = &mut origin.inlet {
+        if let Some(inlet) = &mut connection.inlet {
             inlet.release();
         }
         // After the release, so that a sender that gets the acknowledgement finds the room free.
@@ -510,11 +514,12 @@ impl Incoming {
         match self.ends {
             Ends::WithStreams => {
                 !self.mailbox.is_full()
-                    && self.origins.iter().all(|origin| origin.ended)
-                    && !(self.open && self.origins.is_empty())
+                    && self.connections.iter().all(|connection| connection.ended)
+                    && !(self.open && self.connections.is_empty())
             }
             Ends::WithSender => {
-                !self.mailbox.is_full() && self.origins.iter().all(|origin| origin.inlet.is_none())
+                !self.mailbox.is_full()
+                    && self.connections.iter().all(|connection| connection.inlet.is_none())
             }
             Ends::Never => false,
         }
@@ -529,14 +534,14 @@ impl Incoming {
         if self.mailbox.is_full() {
             self.open_mail();
         }
-        for origin in &mut *self.origins {
-            match origin.peek() {
+        for connection in &mut *self.connections {
+            match connection.peek() {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
                 Err(error) => {
                     // The next `receive` reports the error; a wait does not.
-                    origin.disconnect();
-                    origin.failed = Some(error);
+                    connection.disconnect();
+                    connection.failed = Some(error);
                     return Ok(true);
                 }
             }
@@ -549,11 +554,11 @@ impl Incoming {
         if self.mailbox.is_full() {
             self.open_mail();
         }
-        let count = self.origins.len();
+        let count = self.connections.len();
         for _ in 0..count {
             let index = self.turn;
             self.turn = if index + 1 < count { index + 1 } else { 0 };
-            if self.origins[index].take(self.sample_bytes, &mut self.taken)? {
+            if self.connections[index].take(self.sample_bytes, &mut self.taken)? {
                 self.taken.origin = index;
                 self.is_lent = true;
                 return Ok(Outcome::Packet);
@@ -566,9 +571,12 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         // A program that panics may be restarted.
-        let is_own = self.origins.is_current();
+        let is_own = self.connections.is_current();
         if is_own && self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
-            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.say_goodbye());
+            self.connections
+                .iter_mut()
+                .filter_map(|o| o.inlet.as_mut())
+                .for_each(|inlet| inlet.say_goodbye());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! reports, end of stream, and statistics are implemented only here.
 
 mod borrowed;
+mod connection;
 mod copied;
 mod discard;
 pub(crate) mod flow;
@@ -10,7 +11,6 @@ mod incoming;
 mod joiner;
 mod mailbox;
 mod options;
-mod origin;
 mod outgoing;
 mod receipt;
 mod resequence;
@@ -22,6 +22,7 @@ mod stats;
 mod waiting;
 
 pub(crate) use borrowed::{Lent, LentMut};
+pub(crate) use connection::ConnectionOptions;
 pub(crate) use copied::Copied;
 pub use flow::Flow;
 pub(crate) use flow::Watermarks;
@@ -30,7 +31,6 @@ pub(crate) use incoming::{Came, Ends, Incoming, Outcome, Taken};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
-pub(crate) use origin::Terms;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};

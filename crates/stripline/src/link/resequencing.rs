@@ -187,7 +187,7 @@ impl Resequencing {
     /// Places the packet that the link has lent; true: it is passed on.
     fn sort(&mut self, link: &mut Incoming) -> bool {
         let (gap, stamp) = (link.taken().gap, link.taken().header.order());
-        let how = link.terms().resequence.or(self.otherwise);
+        let how = link.options().resequence.or(self.otherwise);
         let (Some(_), Some(how)) = (stamp, how) else { return true };
         let order = link.order();
         let index = self.numbering(link, order, how);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Terms;
+use super::ConnectionOptions;
 use crate::introspect::{self, Connection, Receiving, ReceivingPort, Shown};
 use crate::transport::QueueProbe;
 
@@ -19,7 +19,7 @@ pub(super) struct Sign {
 /// One of its connections.
 pub(super) struct Line {
     pub name: String,
-    pub terms: Terms,
+    pub terms: ConnectionOptions,
     pub open: Arc<AtomicBool>,
     pub depot: Option<Weak<dyn QueueProbe>>,
 }

@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing, Terms};
+use crate::link::{
+    ConnectionOptions, ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing,
+};
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
@@ -358,9 +360,9 @@ impl Node {
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
-            let terms = Terms::new(&options);
-            shared.state().books.open(name, &terms.stats);
-            terms
+            let connection_options = ConnectionOptions::new(&options);
+            shared.state().books.open(name, &connection_options.stats);
+            connection_options
         });
         let stop = self.shared.stop.clone();
         let mut incoming = Incoming::new(topic.into(), mailbox, terms_for, stop, true, sample_bytes);

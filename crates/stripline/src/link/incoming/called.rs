@@ -13,30 +13,30 @@ impl Incoming {
     /// Returns how many connections are gone.
     #[inline]
     pub(crate) fn departures(&self) -> u16 {
-        self.traffic.gone()
+        self.counts.ended()
     }
 
     /// Whether a connection of that name exists or is queued, among the events handled so far.
     pub(crate) fn is_connected(&self, name: &str) -> bool {
-        self.origins.iter().any(|origin| origin.is_of(name))
+        self.connections.iter().any(|candidate| candidate.is_of(name))
     }
 
     /// Whether that connection is still at that index.
     pub(crate) fn is_there(&self, place: usize, connection: u16) -> bool {
-        let there = self.origins.get(place).filter(|origin| origin.inlet.is_some());
-        there.is_some_and(|origin| origin.connection() == connection)
+        let there = self.connections.get(place).filter(|candidate| candidate.inlet.is_some());
+        there.is_some_and(|candidate| candidate.connection() == connection)
     }
 
     /// Whether polling the last packet's connection again needs no system call.
     pub(crate) fn looks_cheaply(&self) -> bool {
-        let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
+        let inlet = self.connections.get(self.taken.origin).and_then(|candidate| candidate.inlet.as_ref());
         inlet.is_some_and(|inlet| inlet.polls_without_syscall())
     }
 
     /// Whether another packet may follow the lent one without a system call.
     pub(crate) fn may_hold_more(&self) -> bool {
-        let others = self.origins.iter().filter(|origin| origin.inlet.is_some()).count() > 1;
-        let inlet = self.origins.get(self.taken.origin).and_then(|origin| origin.inlet.as_ref());
+        let others = self.connections.iter().filter(|candidate| candidate.inlet.is_some()).count() > 1;
+        let inlet = self.connections.get(self.taken.origin).and_then(|candidate| candidate.inlet.as_ref());
         others || inlet.is_none_or(|inlet| inlet.has_buffered())
     }
 
@@ -67,7 +67,7 @@ impl Incoming {
     pub(crate) fn expel(&mut self, violation: impl std::fmt::Display) -> Error {
         let error = Error::misbehaved(self.connection(), violation);
         self.release();
-        self.origins[self.taken.origin].lose();
+        self.connections[self.taken.origin].close_without_end();
         error
     }
 }

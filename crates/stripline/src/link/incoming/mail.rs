@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Incoming, Origin, Outcome};
+use super::{Incoming, IncomingConnection, Outcome};
 use crate::error::Result;
 use crate::link::{Delivery, WaitStrategy};
 use crate::transport::Wait;
@@ -37,33 +37,33 @@ impl Incoming {
     pub(super) fn open_mail(&mut self) {
         for delivery in self.mailbox.empty() {
             match delivery {
-                Delivery::Expect(name) => drop(self.origin(name)),
+                Delivery::Expect(name) => drop(self.connection_mut(name)),
                 Delivery::Abandoned(name) => {
-                    let origin = self.origin(name);
+                    let connection = self.connection_mut(name);
                     // A connection made earlier reports its own end.
-                    origin.ended |= origin.inlet.is_none() && origin.successors.is_empty();
+                    connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 Delivery::Connected(name, inlet) => {
                     if let Some(alarm) = inlet.waker() {
                         self.mailbox.alarms().add(&alarm);
                         self.stop.wakers().add(&alarm);
                     }
-                    let origin = match self.predecessor(&name) {
-                        Some(index) => &mut self.origins[index],
-                        None => self.origin(name.clone()),
+                    let connection = match self.predecessor(&name) {
+                        Some(index) => &mut self.connections[index],
+                        None => self.connection_mut(name.clone()),
                     };
-                    origin.ended = false;
-                    if origin.inlet.is_none() && origin.failed.is_none() {
-                        origin.connect(name, inlet);
+                    connection.ended = false;
+                    if connection.inlet.is_none() && connection.failed.is_none() {
+                        connection.connect(name, inlet);
                     } else {
-                        origin.successors.push_back((name, inlet));
+                        connection.successors.push_back((name, inlet));
                     }
                 }
             }
         }
-        let busiest = self.origins.iter().map(Origin::wait).max();
+        let busiest = self.connections.iter().map(IncomingConnection::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
-        self.sign.list(self.origins.iter().map(Origin::line).collect());
+        self.sign.list(self.connections.iter().map(IncomingConnection::inspect).collect());
         if self.mailbox.was_asked() {
             self.asked = true;
             if let Some(hook) = &mut self.hook {
@@ -76,20 +76,24 @@ impl Incoming {
     /// ports where senders come and go under ever new names. Of two dead senders, the earlier one
     /// is replaced first.
     fn predecessor(&mut self, name: &str) -> Option<usize> {
-        if !self.open || self.origins.iter().any(|origin| origin.name == name) {
+        if !self.open || self.connections.iter().any(|connection| connection.name == name) {
             return None;
         }
-        let dead = self.origins.iter_mut().position(|origin| !origin.ended && origin.is_peer_gone());
-        dead.or_else(|| self.origins.iter().position(|origin| origin.ended && origin.gap.is_none()))
+        let dead =
+            self.connections.iter_mut().position(|connection| !connection.ended && connection.is_peer_gone());
+        dead.or_else(|| {
+            self.connections.iter().position(|connection| connection.ended && connection.gap.is_none())
+        })
     }
 
-    pub(super) fn origin(&mut self, name: String) -> &mut Origin {
-        let index = self.origins.iter().position(|origin| origin.name == name).unwrap_or_else(|| {
-            let terms = (self.terms_for)(&name);
-            let (terms_for, traffic) = (Arc::clone(&self.terms_for), Arc::clone(&self.traffic));
-            self.origins.push(Origin::new(name, terms, terms_for, traffic));
-            self.origins.len() - 1
-        });
-        &mut self.origins[index]
+    pub(super) fn connection_mut(&mut self, name: String) -> &mut IncomingConnection {
+        let index =
+            self.connections.iter().position(|connection| connection.name == name).unwrap_or_else(|| {
+                let options = (self.options_for)(&name);
+                let (options_for, counts) = (Arc::clone(&self.options_for), Arc::clone(&self.counts));
+                self.connections.push(IncomingConnection::new(name, options, options_for, counts));
+                self.connections.len() - 1
+            });
+        &mut self.connections[index]
     }
 }

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{Incoming, Origin};
+use super::{Incoming, IncomingConnection};
 use crate::error::Result;
 use crate::sys::doorbell::Sleep;
 use crate::transport::Wait;
@@ -12,9 +12,13 @@ impl Incoming {
     /// Prepares to sleep on this port together with others; false: a packet is ready.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         let quiet = !self.mailbox.is_full()
-            && self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).all(|inlet| inlet.prepare_sleep());
+            && self
+                .connections
+                .iter_mut()
+                .filter_map(|o| o.inlet.as_mut())
+                .all(|inlet| inlet.prepare_sleep());
         if quiet {
-            self.origins.iter().for_each(Origin::show);
+            self.connections.iter().for_each(IncomingConnection::register);
             self.sign.set_sleeping(true);
         }
         quiet
@@ -22,12 +26,12 @@ impl Incoming {
 
     pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
         sleep.readable(self.mailbox.bell().as_fd());
-        self.origins.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
+        self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
         self.sign.set_sleeping(false);
-        self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
+        self.connections.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
     }
 
     /// Sleeps until something happens; false: the deadline has passed.
@@ -36,7 +40,10 @@ impl Incoming {
             return self.nap(wait);
         }
         if !self.prepare_sleep() {
-            self.origins.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
+            self.connections
+                .iter_mut()
+                .filter_map(|o| o.inlet.as_mut())
+                .for_each(|inlet| inlet.cancel_sleep());
             return Ok(!wait.is_expired());
         }
         let mut sleep = Sleep::default();
@@ -51,12 +58,14 @@ impl Incoming {
 
     /// Whether the port can park on its only connection, without descriptors.
     pub(super) fn can_nap(&self, wait: Wait) -> bool {
-        matches!(&**self.origins, [Origin { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
+        matches!(&**self.connections, [IncomingConnection { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
     }
 
     /// Parks on the only connection; false: the deadline has passed.
     pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
-        let [Origin { inlet: Some(inlet), .. }] = &mut **self.origins else { return Ok(true) };
+        let [IncomingConnection { inlet: Some(inlet), .. }] = &mut **self.connections else {
+            return Ok(true);
+        };
         let is_quiet = inlet.prepare_park();
         // After the announcement: a thread with an event first publishes it and then wakes the
         // parked port.

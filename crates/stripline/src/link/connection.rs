@@ -20,7 +20,7 @@ const STREAMS_MAX: usize = 64;
 
 /// The options of a connection, and its statistics.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ConnectionOptions {
     pub stats: Arc<ConnectionStats>,
     pub overflow: Overflow,
     pub wait: WaitStrategy,
@@ -29,7 +29,7 @@ pub(crate) struct Terms {
     pub resequence: Option<Resequence>,
 }
 
-impl Terms {
+impl ConnectionOptions {
     /// Returns the options of a new connection, with empty statistics.
     pub(crate) fn new(options: &LinkOptions) -> Self {
         let LinkOptions { overflow, wait, depth, resequence, .. } = *options;
@@ -38,33 +38,33 @@ impl Terms {
 }
 
 /// A function from a connection's name to its options.
-pub(crate) type TermsFor = Arc<dyn Fn(&str) -> Terms + Send + Sync>;
+pub(crate) type OptionsFor = Arc<dyn Fn(&str) -> ConnectionOptions + Send + Sync>;
 
 /// The number of connections that a port has had, and of those that are gone.
 #[derive(Default)]
-pub(super) struct Traffic {
-    came: AtomicU16,
-    gone: AtomicU16,
+pub(super) struct ConnectionCounts {
+    opened: AtomicU16,
+    ended: AtomicU16,
 }
 
-impl Traffic {
-    pub(super) fn gone(&self) -> u16 {
+impl ConnectionCounts {
+    pub(super) fn ended(&self) -> u16 {
         // Relaxed: counted by the thread that reads it.
-        self.gone.load(Ordering::Relaxed)
+        self.ended.load(Ordering::Relaxed)
     }
 }
 
 /// One incoming connection.
-pub(super) struct Origin {
+pub(super) struct IncomingConnection {
     pub name: String,
     pub inlet: Option<Box<dyn Inlet>>,
     /// An error found by a wait, for the next `receive` to report.
     pub failed: Option<Error>,
     /// Connections made while an earlier one was still being read, with their names.
     pub successors: VecDeque<(String, Box<dyn Inlet>)>,
-    pub terms: Terms,
-    pub terms_for: TermsFor,
-    traffic: Arc<Traffic>,
+    pub options: ConnectionOptions,
+    pub options_for: OptionsFor,
+    counts: Arc<ConnectionCounts>,
     /// The number of this connection among those of the port.
     connection: u16,
     /// The latest order among the packets taken.
@@ -74,35 +74,40 @@ pub(super) struct Origin {
     pub expected: Option<u64>,
     pub expected_sample: Option<u64>,
     /// The sample index of a packet with a header that carries none.
-    follows: u64,
+    next_sample: u64,
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
-    pub joiner: Joiner,
+    pub reassembler: Joiner,
     pub ended: bool,
     /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
 }
 
-impl Origin {
-    pub(super) fn new(name: String, terms: Terms, terms_for: TermsFor, traffic: Arc<Traffic>) -> Self {
+impl IncomingConnection {
+    pub(super) fn new(
+        name: String,
+        options: ConnectionOptions,
+        options_for: OptionsFor,
+        counts: Arc<ConnectionCounts>,
+    ) -> Self {
         Self {
             name,
             inlet: None,
             failed: None,
             successors: VecDeque::new(),
-            terms,
-            terms_for,
-            traffic,
+            options,
+            options_for,
+            counts,
             connection: 0,
             furthest: None,
             streams: BTreeMap::new(),
             expected: None,
             expected_sample: None,
-            follows: 0,
+            next_sample: 0,
             resuming: false,
             gap: None,
-            joiner: Joiner::new(false),
+            reassembler: Joiner::new(false),
             ended: false,
             open: Arc::default(),
         }
@@ -111,20 +116,20 @@ impl Origin {
     /// Returns how this connection is waited for. Where a poll is a system call, an adaptive trial
     /// does not pay.
     pub(super) fn wait(&self) -> WaitStrategy {
-        match (self.terms.wait, &self.inlet) {
+        match (self.options.wait, &self.inlet) {
             (WaitStrategy::Adaptive, Some(inlet)) if !inlet.polls_without_syscall() => WaitStrategy::Block,
             (wait, _) => wait,
         }
     }
 
     /// Returns the view of this connection for inspection.
-    pub(super) fn line(&self) -> Line {
-        self.show();
+    pub(super) fn inspect(&self) -> Line {
+        self.register();
         let depot = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
-        Line { name: self.name.clone(), terms: self.terms.clone(), open: Arc::clone(&self.open), depot }
+        Line { name: self.name.clone(), terms: self.options.clone(), open: Arc::clone(&self.open), depot }
     }
 
-    pub(super) fn show(&self) {
+    pub(super) fn register(&self) {
         // Relaxed: information for inspection only, updated before every sleep.
         self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
@@ -136,17 +141,17 @@ impl Origin {
 
     pub(super) fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
         if name != self.name {
-            self.terms = (self.terms_for)(&name);
+            self.options = (self.options_for)(&name);
             self.name = name;
         }
         // Relaxed: the numbers need only differ.
-        self.connection = self.traffic.came.fetch_add(1, Ordering::Relaxed);
+        self.connection = self.counts.opened.fetch_add(1, Ordering::Relaxed);
         // A new sender numbers its packets anew.
         self.expected = None;
         self.expected_sample = None;
         self.furthest = None;
         self.streams.clear();
-        self.joiner.forget();
+        self.reassembler.forget();
         self.inlet = Some(inlet);
     }
 
@@ -162,7 +167,7 @@ impl Origin {
     /// Closes the connection: nothing arrives over it any more.
     pub(super) fn disconnect(&mut self) {
         if self.inlet.take().is_some() {
-            self.traffic.gone.fetch_add(1, Ordering::Relaxed);
+            self.counts.ended.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -172,13 +177,13 @@ impl Origin {
     }
 
     /// Records that the sender died without an end of stream.
-    pub(super) fn die(&mut self) {
-        self.terms.stats.peer_died();
-        self.lose();
+    pub(super) fn peer_died(&mut self) {
+        self.options.stats.peer_died();
+        self.close_without_end();
     }
 
     /// Closes the connection without an end of stream. A successor starts anew.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn close_without_end(&mut self) {
         self.disconnect();
         self.gap = Some(Gap {
             first: self.expected.unwrap_or(0),
@@ -186,10 +191,10 @@ impl Origin {
             samples: 0,
             reason: GapReason::PeerRestart,
         });
-        self.succeed();
+        self.start_successor();
     }
 
-    pub(super) fn succeed(&mut self) {
+    pub(super) fn start_successor(&mut self) {
         if let Some((name, next)) = self.successors.pop_front() {
             self.ended = false;
             self.connect(name, next);
@@ -209,9 +214,9 @@ impl Origin {
         if matches!(error, Error::Ejected { .. }) {
             self.disconnect();
             self.ended = true;
-            self.succeed();
+            self.start_successor();
         } else {
-            self.lose();
+            self.close_without_end();
         }
     }
 
@@ -223,18 +228,18 @@ impl Origin {
             let payload = match inlet.try_next()? {
                 Next::Empty => return Ok(false),
                 Next::Closed => {
-                    self.die();
+                    self.peer_died();
                     continue;
                 }
-                Next::Frame(frame) => match header.split(frame, self.follows) {
+                Next::Frame(frame) => match header.split(frame, self.next_sample) {
                     Some(payload) => Lent::new(payload),
-                    None => return Err(Error::misbehaved(&self.name, wrong(frame))),
+                    None => return Err(Error::misbehaved(&self.name, describe_bad_frame(frame))),
                 },
             };
             let is_packet = header.kind == Kind::Data as u8;
             // The last fragment stays in place for the `receive` that takes the packet.
             let is_before = header.flags & Header::MORE != 0 || !is_packet;
-            if is_before && self.joiner.concerns(&header) && self.join(&header, payload)?.is_none() {
+            if is_before && self.reassembler.concerns(&header) && self.join(&header, payload)?.is_none() {
                 continue;
             }
             if is_packet {
@@ -242,7 +247,7 @@ impl Origin {
             }
             // SAFETY: just lent, and the transport has not been called since.
             let text = unsafe { payload.get::<u8>() }.to_vec();
-            self.obey(&header, &text)?;
+            self.handle_control(&header, &text)?;
         }
     }
 
@@ -252,13 +257,13 @@ impl Origin {
     pub(super) fn join(&mut self, header: &Header, piece: Lent) -> Result<Option<(Header, Lent)>> {
         if !header.is_continued() {
             // A packet that stays incomplete counts as missing, too.
-            self.begin(header);
+            self.set_start(header);
         }
         // SAFETY: just lent, and the transport has not been called since.
         let bytes = unsafe { piece.get::<u8>() };
-        match self.joiner.add(header, bytes) {
+        match self.reassembler.add(header, bytes) {
             Ok(Joined::Alone) => Ok(Some((*header, piece))),
-            Ok(Joined::Whole) => Ok(Some((self.joiner.header(), Lent::new(self.joiner.payload())))),
+            Ok(Joined::Whole) => Ok(Some((self.reassembler.header(), Lent::new(self.reassembler.payload())))),
             Ok(Joined::Piece | Joined::Lost) => {
                 if let Some(inlet) = &mut self.inlet {
                     inlet.release();
@@ -270,27 +275,27 @@ impl Origin {
     }
 
     /// Handles a control frame and releases it.
-    pub(super) fn obey(&mut self, header: &Header, text: &[u8]) -> Result<()> {
+    pub(super) fn handle_control(&mut self, header: &Header, text: &[u8]) -> Result<()> {
         if header.kind == Kind::Stream as u8 {
-            self.begin(header);
-            self.follows = header.sample_index;
+            self.set_start(header);
+            self.next_sample = header.sample_index;
             self.describe(header.stream, text)?;
             if let Some(inlet) = &mut self.inlet {
                 inlet.release();
             }
         } else {
-            self.begin(header);
-            self.notice(header);
+            self.set_start(header);
+            self.check_sequence(header);
             fail_point!("reader-end");
             self.ended = true;
             self.disconnect();
-            self.succeed();
+            self.start_successor();
         }
         Ok(())
     }
 
     /// Sets where the sequence numbers start, at the first frame of a connection.
-    pub(super) fn begin(&mut self, header: &Header) {
+    pub(super) fn set_start(&mut self, header: &Header) {
         if self.expected.is_some() {
             return;
         }
@@ -313,21 +318,21 @@ impl Origin {
 
     /// Takes the next packet if it is already there and has the expected number.
     #[inline(always)]
-    pub(super) fn take_at_hand(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
+    pub(super) fn try_take_fast(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.try_next_fast() else { return false };
         // Written directly to its final place: see `Header::write_words`.
-        let Some(payload) = taken.header.split(frame, self.follows) else { return false };
+        let Some(payload) = taken.header.split(frame, self.next_sample) else { return false };
         let header = &taken.header;
         let is_due = header.kind == Kind::Data as u8
-            && !self.joiner.concerns(header)
+            && !self.reassembler.concerns(header)
             && self.expected == Some(header.sequence)
             && self.gap.is_none()
             && !self.resuming;
         if is_due {
             taken.payload = Lent::new(payload);
             taken.gap = None;
-            self.fill_in(sample_bytes, taken);
+            self.complete(sample_bytes, taken);
         }
         is_due
     }
@@ -340,7 +345,7 @@ impl Origin {
                 Ok(Next::Empty) => return Ok(false),
                 Ok(Next::Frame(frame)) => frame,
                 Ok(Next::Closed) => {
-                    self.die();
+                    self.peer_died();
                     continue;
                 }
                 Err(error) => {
@@ -349,22 +354,23 @@ impl Origin {
                 }
             };
             // Written directly to its final place: see `Header::write_words`.
-            match taken.header.split(frame, self.follows) {
+            match taken.header.split(frame, self.next_sample) {
                 Some(payload) => taken.payload = Lent::new(payload),
                 None => {
-                    let error = Error::misbehaved(&self.name, wrong(frame));
-                    self.lose();
+                    let error = Error::misbehaved(&self.name, describe_bad_frame(frame));
+                    self.close_without_end();
                     return Err(error);
                 }
             }
-            let is_packet = taken.header.kind == Kind::Data as u8 && !self.joiner.concerns(&taken.header);
+            let is_packet =
+                taken.header.kind == Kind::Data as u8 && !self.reassembler.concerns(&taken.header);
             if is_packet || self.take_special(taken)? {
-                self.begin(&taken.header);
-                self.notice(&taken.header);
+                self.set_start(&taken.header);
+                self.check_sequence(&taken.header);
                 taken.gap = self.gap.take();
-                self.fill_in(sample_bytes, taken);
+                self.complete(sample_bytes, taken);
                 if taken.header.flags & Header::TARGET != 0 {
-                    self.promise(taken);
+                    self.attach_receipt(taken);
                 }
                 return Ok(true);
             }
@@ -374,38 +380,38 @@ impl Origin {
     /// Handles a frame that is not a whole packet; true: it completes one.
     #[cold]
     fn take_special(&mut self, taken: &mut Taken) -> Result<bool> {
-        if self.joiner.concerns(&taken.header) {
+        if self.reassembler.concerns(&taken.header) {
             match self.join(&taken.header, taken.payload) {
                 Ok(Some(whole)) => (taken.header, taken.payload) = whole,
                 Ok(None) => return Ok(false),
                 Err(error) => {
-                    self.lose();
+                    self.close_without_end();
                     return Err(error);
                 }
             }
         }
         if taken.header.kind == Kind::Data as u8 {
-            self.heed_order(&taken.header);
+            self.count_reordered(&taken.header);
             return Ok(true);
         }
         // SAFETY: just lent, and the transport has not been called since.
         let text = unsafe { taken.payload.get::<u8>() }.to_vec();
-        self.obey(&taken.header, &text).inspect_err(|_| self.lose())?;
+        self.handle_control(&taken.header, &text).inspect_err(|_| self.close_without_end())?;
         Ok(false)
     }
 
     /// Counts a packet that was forwarded after one with a later order.
-    fn heed_order(&mut self, header: &Header) {
+    fn count_reordered(&mut self, header: &Header) {
         let Some(order) = header.order() else { return };
         match self.furthest.filter(|furthest| furthest.origin() == order.origin()) {
-            Some(furthest) if order.number() < furthest.number() => self.terms.stats.reordered(),
+            Some(furthest) if order.number() < furthest.number() => self.options.stats.reordered(),
             _ => self.furthest = Some(order),
         }
     }
 
     /// Completes the values returned with a packet.
     #[inline(always)]
-    fn fill_in(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) {
+    fn complete(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) {
         fail_point!("receive");
         let Taken { header, payload, .. } = taken;
         let bytes = payload.bytes();
@@ -417,46 +423,46 @@ impl Origin {
             Some(sample) => u64::from(bytes as u32 / sample),
         };
         self.expected = Some(header.sequence.wrapping_add(1));
-        self.follows = header.sample_index.wrapping_add(samples);
-        self.expected_sample = Some(self.follows);
-        self.terms.stats.packet(bytes);
+        self.next_sample = header.sample_index.wrapping_add(samples);
+        self.expected_sample = Some(self.next_sample);
+        self.options.stats.packet(bytes);
         taken.taken_ns = if header.sent_ns != 0 { now_ns() } else { 0 };
     }
 
     /// Records the arrival of a measured packet before its release, off the path that the component
     /// waits for.
-    pub(super) fn arrived(&self, header: &Header, taken_ns: u64) {
+    pub(super) fn record_arrival(&self, header: &Header, taken_ns: u64) {
         let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
-        self.terms.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
+        self.options.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
     }
 
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
-    fn promise(&self, taken: &mut Taken) {
+    fn attach_receipt(&self, taken: &mut Taken) {
         if let Some(acks) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
             taken.set_receipt(Receipt::new(acks, taken.header.sequence));
         }
     }
 
     /// Compares a sequence number with the expected one and records what is missing.
-    pub(super) fn notice(&mut self, header: &Header) {
+    pub(super) fn check_sequence(&mut self, header: &Header) {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
         if restarted {
-            self.terms.stats.gap(0, 0);
+            self.options.stats.gap(0, 0);
         }
         let Some(expected) = self.expected else { return };
         if header.sequence < expected {
-            self.terms.stats.reordered();
+            self.options.stats.reordered();
         } else if header.sequence > expected {
             let packets = header.sequence - expected;
             let samples = self.expected_sample.map_or(0, |next| header.sample_index.saturating_sub(next));
-            let reason = match self.terms.overflow {
+            let reason = match self.options.overflow {
                 _ if resuming || restarted => GapReason::PeerRestart,
                 Overflow::Block => GapReason::Transport,
                 _ => GapReason::Overflow,
             };
-            self.terms.stats.gap(packets, samples);
+            self.options.stats.gap(packets, samples);
             self.gap = Some(Gap { first: expected, packets, samples, reason });
         }
     }
@@ -482,7 +488,7 @@ impl Origin {
 
 /// Returns what is wrong with a frame that cannot be parsed.
 #[cold]
-fn wrong(frame: &[u8]) -> String {
+fn describe_bad_frame(frame: &[u8]) -> String {
     let core: Option<&[u8; Header::SHORT_BYTES]> = frame.first_chunk();
     let Some([.., kind, flags]) = core.copied() else { return "sent a frame without a header".into() };
     if Kind::parse(kind).is_none() {
