@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::fail_point::fail_point;
-use crate::link::Came;
+use crate::link::ArrivedWhile;
 use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
@@ -168,18 +168,18 @@ impl Source {
     #[inline]
     pub(super) fn look_due(&mut self) -> Look {
         let is_young = self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS);
-        match self.incoming.came() {
-            Came::WhileLooking if is_young => Look::Nowhere,
-            Came::WhileAsleep if is_young && !self.incoming.may_hold_more() => Look::Nowhere,
-            Came::WhileAsleep if is_young => Look::AtHand,
+        match self.incoming.arrived_while() {
+            ArrivedWhile::Spinning if is_young => Look::Nowhere,
+            ArrivedWhile::Sleeping if is_young && !self.incoming.has_buffered() => Look::Nowhere,
+            ArrivedWhile::Sleeping if is_young => Look::AtHand,
             // The request was there before the server slept, which then did not sleep.
-            Came::WhileAsleep | Came::WhileLooking | Came::Before => self.look_again(),
+            ArrivedWhile::Sleeping | ArrivedWhile::Spinning | ArrivedWhile::Idle => self.look_again(),
         }
     }
 
     /// Returns where a cancellation of a queued request may be.
     pub(super) fn look_again(&mut self) -> Look {
-        if self.incoming.looks_cheaply() {
+        if self.incoming.polls_without_syscall() {
             return Look::Everywhere;
         }
         let now_ns = now_ns();
@@ -192,7 +192,7 @@ impl Source {
 
     /// Queues the current request behind those that wait.
     pub(super) fn put_ahead(&mut self, works: &[Work]) {
-        let from = self.incoming.came_over();
+        let from = self.incoming.connection_index();
         let violation = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
             (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.ahead.is_overloaded() => {
                 // Relaxed: exact by itself, like all counters.
@@ -229,7 +229,7 @@ impl Source {
         while self.ahead.has_room() {
             let found = match look {
                 Look::Nowhere => false,
-                Look::AtHand => self.incoming.receive_at_hand() && self.is_seated(),
+                Look::AtHand => self.incoming.try_receive_fast() && self.is_seated(),
                 Look::Everywhere => self.receive(Wait::Never)?,
             };
             if !found {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Outcome, Outgoing};
+use crate::link::{Incoming, Outgoing, Polled};
 use crate::node::{Again, Customer};
 use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
@@ -350,9 +350,9 @@ impl Line {
         let Some(incoming) = receiver else { return Waited::Gone };
         let error = loop {
             match next(incoming, term.as_deref_mut()) {
-                Ok(Outcome::Packet) => {}
-                Ok(Outcome::Nothing) => return Waited::TimedOut,
-                Ok(Outcome::Ended) => break None,
+                Ok(Polled::Packet) => {}
+                Ok(Polled::Empty) => return Waited::TimedOut,
+                Ok(Polled::Ended) => break None,
                 Err(Error::Stopped) => return Waited::Link(Error::Stopped),
                 Err(error) => break Some(error),
             }
@@ -487,10 +487,10 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
 
 /// Returns the next packet within the deadline; without a deadline, only one that is there.
 #[inline]
-fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Outcome> {
+fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Polled> {
     let Some(term) = term else { return incoming.receive(Wait::Never) };
-    match incoming.receive_soon()? {
-        Outcome::Nothing => incoming.receive(Wait::Until(Some(term.until()))),
+    match incoming.receive_spinning()? {
+        Polled::Empty => incoming.receive(Wait::Until(Some(term.until()))),
         found => Ok(found),
     }
 }

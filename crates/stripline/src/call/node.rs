@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::link::{
-    ConnectionOptions, Delivery, Ends, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope,
+    ConnectionOptions, Delivery, EndsWhen, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope,
     WaitStrategy,
 };
 use crate::node::rendezvous::Offer;
@@ -173,7 +173,7 @@ impl Node {
         let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
         let mut incoming =
             Incoming::new(name.clone(), Arc::clone(&mailbox), terms_for, stop.clone(), true, None);
-        incoming.set_ends(Ends::Never);
+        incoming.set_ends(EndsWhen::Never);
         let premises = Premises { mailbox, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
         Server::new(service, &options, premises, |host: Box<dyn CallAcceptor>| {
@@ -303,6 +303,6 @@ fn visit(
     mailbox.deliver(Delivery::Connected(name.into(), visit.duplex.inlet));
     let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
     let mut incoming = Incoming::new(name.into(), mailbox, terms_for, stop, false, None);
-    incoming.set_ends(Ends::WithSender);
+    incoming.set_ends(EndsWhen::WithSender);
     Ok((outgoing, incoming, visit.server_info))
 }

@@ -381,7 +381,7 @@ impl Core<'_> {
     #[inline(always)]
     fn serve_in_place(&self, source: &mut Source, scratch: &mut Vec<u8>) -> bool {
         let Source { incoming, seats, .. } = &mut *source;
-        let Some(seat) = seats.get(incoming.came_over().0).and_then(|seat| seat.as_ref()) else {
+        let Some(seat) = seats.get(incoming.connection_index().0).and_then(|seat| seat.as_ref()) else {
             incoming.release();
             return false;
         };
@@ -442,7 +442,7 @@ impl Source {
     /// Receives the next request and ensures its client slot; false: none arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(wait) {
-            Ok(crate::link::Outcome::Packet) => {}
+            Ok(crate::link::Polled::Packet) => {}
             Ok(_) => return Ok(false),
             Err(error @ Error::PeerMisbehaved { .. }) => {
                 self.threw_out(&error);
@@ -450,7 +450,7 @@ impl Source {
             }
             Err(error) => return Err(error),
         }
-        if self.incoming.departures() != self.departures {
+        if self.incoming.closed_count() != self.departures {
             self.see_off();
         }
         Ok(self.is_seated())
@@ -459,7 +459,7 @@ impl Source {
     /// Releases the state of clients that are gone.
     #[cold]
     fn see_off(&mut self) {
-        let departures = self.incoming.departures();
+        let departures = self.incoming.closed_count();
         if !self.lobby.see_off(&self.incoming) {
             return;
         }
@@ -475,7 +475,7 @@ impl Source {
     /// Ensures the slot of the client that sent the request; false: the client was disconnected.
     #[inline]
     pub(super) fn is_seated(&mut self) -> bool {
-        let (place, connection) = self.incoming.came_over();
+        let (place, connection) = self.incoming.connection_index();
         match self.seats.get(place) {
             Some(Some(seat)) if seat.connection == connection && !seat.replies.is_stuck() => true,
             _ => self.seat(place, connection),
@@ -509,8 +509,8 @@ impl Source {
     /// Disconnects the client that sent the request.
     #[cold]
     pub(super) fn expel(&mut self, violation: &str) {
-        let place = self.incoming.came_over().0;
-        let error = self.incoming.expel(violation);
+        let place = self.incoming.connection_index().0;
+        let error = self.incoming.evict(violation);
         if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
             self.ahead.succeed(place, &seat.replies);
             seat.replies.close();

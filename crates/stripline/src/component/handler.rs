@@ -178,7 +178,7 @@ impl<H: Handler> Component for HandlerComponent<H> {
         let mut input = ports.input::<H::In>(&input)?;
         // Also called while there is no packet.
         let (asked, waiting) = (live.clone(), Arc::clone(&handler));
-        input.when_asked(move || asked.apply_changes(|new| waiting.configure(new)));
+        input.on_request(move || asked.apply_changes(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,8 @@ use crate::transport::{Inlet, Next};
 
 use super::sign::Line;
 use super::{
-    ConnectionStats, Joined, Joiner, Lent, LinkOptions, Overflow, Receipt, Resequence, Taken, WaitStrategy,
+    ConnectionStats, Joined, Joiner, Lent, LentPacket, LinkOptions, Overflow, Receipt, Resequence,
+    WaitStrategy,
 };
 
 /// The largest number of stream descriptions kept per connection.
@@ -318,7 +319,7 @@ impl IncomingConnection {
 
     /// Takes the next packet if it is already there and has the expected number.
     #[inline(always)]
-    pub(super) fn try_take_fast(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> bool {
+    pub(super) fn try_take_fast(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.try_next_fast() else { return false };
         // Written directly to its final place: see `Header::write_words`.
@@ -338,7 +339,7 @@ impl IncomingConnection {
     }
 
     /// Takes the next packet, if there is one. Other frames are handled meanwhile.
-    pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) -> Result<bool> {
+    pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
             let frame = match inlet.try_next() {
@@ -379,7 +380,7 @@ impl IncomingConnection {
 
     /// Handles a frame that is not a whole packet; true: it completes one.
     #[cold]
-    fn take_special(&mut self, taken: &mut Taken) -> Result<bool> {
+    fn take_special(&mut self, taken: &mut LentPacket) -> Result<bool> {
         if self.reassembler.concerns(&taken.header) {
             match self.join(&taken.header, taken.payload) {
                 Ok(Some(whole)) => (taken.header, taken.payload) = whole,
@@ -411,9 +412,9 @@ impl IncomingConnection {
 
     /// Completes the values returned with a packet.
     #[inline(always)]
-    fn complete(&mut self, sample_bytes: Option<u32>, taken: &mut Taken) {
+    fn complete(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) {
         fail_point!("receive");
-        let Taken { header, payload, .. } = taken;
+        let LentPacket { header, payload, .. } = taken;
         let bytes = payload.bytes();
         let samples = match sample_bytes {
             None => 1,
@@ -438,7 +439,7 @@ impl IncomingConnection {
 
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
-    fn attach_receipt(&self, taken: &mut Taken) {
+    fn attach_receipt(&self, taken: &mut LentPacket) {
         if let Some(acks) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
             taken.set_receipt(Receipt::new(acks, taken.header.sequence));
         }

@@ -38,7 +38,7 @@ impl Copied {
         self.stream = Arc::clone(link.stream());
         self.connection.clear();
         self.connection.push_str(link.connection());
-        self.origin = link.came_over().0;
+        self.origin = link.connection_index().0;
     }
 
     /// Returns its payload.

@@ -1,9 +1,9 @@
 //! The receiving port: takes frames from its connections in turn, detects missing packets, and ends
 //! when all its senders have ended.
 
-mod called;
-mod mail;
-mod sleeping;
+mod events;
+mod server;
+mod wait;
 
 use std::sync::Arc;
 
@@ -19,29 +19,29 @@ use super::sign::Sign;
 use super::{ConnectionOptions, ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, WaitStrategy};
 
 /// Every n-th poll also checks for new, closed and ended connections.
-const GLANCES: u32 = 8;
+const POLLS_PER_FULL_POLL: u32 = 8;
 /// Every n-th empty poll reads the clock.
-const LOOKS_PER_CLOCK: u32 = 4;
-/// Polls of [`Incoming::receive_soon`].
-const LOOKS_SOON: u32 = 128;
+const POLLS_PER_CLOCK: u32 = 4;
+/// Polls of [`Incoming::receive_spinning`].
+const POLLS_SPINNING: u32 = 128;
 
 pub(crate) struct Incoming {
     port: String,
     connections: Local<Vec<IncomingConnection>>,
-    mailbox: Local<Arc<Mailbox>>,
+    events: Local<Arc<Mailbox>>,
     options_for: OptionsFor,
     stop: StopToken,
     /// Whether unannounced senders may still connect, so that the port does not end without
     /// senders.
     open: bool,
-    ends: Ends,
+    ends: EndsWhen,
     /// The index of the connection polled first next time.
-    turn: usize,
+    next_index: usize,
     /// The packet lent out, or the last one that was. It is kept here because a return value would
     /// be copied at every step.
-    taken: Taken,
+    taken: LentPacket,
     is_lent: bool,
-    came: Came,
+    arrived_while: ArrivedWhile,
     spinner: Spinner,
     /// The stream info used where the description of a stream was lost.
     unknown: Arc<StreamInfo>,
@@ -50,21 +50,21 @@ pub(crate) struct Incoming {
     sample_bytes: Option<u32>,
     counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
-    sign: Arc<Sign>,
+    view: Arc<Sign>,
     /// Whether no receiver replaces this one after its drop.
-    leaves_for_good: bool,
+    says_goodbye_on_drop: bool,
     /// Set if the port puts packets back in sequence.
     pub(super) resequencing: Option<Box<Resequencing>>,
     /// Called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
     /// Whether a request ends the current receive, and whether one has arrived.
-    heeds_asked: bool,
-    asked: bool,
+    wakes_on_request: bool,
+    request_handler: bool,
 }
 
 /// When a receiving port has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum EndsWhen {
     /// When all its senders have sent their end of stream.
     WithStreams,
     /// When its only sender is gone, with or without an end of stream.
@@ -75,36 +75,36 @@ pub(crate) enum Ends {
 
 /// When a packet arrived, relative to the `receive` that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum ArrivedWhile {
     /// Before the first poll.
-    Before,
-    WhileLooking,
-    WhileAsleep,
+    Idle,
+    Spinning,
+    Sleeping,
 }
 
 /// The result of `receive`.
-pub(crate) enum Outcome {
+pub(crate) enum Polled {
     /// See [`Incoming::taken`].
     Packet,
     Ended,
-    Nothing,
+    Empty,
 }
 
 /// A packet, lent out until [`Incoming::release`].
-pub(crate) struct Taken {
+pub(crate) struct LentPacket {
     pub header: Header,
     pub payload: Lent,
     pub gap: Option<Gap>,
-    origin: usize,
+    connection: usize,
     /// When it was taken. Zero unless the packet is measured or has a receipt.
     pub(super) taken_ns: u64,
     receipt: Option<Receipt>,
 }
 
-impl Taken {
-    fn nothing() -> Self {
+impl LentPacket {
+    fn none() -> Self {
         let header = bytemuck::Zeroable::zeroed();
-        Self { header, payload: Lent::new(&[]), gap: None, origin: 0, taken_ns: 0, receipt: None }
+        Self { header, payload: Lent::new(&[]), gap: None, connection: 0, taken_ns: 0, receipt: None }
     }
 
     pub(super) fn set_receipt(&mut self, receipt: Receipt) {
@@ -125,29 +125,29 @@ impl Incoming {
     ) -> Self {
         let sign = Sign::hang(&port);
         Self {
-            sign,
+            view: sign,
             port,
             // Most ports have one connection; a vector's default growth starts with room for four.
             connections: Local::new(Vec::with_capacity(1)),
             counts: Arc::default(),
-            mailbox: Local::new(mailbox),
+            events: Local::new(mailbox),
             options_for,
             stop,
             open,
-            ends: Ends::WithStreams,
-            turn: 0,
-            taken: Taken::nothing(),
+            ends: EndsWhen::WithStreams,
+            next_index: 0,
+            taken: LentPacket::none(),
             is_lent: false,
-            came: Came::Before,
+            arrived_while: ArrivedWhile::Idle,
             spinner: Spinner::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
             sample_bytes: sample_bytes.and_then(samples_of),
-            leaves_for_good: false,
+            says_goodbye_on_drop: false,
             resequencing: None,
             hook: None,
-            heeds_asked: false,
-            asked: false,
+            wakes_on_request: false,
+            request_handler: false,
         }
     }
 
@@ -170,16 +170,16 @@ impl Incoming {
 
     /// Makes the drop send a goodbye: no receiver comes in its place. This fits ports that any
     /// process may receive on. A component that fails is restarted instead.
-    pub(crate) fn leave_for_good(&mut self) {
-        self.leaves_for_good = true;
+    pub(crate) fn say_goodbye_on_drop(&mut self) {
+        self.says_goodbye_on_drop = true;
     }
 
     /// Sets when the port has ended.
-    pub(crate) fn set_ends(&mut self, ends: Ends) {
+    pub(crate) fn set_ends(&mut self, ends: EndsWhen) {
         self.ends = ends;
-        if ends == Ends::Never {
+        if ends == EndsWhen::Never {
             // Only a server of calls outlives all its senders.
-            self.sign.set_serving();
+            self.view.set_serving();
         }
     }
 
@@ -199,51 +199,51 @@ impl Incoming {
         if !self.connections.is_current() {
             return 0;
         }
-        self.open_mail();
+        self.handle_events();
         self.connections.iter().filter(|connection| connection.inlet.is_some()).count()
     }
 
-    /// Receives the next packet of any connection, or the end; `Nothing` when the wait is over.
-    pub(crate) fn receive(&mut self, wait: Wait) -> Result<Outcome> {
+    /// Receives the next packet of any connection, or the end; `Empty` when the wait is over.
+    pub(crate) fn receive(&mut self, wait: Wait) -> Result<Polled> {
         debug_assert!(!self.is_lent, "one packet at a time");
-        self.came = Came::Before;
-        let is_easy = self.is_easy();
-        if is_easy && self.take_at_hand() { Ok(Outcome::Packet) } else { self.receive_slowly(wait, u32::MAX) }
+        self.arrived_while = ArrivedWhile::Idle;
+        let is_easy = self.is_fast_path();
+        if is_easy && self.try_take_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait, u32::MAX) }
     }
 
     /// Whether only packets have to be checked.
     #[inline(always)]
-    fn is_easy(&self) -> bool {
+    fn is_fast_path(&self) -> bool {
         // Also here: what a ring's reader knows to be there is not in the memory of a child.
         self.connections.is_current()
-            && !self.mailbox.is_full()
+            && !self.events.is_full()
             && !self.stop.is_stopped()
             && self.resequencing.is_none()
     }
 
     /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
     /// clock. It does not poll at all if the port does not spin.
-    pub(crate) fn receive_soon(&mut self) -> Result<Outcome> {
+    pub(crate) fn receive_spinning(&mut self) -> Result<Polled> {
         if !self.spinner.spins() {
-            return Ok(Outcome::Nothing);
+            return Ok(Polled::Empty);
         }
-        if self.is_easy() && self.take_at_hand() {
-            Ok(Outcome::Packet)
+        if self.is_fast_path() && self.try_take_fast() {
+            Ok(Polled::Packet)
         } else {
-            self.receive_slowly(Wait::FOREVER, LOOKS_SOON)
+            self.receive_slow(Wait::FOREVER, POLLS_SPINNING)
         }
     }
 
     /// Takes the next packet if it is already there and needs nothing else. This is the fast path.
     #[inline(always)]
-    fn take_at_hand(&mut self) -> bool {
-        let (index, count) = (self.turn, self.connections.len());
+    fn try_take_fast(&mut self) -> bool {
+        let (index, count) = (self.next_index, self.connections.len());
         let Some(connection) = self.connections.get_mut(index) else { return false };
         if !connection.try_take_fast(self.sample_bytes, &mut self.taken) {
             return false;
         }
-        self.turn = if index + 1 < count { index + 1 } else { 0 };
-        self.taken.origin = index;
+        self.next_index = if index + 1 < count { index + 1 } else { 0 };
+        self.taken.connection = index;
         self.is_lent = true;
         self.spinner.found();
         true
@@ -251,7 +251,7 @@ impl Incoming {
 
     /// Receives when other work is due first, or when waiting is needed.
     #[inline(never)]
-    fn receive_slowly(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
+    fn receive_slow(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         self.check_own()?;
         match self.resequencing {
             Some(_) => self.receive_in_sequence(wait),
@@ -259,9 +259,9 @@ impl Incoming {
         }
     }
 
-    /// Receives like [`Incoming::receive_slowly`], in the order of arrival, with at most
+    /// Receives like [`Incoming::receive_slow`], in the order of arrival, with at most
     /// `looks_max` empty polls.
-    pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Outcome> {
+    pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         let mut looks = 0u32;
         loop {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
@@ -270,32 +270,33 @@ impl Incoming {
             if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            let found = if looks.is_multiple_of(GLANCES) { self.look()? } else { self.glance() };
-            if !matches!(found, Outcome::Nothing) {
+            let found =
+                if looks.is_multiple_of(POLLS_PER_FULL_POLL) { self.poll_all()? } else { self.poll_ready() };
+            if !matches!(found, Polled::Empty) {
                 if looks > 0 {
-                    self.came = Came::WhileLooking;
+                    self.arrived_while = ArrivedWhile::Spinning;
                 }
                 self.spinner.found();
                 return Ok(found);
             }
             if matches!(wait, Wait::Never) || self.is_interrupted() {
-                return Ok(Outcome::Nothing);
+                return Ok(Polled::Empty);
             }
             if let Some(more) = self.spinner.looks_more() {
                 looks = looks.wrapping_add(1);
-                self.linger(more);
+                self.spin(more);
                 // Reading the clock takes as long as several polls.
-                if looks.is_multiple_of(LOOKS_PER_CLOCK) && (wait.is_expired() || looks > looks_max) {
-                    return Ok(Outcome::Nothing);
+                if looks.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || looks > looks_max) {
+                    return Ok(Polled::Empty);
                 }
                 continue;
             }
             self.spinner.slept();
             if !self.sleep(wait)? {
-                return Ok(Outcome::Nothing);
+                return Ok(Polled::Empty);
             }
-            self.came = Came::WhileAsleep;
-            if let found @ Outcome::Packet = self.glance() {
+            self.arrived_while = ArrivedWhile::Sleeping;
+            if let found @ Polled::Packet = self.poll_ready() {
                 return Ok(found);
             }
             looks = 0;
@@ -304,18 +305,19 @@ impl Incoming {
 
     /// Polls for packets only, between two full polls.
     #[inline]
-    fn glance(&mut self) -> Outcome {
+    fn poll_ready(&mut self) -> Polled {
         for _ in 0..self.connections.len() {
-            if self.take_at_hand() {
-                return Outcome::Packet;
+            if self.try_take_fast() {
+                return Polled::Packet;
             }
-            self.turn = if self.turn + 1 < self.connections.len() { self.turn + 1 } else { 0 };
+            self.next_index =
+                if self.next_index + 1 < self.connections.len() { self.next_index + 1 } else { 0 };
         }
-        Outcome::Nothing
+        Polled::Empty
     }
 
     /// Spins on the only connection for so many polls; with several connections this does nothing.
-    fn linger(&mut self, looks: u32) {
+    fn spin(&mut self, looks: u32) {
         match &mut **self.connections {
             [IncomingConnection { inlet: Some(inlet), .. }] => inlet.spin(looks),
             _ => std::hint::spin_loop(),
@@ -324,7 +326,7 @@ impl Incoming {
 
     /// Returns the packet that `receive` found, until it is released.
     #[inline]
-    pub(crate) fn taken(&self) -> &Taken {
+    pub(crate) fn taken(&self) -> &LentPacket {
         &self.taken
     }
 
@@ -333,7 +335,7 @@ impl Incoming {
         if let Some(held) = self.held() {
             return held.stream();
         }
-        let connection = &self.connections[self.taken.origin];
+        let connection = &self.connections[self.taken.connection];
         connection.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
     }
 
@@ -355,7 +357,7 @@ impl Incoming {
         if let Some(held) = self.held() {
             return held.connection();
         }
-        &self.connections[self.taken.origin].name
+        &self.connections[self.taken.connection].name
     }
 
     /// Returns the order of the packet.
@@ -363,12 +365,12 @@ impl Incoming {
         if let Some((_, order)) = self.held().and_then(Copied::about) {
             return *order;
         }
-        self.connections[self.taken.origin].order(&self.taken.header)
+        self.connections[self.taken.connection].order(&self.taken.header)
     }
 
     /// Returns the packet's connection: its index among those of the port, and its number there.
-    pub(crate) fn came_over(&self) -> (usize, u16) {
-        (self.taken.origin, self.connections[self.taken.origin].connection())
+    pub(crate) fn connection_index(&self) -> (usize, u16) {
+        (self.taken.connection, self.connections[self.taken.connection].connection())
     }
 
     /// Returns the statistics of the packet's connection.
@@ -378,7 +380,7 @@ impl Incoming {
 
     /// Returns the options of the packet's connection.
     pub(super) fn options(&self) -> &ConnectionOptions {
-        &self.connections[self.taken.origin].options
+        &self.connections[self.taken.connection].options
     }
 
     /// Returns the packet lent if it was held to be put in sequence.
@@ -389,12 +391,12 @@ impl Incoming {
     /// Lends a packet that was held to be put in sequence.
     pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, connection: usize) {
         // Nonzero, so that `release` checks whether it was held.
-        self.taken = Taken { header, payload, gap, origin: connection, taken_ns: 1, receipt: None };
+        self.taken = LentPacket { header, payload, gap, connection, taken_ns: 1, receipt: None };
         self.is_lent = true;
     }
 
     /// Marks the packet as no longer lent: it has been moved elsewhere.
-    pub(super) fn forget_lent(&mut self) {
+    pub(super) fn clear_lent(&mut self) {
         self.is_lent = false;
     }
 
@@ -416,19 +418,19 @@ impl Incoming {
     pub(crate) fn reject(&mut self) {
         self.refuse(|| "its samples are of another size".into());
         self.release();
-        self.connections[self.taken.origin].close_without_end();
+        self.connections[self.taken.connection].close_without_end();
     }
 
     /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
     /// measured.
-    pub(crate) fn hand_over(&mut self) -> Option<u64> {
-        if self.let_go() {
+    pub(crate) fn release_copied(&mut self) -> Option<u64> {
+        if self.release_held() {
             return None;
         }
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
         let is_measured = taken_ns != 0 && self.taken.header.sent_ns != 0;
         if is_measured {
-            self.connections[self.taken.origin].record_arrival(&self.taken.header, taken_ns);
+            self.connections[self.taken.connection].record_arrival(&self.taken.header, taken_ns);
         }
         let receipt = self.take_receipt();
         self.release();
@@ -455,7 +457,7 @@ impl Incoming {
     }
 
     /// Releases a packet that was held to be put in sequence; false: it was not held.
-    fn let_go(&mut self) -> bool {
+    fn release_held(&mut self) -> bool {
         let was_held = self.resequencing.as_mut().is_some_and(|resequencing| resequencing.let_go());
         if was_held {
             self.is_lent = false;
@@ -470,7 +472,7 @@ impl Incoming {
         if self.taken.taken_ns != 0 {
             return self.finish();
         }
-        if let Some(inlet) = &mut self.connections[self.taken.origin].inlet {
+        if let Some(inlet) = &mut self.connections[self.taken.connection].inlet {
             inlet.release();
         }
     }
@@ -478,10 +480,10 @@ impl Incoming {
     /// Releases a packet that is measured, held or has a receipt.
     #[cold]
     fn finish(&mut self) {
-        if self.let_go() {
+        if self.release_held() {
             return;
         }
-        let connection = &mut self.connections[self.taken.origin];
+        let connection = &mut self.connections[self.taken.connection];
         if self.taken.header.sent_ns != 0 {
             connection.record_arrival(&self.taken.header, self.taken.taken_ns);
             connection.options.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
@@ -512,16 +514,15 @@ impl Incoming {
     /// Whether every sender seen so far has ended.
     pub(crate) fn has_ended(&self) -> bool {
         match self.ends {
-            Ends::WithStreams => {
-                !self.mailbox.is_full()
+            EndsWhen::WithStreams => {
+                !self.events.is_full()
                     && self.connections.iter().all(|connection| connection.ended)
                     && !(self.open && self.connections.is_empty())
             }
-            Ends::WithSender => {
-                !self.mailbox.is_full()
-                    && self.connections.iter().all(|connection| connection.inlet.is_none())
+            EndsWhen::WithSender => {
+                !self.events.is_full() && self.connections.iter().all(|connection| connection.inlet.is_none())
             }
-            Ends::Never => false,
+            EndsWhen::Never => false,
         }
     }
 
@@ -531,8 +532,8 @@ impl Incoming {
         if self.resequencing.is_some() {
             return Ok(self.is_next_there());
         }
-        if self.mailbox.is_full() {
-            self.open_mail();
+        if self.events.is_full() {
+            self.handle_events();
         }
         for connection in &mut *self.connections {
             match connection.peek() {
@@ -550,21 +551,21 @@ impl Incoming {
     }
 
     /// Polls everything once, without waiting.
-    fn look(&mut self) -> Result<Outcome> {
-        if self.mailbox.is_full() {
-            self.open_mail();
+    fn poll_all(&mut self) -> Result<Polled> {
+        if self.events.is_full() {
+            self.handle_events();
         }
         let count = self.connections.len();
         for _ in 0..count {
-            let index = self.turn;
-            self.turn = if index + 1 < count { index + 1 } else { 0 };
+            let index = self.next_index;
+            self.next_index = if index + 1 < count { index + 1 } else { 0 };
             if self.connections[index].take(self.sample_bytes, &mut self.taken)? {
-                self.taken.origin = index;
+                self.taken.connection = index;
                 self.is_lent = true;
-                return Ok(Outcome::Packet);
+                return Ok(Polled::Packet);
             }
         }
-        Ok(if self.has_ended() { Outcome::Ended } else { Outcome::Nothing })
+        Ok(if self.has_ended() { Polled::Ended } else { Polled::Empty })
     }
 }
 
@@ -572,7 +573,8 @@ impl Drop for Incoming {
     fn drop(&mut self) {
         // A program that panics may be restarted.
         let is_own = self.connections.is_current();
-        if is_own && self.leaves_for_good && !std::thread::panicking() && !crate::fail_point::is_silent() {
+        if is_own && self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent()
+        {
             self.connections
                 .iter_mut()
                 .filter_map(|o| o.inlet.as_mut())

@@ -307,12 +307,12 @@ mod tests {
             lossy in any::<bool>(),
         ) {
             let mut joiner = Joiner::new(lossy);
-            let mut came = 0;
+            let mut arrived_while = 0;
             for (sequence, offset, flags, length, kind) in frames {
-                came += length;
+                arrived_while += length;
                 let header = Header { kind, ..header(sequence, offset, flags, length) };
                 match joiner.add(&header, &vec![1; length]) {
-                    Ok(Joined::Whole) => prop_assert!(joiner.payload().len() <= came),
+                    Ok(Joined::Whole) => prop_assert!(joiner.payload().len() <= arrived_while),
                     Ok(_) => {}
                     Err(_) => break,
                 }

@@ -27,7 +27,7 @@ pub(crate) use copied::Copied;
 pub use flow::Flow;
 pub(crate) use flow::Watermarks;
 pub(crate) use histogram::Histogram;
-pub(crate) use incoming::{Came, Ends, Incoming, Outcome, Taken};
+pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
 pub(crate) use joiner::{Joined, Joiner};
 pub(crate) use mailbox::{Delivery, Mailbox};
 pub use options::{LinkOptions, Overflow, Resequence, Scope};

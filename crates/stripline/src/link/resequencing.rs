@@ -9,7 +9,7 @@ use crate::packet::{Gap, GapReason, Order};
 use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
-use super::incoming::{Incoming, Outcome};
+use super::incoming::{Incoming, Polled};
 use super::{ConnectionStats, Copied, LinkOptions, Place, Resequence, Resequencer};
 
 /// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
@@ -78,8 +78,8 @@ impl Incoming {
 
     /// Receives like [`Incoming::receive`], in sequence.
     #[cold]
-    pub(super) fn receive_in_sequence(&mut self, wait: Wait) -> Result<Outcome> {
-        self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Outcome::Nothing))
+    pub(super) fn receive_in_sequence(&mut self, wait: Wait) -> Result<Polled> {
+        self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Polled::Empty))
     }
 
     /// Polls like [`Incoming::is_ready`], in sequence. A packet that is found is kept for the next
@@ -117,17 +117,17 @@ impl Resequencing {
         merge(self.gap_at_end.take(), link)
     }
 
-    fn next(&mut self, link: &mut Incoming, wait: Wait) -> Result<Outcome> {
+    fn next(&mut self, link: &mut Incoming, wait: Wait) -> Result<Polled> {
         if let Some(packet) = self.next_up.take() {
             self.lend(link, packet);
-            return Ok(Outcome::Packet);
+            return Ok(Polled::Packet);
         }
         loop {
             if let Some(problem) = self.problem.take() {
                 return Err(problem);
             }
             if self.lend_held(link) {
-                return Ok(Outcome::Packet);
+                return Ok(Polled::Packet);
             }
             self.forget();
             let patience = match (wait, self.skip_at()) {
@@ -137,22 +137,22 @@ impl Resequencing {
                 _ => wait,
             };
             match link.receive_as_it_comes(patience, u32::MAX)? {
-                Outcome::Packet if self.sort(link) => return Ok(Outcome::Packet),
-                Outcome::Packet => {}
-                Outcome::Ended => {
+                Polled::Packet if self.sort(link) => return Ok(Polled::Packet),
+                Polled::Packet => {}
+                Polled::Ended => {
                     self.numberings.iter_mut().for_each(|numbering| numbering.packets.close());
                     if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
                         self.forget();
-                        return Ok(Outcome::Ended);
+                        return Ok(Polled::Ended);
                     }
                 }
-                Outcome::Nothing if matches!(wait, Wait::Never) => return Ok(Outcome::Nothing),
-                Outcome::Nothing if link.is_interrupted() => return Ok(Outcome::Nothing),
-                Outcome::Nothing if wait.is_expired() => {
+                Polled::Empty if matches!(wait, Wait::Never) => return Ok(Polled::Empty),
+                Polled::Empty if link.is_interrupted() => return Ok(Polled::Empty),
+                Polled::Empty if wait.is_expired() => {
                     let found = self.lend_held(link);
-                    return Ok(if found { Outcome::Packet } else { Outcome::Nothing });
+                    return Ok(if found { Polled::Packet } else { Polled::Empty });
                 }
-                Outcome::Nothing => {}
+                Polled::Empty => {}
             }
         }
     }
@@ -163,18 +163,18 @@ impl Resequencing {
             return true;
         }
         match self.next(link, Wait::Never) {
-            Ok(Outcome::Nothing) => false,
-            Ok(Outcome::Ended) => true,
-            Ok(Outcome::Packet) => {
+            Ok(Polled::Empty) => false,
+            Ok(Polled::Ended) => true,
+            Ok(Polled::Packet) => {
                 // Until the next receive, the transport is polled for more, so nothing may stay
                 // lent there.
                 self.next_up = Some(self.current.take().unwrap_or_else(|| {
                     let mut copy = self.spare.pop().unwrap_or_default();
                     copy.fill(link);
-                    link.hand_over();
+                    link.release_copied();
                     copy
                 }));
-                link.forget_lent();
+                link.clear_lent();
                 true
             }
             Err(problem) => {
@@ -208,24 +208,25 @@ impl Resequencing {
                 self.problem = Some(Error::DuplicatePacket { connection, number: order.number() });
             }
         }
-        link.hand_over();
+        link.release_copied();
         false
     }
 
     /// Returns the index of the sequence that the packet belongs to.
     fn numbering(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
         self.clock += 1;
-        let came_over = link.came_over();
+        let connection_index = link.connection_index();
         for numbering in &mut self.numberings {
             // Its sender was restarted: its unfinished sequence gets no more packets.
-            if numbering.came_over.0 == came_over.0 && numbering.came_over.1 != came_over.1 {
+            if numbering.came_over.0 == connection_index.0 && numbering.came_over.1 != connection_index.1 {
                 numbering.packets.close();
             }
         }
         let used = self.clock;
         // Over different connections, the same origin number is a coincidence.
-        let is_it =
-            |o: &Numbering| (o.id, o.came_over) == (order.origin(), came_over) && !o.packets.is_closed();
+        let is_it = |o: &Numbering| {
+            (o.id, o.came_over) == (order.origin(), connection_index) && !o.packets.is_closed()
+        };
         let known = self.numberings.iter().position(is_it);
         if let Some(index) = known {
             self.numberings[index].used = used;
@@ -240,7 +241,7 @@ impl Resequencing {
         }
         self.numberings.push(Numbering {
             id: order.origin(),
-            came_over,
+            came_over: connection_index,
             packets: Resequencer::new(how.window(), how.skip_after_ns()),
             stats: Arc::clone(link.stats()),
             gap: None,

@@ -366,7 +366,7 @@ impl Node {
         });
         let stop = self.shared.stop.clone();
         let mut incoming = Incoming::new(topic.into(), mailbox, terms_for, stop, true, sample_bytes);
-        incoming.leave_for_good();
+        incoming.say_goodbye_on_drop();
         if options.resequence.is_some() {
             incoming.put_in_sequence(None);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Lent, Outcome, Resequence};
+use crate::link::{Incoming, Lent, Polled, Resequence};
 use crate::packet::{Gap, Order, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
@@ -129,7 +129,7 @@ impl<T: Sample> Subscriber<T> {
     pub fn receive_with(&mut self, mut heed: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
         loop {
             heed();
-            let found = self.incoming.receive_or_asked()?;
+            let found = self.incoming.receive_or_request()?;
             match self.fitting(found)? {
                 Received::Empty => {}
                 Received::Ended => return Ok(None),
@@ -141,8 +141,8 @@ impl<T: Sample> Subscriber<T> {
     }
 
     /// Sets a function that the thread waiting for packets here calls when a request arrives.
-    pub(crate) fn when_asked(&mut self, hook: impl FnMut() + Send + 'static) {
-        self.incoming.when_asked(Box::new(hook));
+    pub(crate) fn on_request(&mut self, hook: impl FnMut() + Send + 'static) {
+        self.incoming.on_request(Box::new(hook));
     }
 
     /// Returns the next packet if there is one.
@@ -314,11 +314,11 @@ impl<T: Sample> Subscriber<T> {
 
     /// Converts the payload that was received to samples.
     #[inline(always)]
-    fn fitting(&mut self, found: Outcome) -> Result<Received<Lent>> {
+    fn fitting(&mut self, found: Polled) -> Result<Received<Lent>> {
         match found {
-            Outcome::Nothing => Ok(Received::Empty),
-            Outcome::Ended => Ok(Received::Ended),
-            Outcome::Packet => {
+            Polled::Empty => Ok(Received::Empty),
+            Polled::Ended => Ok(Received::Ended),
+            Polled::Packet => {
                 let payload = self.incoming.taken().payload;
                 if payload.fits::<T>() { Ok(Received::Packet(payload)) } else { self.refit() }
             }

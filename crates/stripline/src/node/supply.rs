@@ -50,7 +50,7 @@ impl<T: Sample> Supply<T> for Subscriber<T> {
     }
 
     fn hand_over(&mut self) -> Option<u64> {
-        self.incoming.hand_over()
+        self.incoming.release_copied()
     }
 
     fn port(&self) -> &str {

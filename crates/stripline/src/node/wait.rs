@@ -106,7 +106,7 @@ pub(super) fn wait_until(
             }
             links.iter().for_each(|link| {
                 sleep.readable(std::os::fd::AsFd::as_fd(link.stop().doorbell()));
-                link.sleep_on(&mut sleep);
+                link.add_to(&mut sleep);
             });
             let in_time = sleep.until(again.or(deadline))? || again.is_some();
             goes_on = in_time && !(bell.is_some() && sleep.fired(0));

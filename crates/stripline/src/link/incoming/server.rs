@@ -1,18 +1,18 @@
 //! Methods of `Incoming` that only the call server uses.
 
-use super::{Came, Incoming, Outcome};
+use super::{ArrivedWhile, Incoming, Polled};
 use crate::error::Error;
 
 impl Incoming {
     /// Returns when the last received packet arrived.
     #[inline]
-    pub(crate) fn came(&self) -> Came {
-        self.came
+    pub(crate) fn arrived_while(&self) -> ArrivedWhile {
+        self.arrived_while
     }
 
     /// Returns how many connections are gone.
     #[inline]
-    pub(crate) fn departures(&self) -> u16 {
+    pub(crate) fn closed_count(&self) -> u16 {
         self.counts.ended()
     }
 
@@ -28,22 +28,24 @@ impl Incoming {
     }
 
     /// Whether polling the last packet's connection again needs no system call.
-    pub(crate) fn looks_cheaply(&self) -> bool {
-        let inlet = self.connections.get(self.taken.origin).and_then(|candidate| candidate.inlet.as_ref());
+    pub(crate) fn polls_without_syscall(&self) -> bool {
+        let inlet =
+            self.connections.get(self.taken.connection).and_then(|candidate| candidate.inlet.as_ref());
         inlet.is_some_and(|inlet| inlet.polls_without_syscall())
     }
 
     /// Whether another packet may follow the lent one without a system call.
-    pub(crate) fn may_hold_more(&self) -> bool {
+    pub(crate) fn has_buffered(&self) -> bool {
         let others = self.connections.iter().filter(|candidate| candidate.inlet.is_some()).count() > 1;
-        let inlet = self.connections.get(self.taken.origin).and_then(|candidate| candidate.inlet.as_ref());
+        let inlet =
+            self.connections.get(self.taken.connection).and_then(|candidate| candidate.inlet.as_ref());
         others || inlet.is_none_or(|inlet| inlet.has_buffered())
     }
 
     /// Takes the next packet if it is already there, without a system call.
-    pub(crate) fn receive_at_hand(&mut self) -> bool {
+    pub(crate) fn try_receive_fast(&mut self) -> bool {
         debug_assert!(!self.is_lent, "one packet at a time");
-        self.resequencing.is_none() && matches!(self.glance(), Outcome::Packet)
+        self.resequencing.is_none() && matches!(self.poll_ready(), Polled::Packet)
     }
 
     /// Returns when the lent packet was sent, in monotonic nanoseconds; 0: not measured.
@@ -64,10 +66,10 @@ impl Incoming {
     }
 
     /// Releases the lent packet and closes its connection, because of its content.
-    pub(crate) fn expel(&mut self, violation: impl std::fmt::Display) -> Error {
+    pub(crate) fn evict(&mut self, violation: impl std::fmt::Display) -> Error {
         let error = Error::misbehaved(self.connection(), violation);
         self.release();
-        self.connections[self.taken.origin].close_without_end();
+        self.connections[self.taken.connection].close_without_end();
         error
     }
 }

@@ -11,7 +11,7 @@ use crate::transport::Wait;
 impl Incoming {
     /// Prepares to sleep on this port together with others; false: a packet is ready.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        let quiet = !self.mailbox.is_full()
+        let quiet = !self.events.is_full()
             && self
                 .connections
                 .iter_mut()
@@ -19,25 +19,25 @@ impl Incoming {
                 .all(|inlet| inlet.prepare_sleep());
         if quiet {
             self.connections.iter().for_each(IncomingConnection::register);
-            self.sign.set_sleeping(true);
+            self.view.set_sleeping(true);
         }
         quiet
     }
 
-    pub(crate) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.mailbox.bell().as_fd());
+    pub(crate) fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
+        sleep.readable(self.events.bell().as_fd());
         self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
-        self.sign.set_sleeping(false);
+        self.view.set_sleeping(false);
         self.connections.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
     }
 
     /// Sleeps until something happens; false: the deadline has passed.
     pub(super) fn sleep(&mut self, wait: Wait) -> Result<bool> {
-        if self.can_nap(wait) {
-            return self.nap(wait);
+        if self.can_park(wait) {
+            return self.park(wait);
         }
         if !self.prepare_sleep() {
             self.connections
@@ -50,31 +50,31 @@ impl Incoming {
         if wait.is_stoppable() {
             sleep.readable(self.stop.doorbell().as_fd());
         }
-        self.sleep_on(&mut sleep);
+        self.add_to(&mut sleep);
         let fired = sleep.until(wait.deadline());
         self.cancel_sleep();
         fired
     }
 
     /// Whether the port can park on its only connection, without descriptors.
-    pub(super) fn can_nap(&self, wait: Wait) -> bool {
+    pub(super) fn can_park(&self, wait: Wait) -> bool {
         matches!(&**self.connections, [IncomingConnection { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
     }
 
     /// Parks on the only connection; false: the deadline has passed.
-    pub(super) fn nap(&mut self, wait: Wait) -> Result<bool> {
+    pub(super) fn park(&mut self, wait: Wait) -> Result<bool> {
         let [IncomingConnection { inlet: Some(inlet), .. }] = &mut **self.connections else {
             return Ok(true);
         };
         let is_quiet = inlet.prepare_park();
         // After the announcement: a thread with an event first publishes it and then wakes the
         // parked port.
-        if !is_quiet || self.mailbox.is_full() || wait.is_stoppable() && self.stop.is_stopped() {
+        if !is_quiet || self.events.is_full() || wait.is_stoppable() && self.stop.is_stopped() {
             return Ok(!wait.is_expired());
         }
-        self.sign.set_sleeping(true);
+        self.view.set_sleeping(true);
         let in_time = inlet.park(wait.deadline());
-        self.sign.set_sleeping(false);
+        self.view.set_sleeping(false);
         in_time
     }
 }

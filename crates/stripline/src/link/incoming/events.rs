@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Incoming, IncomingConnection, Outcome};
+use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::{Delivery, WaitStrategy};
 use crate::transport::Wait;
@@ -10,32 +10,32 @@ use crate::transport::Wait;
 impl Incoming {
     /// Sets a function to call, on the thread that waits here, when a request for the component
     /// arrives.
-    pub(crate) fn when_asked(&mut self, hook: Box<dyn FnMut() + Send>) {
+    pub(crate) fn on_request(&mut self, hook: Box<dyn FnMut() + Send>) {
         self.hook = Some(hook);
     }
 
     /// Receives like [`Incoming::receive`] without a deadline, but returns `Nothing` as soon as a
     /// request arrives.
     #[inline(always)]
-    pub(crate) fn receive_or_asked(&mut self) -> Result<Outcome> {
-        if self.is_easy() && self.take_at_hand() {
-            return Ok(Outcome::Packet);
+    pub(crate) fn receive_or_request(&mut self) -> Result<Polled> {
+        if self.is_fast_path() && self.try_take_fast() {
+            return Ok(Polled::Packet);
         }
         // Earlier requests have been handled.
-        (self.heeds_asked, self.asked) = (true, false);
-        let found = self.receive_slowly(Wait::FOREVER, u32::MAX);
-        self.heeds_asked = false;
+        (self.wakes_on_request, self.request_handler) = (true, false);
+        let found = self.receive_slow(Wait::FOREVER, u32::MAX);
+        self.wakes_on_request = false;
         found
     }
 
     /// Whether a request has arrived that ends the current wait.
     pub(in crate::link) fn is_interrupted(&self) -> bool {
-        self.heeds_asked && self.asked
+        self.wakes_on_request && self.request_handler
     }
 
     /// Handles the queued events.
-    pub(super) fn open_mail(&mut self) {
-        for delivery in self.mailbox.empty() {
+    pub(super) fn handle_events(&mut self) {
+        for delivery in self.events.empty() {
             match delivery {
                 Delivery::Expect(name) => drop(self.connection_mut(name)),
                 Delivery::Abandoned(name) => {
@@ -45,10 +45,10 @@ impl Incoming {
                 }
                 Delivery::Connected(name, inlet) => {
                     if let Some(alarm) = inlet.waker() {
-                        self.mailbox.alarms().add(&alarm);
+                        self.events.alarms().add(&alarm);
                         self.stop.wakers().add(&alarm);
                     }
-                    let connection = match self.predecessor(&name) {
+                    let connection = match self.replaced_connection(&name) {
                         Some(index) => &mut self.connections[index],
                         None => self.connection_mut(name.clone()),
                     };
@@ -63,9 +63,9 @@ impl Incoming {
         }
         let busiest = self.connections.iter().map(IncomingConnection::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
-        self.sign.list(self.connections.iter().map(IncomingConnection::inspect).collect());
-        if self.mailbox.was_asked() {
-            self.asked = true;
+        self.view.list(self.connections.iter().map(IncomingConnection::inspect).collect());
+        if self.events.was_asked() {
+            self.request_handler = true;
             if let Some(hook) = &mut self.hook {
                 hook();
             }
@@ -75,7 +75,7 @@ impl Incoming {
     /// Returns the connection that a new one replaces, because its sender is gone. This is for
     /// ports where senders come and go under ever new names. Of two dead senders, the earlier one
     /// is replaced first.
-    fn predecessor(&mut self, name: &str) -> Option<usize> {
+    fn replaced_connection(&mut self, name: &str) -> Option<usize> {
         if !self.open || self.connections.iter().any(|connection| connection.name == name) {
             return None;
         }
