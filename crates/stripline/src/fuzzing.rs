@@ -16,8 +16,8 @@ use crate::component::control::{Channel, Order, Report};
 use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
 use crate::link::flow;
 use crate::link::{
-    ConnectionOptions, ConnectionReport, ConnectionStats, Delivery, Incoming, LinkOptions, Mailbox, Overflow,
-    ReportWithTimes, Scope, WaitStrategy,
+    ConnectionOptions, ConnectionReport, ConnectionStats, Incoming, LinkOptions, Overflow, PortEvent,
+    PortEvents, ReportWithTimes, Scope, WaitStrategy,
 };
 use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
@@ -163,7 +163,7 @@ impl Frames {
 
 /// The connector of senders to a port.
 pub struct Switchboard {
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<PortEvents>,
     stats: Arc<ConnectionStats>,
 }
 
@@ -187,7 +187,7 @@ impl Switchboard {
     }
 
     fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {
-        let (mailbox, stats) = (Arc::new(Mailbox::new()?), Arc::new(ConnectionStats::default()));
+        let (events, stats) = (Arc::new(PortEvents::new()?), Arc::new(ConnectionStats::default()));
         let its = Arc::clone(&stats);
         let terms_for = Arc::new(move |_: &str| ConnectionOptions {
             stats: Arc::clone(&its),
@@ -196,15 +196,9 @@ impl Switchboard {
             depth: 4,
             resequence: None,
         });
-        let incoming = Incoming::new(
-            "in".into(),
-            Arc::clone(&mailbox),
-            terms_for,
-            StopToken::new()?,
-            true,
-            sample_bytes,
-        );
-        Ok((Self { mailbox, stats }, incoming))
+        let incoming =
+            Incoming::new("in".into(), Arc::clone(&events), terms_for, StopToken::new()?, true, sample_bytes);
+        Ok((Self { mailbox: events, stats }, incoming))
     }
 
     /// Connects a sender and returns its end of the socket: frames are written there.
@@ -221,7 +215,7 @@ impl Switchboard {
         let answer = welcome(LinkOptions::BUFFER_MIN, resume_from);
         ours.write_all(&answer).map_err(|e| Error::system("write", e))?;
         let inlet = connect(theirs, connection, overflow)?;
-        self.mailbox.deliver(Delivery::Connected(connection.into(), inlet));
+        self.mailbox.push(PortEvent::Connected(connection.into(), inlet));
         Ok(ours)
     }
 

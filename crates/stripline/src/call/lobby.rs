@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{Delivery, Incoming, Mailbox, Outgoing, Sampling};
+use crate::link::{Incoming, Outgoing, PortEvent, PortEvents, Sampling};
 use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
@@ -43,7 +43,7 @@ impl Card {
 /// The reply senders of the connected clients.
 pub(super) struct Lobby {
     clients: Mutex<HashMap<String, Arc<Replies>>>,
-    mailbox: Arc<Mailbox>,
+    events: Arc<PortEvents>,
 }
 
 /// The acceptor of clients.
@@ -56,8 +56,8 @@ pub(super) struct Desk {
 }
 
 impl Lobby {
-    pub(super) fn new(mailbox: Arc<Mailbox>) -> Self {
-        Self { clients: Mutex::default(), mailbox }
+    pub(super) fn new(events: Arc<PortEvents>) -> Self {
+        Self { clients: Mutex::default(), events }
     }
 
     /// Returns the reply sender of the client on that connection.
@@ -76,7 +76,7 @@ impl Lobby {
         let mut clients = self.clients();
         // Under the lock: the port has handled each client's connection, or has it among its
         // events.
-        if self.mailbox.is_full() {
+        if self.events.is_pending() {
             return false;
         }
         clients.retain(|connection, replies| {
@@ -135,7 +135,7 @@ impl CallAcceptor for Desk {
         let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
         let mut clients = self.lobby.clients();
         clients.insert(name.clone(), Arc::new(replies));
-        self.lobby.mailbox.deliver(Delivery::Connected(name, duplex.inlet));
+        self.lobby.events.push(PortEvent::Connected(name, duplex.inlet));
     }
 }
 

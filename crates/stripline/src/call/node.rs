@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::link::{
-    ConnectionOptions, Delivery, EndsWhen, Incoming, LinkOptions, Mailbox, Outgoing, Overflow, Scope,
+    ConnectionOptions, EndsWhen, Incoming, LinkOptions, Outgoing, Overflow, PortEvent, PortEvents, Scope,
     WaitStrategy,
 };
 use crate::node::rendezvous::Offer;
@@ -160,7 +160,7 @@ impl Node {
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
         transport::check(&transport, &open_to)?;
         let stop = self.stop_of_all().clone();
-        let mailbox = Arc::new(Mailbox::new()?);
+        let events = Arc::new(PortEvents::new()?);
         let link = LinkOptions {
             overflow: Overflow::Block,
             scope: Scope::Transport,
@@ -172,9 +172,9 @@ impl Node {
         };
         let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
         let mut incoming =
-            Incoming::new(name.clone(), Arc::clone(&mailbox), terms_for, stop.clone(), true, None);
+            Incoming::new(name.clone(), Arc::clone(&events), terms_for, stop.clone(), true, None);
         incoming.set_ends(EndsWhen::Never);
-        let premises = Premises { mailbox, incoming, stop: stop.clone() };
+        let premises = Premises { events, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
         Server::new(service, &options, premises, |host: Box<dyn CallAcceptor>| {
             let door = transport::find(&transport)?.listen_calls(request, host)?;
@@ -299,10 +299,10 @@ fn visit(
     let visit = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
     let mut outgoing = Outgoing::new(name.into(), vec![visit.duplex.outlet], topic.sampling, stop.clone());
     outgoing.admit();
-    let mailbox = Arc::new(Mailbox::new()?);
-    mailbox.deliver(Delivery::Connected(name.into(), visit.duplex.inlet));
+    let events = Arc::new(PortEvents::new()?);
+    events.push(PortEvent::Connected(name.into(), visit.duplex.inlet));
     let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
-    let mut incoming = Incoming::new(name.into(), mailbox, terms_for, stop, false, None);
+    let mut incoming = Incoming::new(name.into(), events, terms_for, stop, false, None);
     incoming.set_ends(EndsWhen::WithSender);
     Ok((outgoing, incoming, visit.server_info))
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Mailbox};
+use crate::link::{Incoming, PortEvents};
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::{Local, Process};
@@ -134,7 +134,7 @@ struct Call<'a> {
 
 /// The parts that the node gives a server.
 pub(crate) struct Premises {
-    pub mailbox: Arc<Mailbox>,
+    pub events: Arc<PortEvents>,
     pub incoming: Incoming,
     pub stop: StopToken,
 }
@@ -155,7 +155,7 @@ impl<'h> Server<'h> {
             operations: service.told(),
         };
         let card = serde_json::to_value(card).map_err(Error::failed)?;
-        let lobby = Arc::new(Lobby::new(premises.mailbox));
+        let lobby = Arc::new(Lobby::new(premises.events));
         let counts: Arc<Counts> = Arc::default();
         let desk = Desk {
             lobby: Arc::clone(&lobby),

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::error::{Error, Result, catch_panic};
 use crate::introspect;
-use crate::link::{ConnectionOptions, Delivery, Incoming, LinkOptions, Mailbox, Outgoing, Scope};
+use crate::link::{ConnectionOptions, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents, Scope};
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Process};
 use crate::sys::process;
@@ -190,7 +190,7 @@ struct Host {
 /// One component of this process.
 struct Member {
     stop: StopToken,
-    mailboxes: BTreeMap<String, Arc<Mailbox>>,
+    port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     spec: ComponentSpec,
     asked: Arc<Asked>,
@@ -236,8 +236,8 @@ impl Host {
                     Order::Connect(connection) => self.connect(connection),
                     Order::Abandon { component, port, connection } => {
                         let member = self.components.get(&component);
-                        if let Some(mailbox) = member.and_then(|member| member.mailboxes.get(&port)) {
-                            mailbox.deliver(Delivery::Abandoned(connection));
+                        if let Some(events) = member.and_then(|member| member.port_events.get(&port)) {
+                            events.push(PortEvent::Abandoned(connection));
                         }
                     }
                     Order::Start { component } => self.start(&component)?,
@@ -254,7 +254,7 @@ impl Host {
                         Some(member) => {
                             member.asked.push(number, ask);
                             // A component that sleeps until a packet arrives must take the request.
-                            member.mailboxes.values().for_each(|mailbox| mailbox.ask());
+                            member.port_events.values().for_each(|events| events.notify_request());
                         }
                         None => self.reporter.answer(&component, number, Answer::Ended),
                     },
@@ -321,7 +321,7 @@ impl Host {
         ports.set_quiet(assignment.quiet);
         introspect::belong_to(&assignment.waveform);
         let mut endpoints = Vec::new();
-        let mut mailboxes = BTreeMap::new();
+        let mut port_events = BTreeMap::new();
         for port in &spec.ports {
             let full_name = format!("{}.{}", assignment.name, port.name);
             match port.direction {
@@ -330,37 +330,37 @@ impl Host {
                     ports.add_output(&port.name, outgoing);
                 }
                 Direction::Input => {
-                    let mailbox = Arc::new(Mailbox::new()?);
+                    let events = Arc::new(PortEvents::new()?);
                     let inputs = || assignment.inputs.iter().filter(|input| input.port == port.name);
                     for input in inputs() {
                         stats.expect(&input.connection, &input.options);
-                        mailbox.deliver(Delivery::Expect(input.connection.clone()));
+                        events.push(PortEvent::Expect(input.connection.clone()));
                     }
                     let its = Arc::clone(&stats);
                     let terms_for = Arc::new(move |name: &str| its.of(name));
-                    let (to_port, stop) = (Arc::clone(&mailbox), stop.clone());
+                    let (to_port, stop) = (Arc::clone(&events), stop.clone());
                     let mut incoming = Incoming::new(full_name, to_port, terms_for, stop, false, None);
                     if inputs().any(|input| input.options.resequence.is_some()) {
                         incoming.put_in_sequence(None);
                     }
                     ports.add_input(&port.name, incoming);
-                    mailboxes.insert(port.name.clone(), mailbox);
+                    port_events.insert(port.name.clone(), events);
                 }
             }
         }
         let ready = Ready { run, ports, estate: heir, assignment };
-        Ok((Member { stop, mailboxes, stats, spec, asked, statuses, ready: Some(ready) }, endpoints))
+        Ok((Member { stop, port_events, stats, spec, asked, statuses, ready: Some(ready) }, endpoints))
     }
 
     fn connect(&self, connection: Connection) {
         let Connection { component, port, connection, payload, options, endpoint } = connection;
-        let Some(mailbox) = self.components.get(&component).and_then(|m| m.mailboxes.get(&port)) else {
+        let Some(events) = self.components.get(&component).and_then(|m| m.port_events.get(&port)) else {
             return;
         };
         let request = ConnectRequest { connection: connection.clone(), payload, options };
         match transport::find(&endpoint.transport).and_then(|t| t.connect(&endpoint, &request)) {
             Ok(inlet) => {
-                mailbox.deliver(Delivery::Connected(connection.clone(), inlet));
+                events.push(PortEvent::Connected(connection.clone(), inlet));
                 self.reporter.say(&Report::Connected { component, connection });
             }
             Err(error) => self.reporter.say(&Report::ConnectFailed {

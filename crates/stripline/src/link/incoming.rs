@@ -16,7 +16,7 @@ use crate::transport::{AlignedBuffer, StopToken, Wait};
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::resequencing::Resequencing;
 use super::sign::Sign;
-use super::{ConnectionOptions, ConnectionStats, Copied, Lent, Mailbox, Receipt, Spinner, WaitStrategy};
+use super::{ConnectionOptions, ConnectionStats, Copied, Lent, PortEvents, Receipt, Spinner, WaitStrategy};
 
 /// Every n-th poll also checks for new, closed and ended connections.
 const POLLS_PER_FULL_POLL: u32 = 8;
@@ -28,7 +28,7 @@ const POLLS_SPINNING: u32 = 128;
 pub(crate) struct Incoming {
     port: String,
     connections: Local<Vec<IncomingConnection>>,
-    events: Local<Arc<Mailbox>>,
+    events: Local<Arc<PortEvents>>,
     options_for: OptionsFor,
     stop: StopToken,
     /// Whether unannounced senders may still connect, so that the port does not end without
@@ -117,7 +117,7 @@ impl LentPacket {
 impl Incoming {
     pub(crate) fn new(
         port: String,
-        mailbox: Arc<Mailbox>,
+        events: Arc<PortEvents>,
         options_for: OptionsFor,
         stop: StopToken,
         open: bool,
@@ -130,7 +130,7 @@ impl Incoming {
             // Most ports have one connection; a vector's default growth starts with room for four.
             connections: Local::new(Vec::with_capacity(1)),
             counts: Arc::default(),
-            events: Local::new(mailbox),
+            events: Local::new(events),
             options_for,
             stop,
             open,
@@ -216,7 +216,7 @@ impl Incoming {
     fn is_fast_path(&self) -> bool {
         // Also here: what a ring's reader knows to be there is not in the memory of a child.
         self.connections.is_current()
-            && !self.events.is_full()
+            && !self.events.is_pending()
             && !self.stop.is_stopped()
             && self.resequencing.is_none()
     }
@@ -515,12 +515,13 @@ impl Incoming {
     pub(crate) fn has_ended(&self) -> bool {
         match self.ends {
             EndsWhen::WithStreams => {
-                !self.events.is_full()
+                !self.events.is_pending()
                     && self.connections.iter().all(|connection| connection.ended)
                     && !(self.open && self.connections.is_empty())
             }
             EndsWhen::WithSender => {
-                !self.events.is_full() && self.connections.iter().all(|connection| connection.inlet.is_none())
+                !self.events.is_pending()
+                    && self.connections.iter().all(|connection| connection.inlet.is_none())
             }
             EndsWhen::Never => false,
         }
@@ -532,7 +533,7 @@ impl Incoming {
         if self.resequencing.is_some() {
             return Ok(self.is_next_there());
         }
-        if self.events.is_full() {
+        if self.events.is_pending() {
             self.handle_events();
         }
         for connection in &mut *self.connections {
@@ -552,7 +553,7 @@ impl Incoming {
 
     /// Polls everything once, without waiting.
     fn poll_all(&mut self) -> Result<Polled> {
-        if self.events.is_full() {
+        if self.events.is_pending() {
             self.handle_events();
         }
         let count = self.connections.len();

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::link::{
-    ConnectionOptions, ConnectionReport, Delivery, Group, Incoming, LinkOptions, Mailbox, Outgoing,
+    ConnectionOptions, ConnectionReport, Group, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents,
 };
 use crate::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
@@ -93,12 +93,12 @@ pub(crate) trait Customer: Send + Sync {
 struct Port {
     shared: Weak<Shared>,
     payload: TypeName,
-    mailbox: Weak<Mailbox>,
+    events: Weak<PortEvents>,
 }
 
 impl Customer for Port {
     fn is_there(&self) -> bool {
-        self.mailbox.strong_count() > 0
+        self.events.strong_count() > 0
     }
 
     fn wants(&self, payload: &TypeName) -> bool {
@@ -114,8 +114,8 @@ impl Customer for Port {
             options: shared.topics.of(&offer.topic).link,
         };
         let inlet = transport::find(&offer.endpoint.transport)?.connect(&offer.endpoint, &request)?;
-        if let Some(mailbox) = self.mailbox.upgrade() {
-            mailbox.deliver(Delivery::Connected(request.connection, inlet));
+        if let Some(events) = self.events.upgrade() {
+            events.push(PortEvent::Connected(request.connection, inlet));
         }
         Ok(())
     }
@@ -353,9 +353,9 @@ impl Node {
 
     fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
         self.check_own()?;
-        let mailbox = Arc::new(Mailbox::new()?);
-        let its = Arc::downgrade(&mailbox);
-        let port = Port { shared: Arc::downgrade(&self.shared), payload, mailbox: its };
+        let events = Arc::new(PortEvents::new()?);
+        let its = Arc::downgrade(&events);
+        let port = Port { shared: Arc::downgrade(&self.shared), payload, events: its };
         self.seek(topic, Arc::new(port));
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;
@@ -365,7 +365,7 @@ impl Node {
             connection_options
         });
         let stop = self.shared.stop.clone();
-        let mut incoming = Incoming::new(topic.into(), mailbox, terms_for, stop, true, sample_bytes);
+        let mut incoming = Incoming::new(topic.into(), events, terms_for, stop, true, sample_bytes);
         incoming.say_goodbye_on_drop();
         if options.resequence.is_some() {
             incoming.put_in_sequence(None);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
-use crate::link::{Delivery, WaitStrategy};
+use crate::link::{PortEvent, WaitStrategy};
 use crate::transport::Wait;
 
 impl Incoming {
@@ -35,17 +35,17 @@ impl Incoming {
 
     /// Handles the queued events.
     pub(super) fn handle_events(&mut self) {
-        for delivery in self.events.empty() {
-            match delivery {
-                Delivery::Expect(name) => drop(self.connection_mut(name)),
-                Delivery::Abandoned(name) => {
+        for event in self.events.drain() {
+            match event {
+                PortEvent::Expect(name) => drop(self.connection_mut(name)),
+                PortEvent::Abandoned(name) => {
                     let connection = self.connection_mut(name);
                     // A connection made earlier reports its own end.
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
-                Delivery::Connected(name, inlet) => {
+                PortEvent::Connected(name, inlet) => {
                     if let Some(alarm) = inlet.waker() {
-                        self.events.alarms().add(&alarm);
+                        self.events.wakers().add(&alarm);
                         self.stop.wakers().add(&alarm);
                     }
                     let connection = match self.replaced_connection(&name) {
@@ -64,7 +64,7 @@ impl Incoming {
         let busiest = self.connections.iter().map(IncomingConnection::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
         self.view.list(self.connections.iter().map(IncomingConnection::inspect).collect());
-        if self.events.was_asked() {
+        if self.events.take_request() {
             self.request_handler = true;
             if let Some(hook) = &mut self.hook {
                 hook();

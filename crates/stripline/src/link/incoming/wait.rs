@@ -11,7 +11,7 @@ use crate::transport::Wait;
 impl Incoming {
     /// Prepares to sleep on this port together with others; false: a packet is ready.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        let quiet = !self.events.is_full()
+        let quiet = !self.events.is_pending()
             && self
                 .connections
                 .iter_mut()
@@ -25,7 +25,7 @@ impl Incoming {
     }
 
     pub(crate) fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.events.bell().as_fd());
+        sleep.readable(self.events.doorbell().as_fd());
         self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
     }
 
@@ -69,7 +69,7 @@ impl Incoming {
         let is_quiet = inlet.prepare_park();
         // After the announcement: a thread with an event first publishes it and then wakes the
         // parked port.
-        if !is_quiet || self.events.is_full() || wait.is_stoppable() && self.stop.is_stopped() {
+        if !is_quiet || self.events.is_pending() || wait.is_stoppable() && self.stop.is_stopped() {
             return Ok(!wait.is_expired());
         }
         self.view.set_sleeping(true);

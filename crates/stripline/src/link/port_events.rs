@@ -1,0 +1,85 @@
+//! Events from other threads for a receiving port: new connections, and requests to its component.
+//! The port checks when its doorbell rings or a flag is set; its hot path does one plain load.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::futex::Alarms;
+use crate::transport::Inlet;
+
+/// One event.
+pub(crate) enum PortEvent {
+    /// A connection will be made under this name; the port does not end before it has.
+    Expect(String),
+    /// No connection will be made under this name any more.
+    Abandoned(String),
+    /// A connection was made (again) under this name.
+    Connected(String, Box<dyn Inlet>),
+}
+
+pub(crate) struct PortEvents {
+    pending: AtomicBool,
+    requested: AtomicBool,
+    queue: Mutex<Vec<PortEvent>>,
+    doorbell: Doorbell,
+    wakers: Alarms,
+}
+
+impl PortEvents {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            pending: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
+            queue: Mutex::default(),
+            doorbell: Doorbell::new()?,
+            wakers: Alarms::default(),
+        })
+    }
+
+    pub(crate) fn push(&self, event: PortEvent) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.notify();
+    }
+
+    /// Wakes the thread that waits at the port, because of a request for its component.
+    pub(crate) fn notify_request(&self) {
+        // Stored before the flag that is checked first; its ordering is enough for both.
+        self.requested.store(true, Ordering::Relaxed);
+        self.notify();
+    }
+
+    /// Whether a request has arrived since the last call of this.
+    pub(crate) fn take_request(&self) -> bool {
+        self.requested.swap(false, Ordering::Relaxed)
+    }
+
+    fn notify(&self) {
+        // Release: pairs with nothing but the flag; the lock orders the contents.
+        self.pending.store(true, Ordering::Release);
+        self.doorbell.ring();
+        self.wakers.raise();
+    }
+
+    /// Whether events are pending. Relaxed: the doorbell makes sure that they are noticed
+    /// eventually.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Returns the wakers to wake besides the doorbell.
+    pub(crate) fn wakers(&self) -> &Alarms {
+        &self.wakers
+    }
+
+    pub(crate) fn drain(&self) -> Vec<PortEvent> {
+        self.pending.swap(false, Ordering::Acquire);
+        self.doorbell.quiet();
+        std::mem::take(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+}
