@@ -10,9 +10,9 @@ use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, StreamInf
 use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
-use super::sign::Line;
+use super::inspect::ConnectionView;
 use super::{
-    ConnectionStats, Joined, Joiner, Lent, LentPacket, LinkOptions, Overflow, Receipt, Resequence,
+    ConnectionStats, FrameRef, Joined, Joiner, LentPacket, LinkOptions, Overflow, Receipt, Resequence,
     WaitStrategy,
 };
 
@@ -124,10 +124,15 @@ impl IncomingConnection {
     }
 
     /// Returns the view of this connection for inspection.
-    pub(super) fn inspect(&self) -> Line {
+    pub(super) fn inspect(&self) -> ConnectionView {
         self.register();
         let depot = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
-        Line { name: self.name.clone(), terms: self.options.clone(), open: Arc::clone(&self.open), depot }
+        ConnectionView {
+            name: self.name.clone(),
+            options: self.options.clone(),
+            open: Arc::clone(&self.open),
+            queue_probe: depot,
+        }
     }
 
     pub(super) fn register(&self) {
@@ -233,7 +238,7 @@ impl IncomingConnection {
                     continue;
                 }
                 Next::Frame(frame) => match header.split(frame, self.next_sample) {
-                    Some(payload) => Lent::new(payload),
+                    Some(payload) => FrameRef::new(payload),
                     None => return Err(Error::misbehaved(&self.name, describe_bad_frame(frame))),
                 },
             };
@@ -255,7 +260,7 @@ impl IncomingConnection {
     /// Adds a fragment, or a frame behind fragments. Returns the packet if it is complete with this
     /// frame, which must then still be released.
     #[cold]
-    pub(super) fn join(&mut self, header: &Header, piece: Lent) -> Result<Option<(Header, Lent)>> {
+    pub(super) fn join(&mut self, header: &Header, piece: FrameRef) -> Result<Option<(Header, FrameRef)>> {
         if !header.is_continued() {
             // A packet that stays incomplete counts as missing, too.
             self.set_start(header);
@@ -264,7 +269,9 @@ impl IncomingConnection {
         let bytes = unsafe { piece.get::<u8>() };
         match self.reassembler.add(header, bytes) {
             Ok(Joined::Alone) => Ok(Some((*header, piece))),
-            Ok(Joined::Whole) => Ok(Some((self.reassembler.header(), Lent::new(self.reassembler.payload())))),
+            Ok(Joined::Whole) => {
+                Ok(Some((self.reassembler.header(), FrameRef::new(self.reassembler.payload()))))
+            }
             Ok(Joined::Piece | Joined::Lost) => {
                 if let Some(inlet) = &mut self.inlet {
                     inlet.release();
@@ -331,7 +338,7 @@ impl IncomingConnection {
             && self.gap.is_none()
             && !self.resuming;
         if is_due {
-            taken.payload = Lent::new(payload);
+            taken.payload = FrameRef::new(payload);
             taken.gap = None;
             self.complete(sample_bytes, taken);
         }
@@ -356,7 +363,7 @@ impl IncomingConnection {
             };
             // Written directly to its final place: see `Header::write_words`.
             match taken.header.split(frame, self.next_sample) {
-                Some(payload) => taken.payload = Lent::new(payload),
+                Some(payload) => taken.payload = FrameRef::new(payload),
                 None => {
                     let error = Error::misbehaved(&self.name, describe_bad_frame(frame));
                     self.close_without_end();

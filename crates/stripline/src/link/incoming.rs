@@ -14,9 +14,11 @@ use crate::sys::fork::Local;
 use crate::transport::{AlignedBuffer, StopToken, Wait};
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
+use super::inspect::ReceivePortView;
 use super::resequencing::Resequencing;
-use super::sign::Sign;
-use super::{ConnectionOptions, ConnectionStats, Copied, Lent, PortEvents, Receipt, Spinner, WaitStrategy};
+use super::{
+    ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt, Spinner, WaitStrategy,
+};
 
 /// Every n-th poll also checks for new, closed and ended connections.
 const POLLS_PER_FULL_POLL: u32 = 8;
@@ -50,7 +52,7 @@ pub(crate) struct Incoming {
     sample_bytes: Option<u32>,
     counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
-    view: Arc<Sign>,
+    view: Arc<ReceivePortView>,
     /// Whether no receiver replaces this one after its drop.
     says_goodbye_on_drop: bool,
     /// Set if the port puts packets back in sequence.
@@ -93,7 +95,7 @@ pub(crate) enum Polled {
 /// A packet, lent out until [`Incoming::release`].
 pub(crate) struct LentPacket {
     pub header: Header,
-    pub payload: Lent,
+    pub payload: FrameRef,
     pub gap: Option<Gap>,
     connection: usize,
     /// When it was taken. Zero unless the packet is measured or has a receipt.
@@ -104,7 +106,7 @@ pub(crate) struct LentPacket {
 impl LentPacket {
     fn none() -> Self {
         let header = bytemuck::Zeroable::zeroed();
-        Self { header, payload: Lent::new(&[]), gap: None, connection: 0, taken_ns: 0, receipt: None }
+        Self { header, payload: FrameRef::new(&[]), gap: None, connection: 0, taken_ns: 0, receipt: None }
     }
 
     pub(super) fn set_receipt(&mut self, receipt: Receipt) {
@@ -123,9 +125,9 @@ impl Incoming {
         open: bool,
         sample_bytes: Option<usize>,
     ) -> Self {
-        let sign = Sign::hang(&port);
+        let view = ReceivePortView::register(&port);
         Self {
-            view: sign,
+            view,
             port,
             // Most ports have one connection; a vector's default growth starts with room for four.
             connections: Local::new(Vec::with_capacity(1)),
@@ -362,7 +364,7 @@ impl Incoming {
 
     /// Returns the order of the packet.
     pub(crate) fn order(&self) -> Order {
-        if let Some((_, order)) = self.held().and_then(Copied::about) {
+        if let Some((_, order)) = self.held().and_then(OwnedPacket::meta) {
             return *order;
         }
         self.connections[self.taken.connection].order(&self.taken.header)
@@ -384,12 +386,12 @@ impl Incoming {
     }
 
     /// Returns the packet lent if it was held to be put in sequence.
-    fn held(&self) -> Option<&Copied> {
+    fn held(&self) -> Option<&OwnedPacket> {
         self.resequencing.as_ref()?.lent()
     }
 
     /// Lends a packet that was held to be put in sequence.
-    pub(super) fn lend(&mut self, header: Header, payload: Lent, gap: Option<Gap>, connection: usize) {
+    pub(super) fn lend(&mut self, header: Header, payload: FrameRef, gap: Option<Gap>, connection: usize) {
         // Nonzero, so that `release` checks whether it was held.
         self.taken = LentPacket { header, payload, gap, connection, taken_ns: 1, receipt: None };
         self.is_lent = true;
@@ -496,14 +498,14 @@ impl Incoming {
     }
 
     /// Copies a payload that is not aligned for its type to an address that is.
-    pub(crate) fn realign(&mut self) -> Lent {
+    pub(crate) fn realign(&mut self) -> FrameRef {
         let payload = self.taken.payload;
         self.scratch.grow(payload.bytes());
         // SAFETY: just received, and the transport has not been called since.
         let bytes: &[u8] = unsafe { payload.get() };
         let copy = &mut self.scratch.bytes_mut()[..bytes.len()];
         copy.copy_from_slice(bytes);
-        self.taken.payload = Lent::new(copy);
+        self.taken.payload = FrameRef::new(copy);
         self.taken.payload
     }
 

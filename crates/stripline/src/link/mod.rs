@@ -1,36 +1,36 @@
 //! The link: what every connection guarantees, on every transport. Sequence numbers, streams, gap
 //! reports, end of stream, and statistics are implemented only here.
 
-mod borrowed;
 mod connection;
-mod copied;
-mod discard;
 pub(crate) mod flow;
+mod frame_ref;
 mod histogram;
 mod incoming;
+mod inspect;
 mod joiner;
+mod null_outlet;
 mod options;
 mod outgoing;
+mod owned_packet;
 mod port_events;
 mod receipt;
 mod resequence;
 mod resequencing;
 mod sampler;
-mod sign;
 mod splitter;
 mod stats;
 mod waiting;
 
-pub(crate) use borrowed::{Lent, LentMut};
 pub(crate) use connection::ConnectionOptions;
-pub(crate) use copied::Copied;
 pub use flow::Flow;
 pub(crate) use flow::Watermarks;
+pub(crate) use frame_ref::{FrameMut, FrameRef};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
 pub(crate) use joiner::{Joined, Joiner};
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use outgoing::Outgoing;
+pub(crate) use owned_packet::OwnedPacket;
 pub(crate) use port_events::{PortEvent, PortEvents};
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};

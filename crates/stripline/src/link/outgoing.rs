@@ -10,7 +10,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::transport::{AckWait, Outlet, StopToken, Wait};
 
-use super::LentMut;
+use super::FrameMut;
 use super::sampler::{Sampler, Sampling};
 use super::splitter::{Piece, Splitter, pieces};
 use super::{Flow, LinkOptions, Scope};
@@ -95,7 +95,7 @@ impl Outgoing {
         stop: StopToken,
     ) -> Self {
         if outlets.is_empty() {
-            outlets.push(Box::new(super::discard::Discard::default()));
+            outlets.push(Box::new(super::null_outlet::NullOutlet::default()));
         }
         let info = Arc::new(StreamInfo::new(&port));
         let frame_max = outlets.iter().map(|outlet| outlet.frame_max()).min().unwrap_or(0);
@@ -274,7 +274,7 @@ impl Outgoing {
 
     /// Reserves room for a payload of that many bytes, valid until the packet is sent or cancelled.
     /// Neither this nor the send waits for room unless `waits` is set.
-    pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<LentMut> {
+    pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
         self.before = HEADER_BYTES;
         self.waits = waits;
         let is_easy = self.described
@@ -294,7 +294,7 @@ impl Outgoing {
             if self.compact && payload <= self.short_payload_max && !self.sampler.is_due() {
                 self.before = Header::SHORT_BYTES;
             }
-            return Ok(LentMut::new(&mut frame[self.before..][..payload]));
+            return Ok(FrameMut::new(&mut frame[self.before..][..payload]));
         }
         self.reserve_slowly(payload)
     }
@@ -336,7 +336,7 @@ impl Outgoing {
 
     /// Reserves when other work is due first, or when waiting is needed.
     #[cold]
-    fn reserve_slowly(&mut self, payload: usize) -> Result<LentMut> {
+    fn reserve_slowly(&mut self, payload: usize) -> Result<FrameMut> {
         self.check_own()?;
         let wait = self.wait();
         if self.finished {
@@ -354,13 +354,13 @@ impl Outgoing {
         self.patiently(wait, |this, wait| {
             this.prepare(wait)?;
             let frame = this.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
-            Ok(LentMut::new(&mut frame[HEADER_BYTES..][..payload]))
+            Ok(FrameMut::new(&mut frame[HEADER_BYTES..][..payload]))
         })
     }
 
     /// Reserves room for a packet that goes in fragments, in the port's own buffer. All waiting is
     /// left to `send`.
-    fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<LentMut> {
+    fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<FrameMut> {
         // Without waiting, all receivers get a packet or none. That cannot be decided in advance
         // for several frames.
         let bytes_max = if matches!(wait, Wait::Never) { max } else { LinkOptions::PACKET_MAX };
@@ -368,7 +368,7 @@ impl Outgoing {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
         self.is_special = true;
-        Ok(LentMut::new(self.splitter.place(payload)))
+        Ok(FrameMut::new(self.splitter.place(payload)))
     }
 
     /// Does what comes before every packet: accepts receivers and describes the stream.

@@ -10,7 +10,7 @@ use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::incoming::{Incoming, Polled};
-use super::{ConnectionStats, Copied, LinkOptions, Place, Resequence, Resequencer};
+use super::{ConnectionStats, LinkOptions, OwnedPacket, Place, Resequence, Resequencer};
 
 /// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
 const NUMBERINGS_MAX: usize = 64;
@@ -24,14 +24,14 @@ pub(super) struct Resequencing {
     /// Payload bytes held, over all sequences.
     bytes: usize,
     /// The packet lent, if it was held.
-    current: Option<Copied>,
+    current: Option<OwnedPacket>,
     /// A due packet that a wait has found.
-    next_up: Option<Copied>,
+    next_up: Option<OwnedPacket>,
     /// A gap that was reported and has no packet to come with.
     gap_at_end: Option<Gap>,
     /// An error for the next `receive` to report.
     problem: Option<Error>,
-    spare: Vec<Copied>,
+    spare: Vec<OwnedPacket>,
     /// Counts packets, as a measure of age.
     clock: u64,
 }
@@ -41,7 +41,7 @@ struct Numbering {
     id: u16,
     /// The connection that it arrives on.
     came_over: (usize, u16),
-    packets: Resequencer<Copied>,
+    packets: Resequencer<OwnedPacket>,
     stats: Arc<ConnectionStats>,
     /// The gap before the next packet, independent of its number.
     gap: Option<Gap>,
@@ -100,7 +100,7 @@ impl Incoming {
 
 impl Resequencing {
     /// Returns the packet lent if it was held.
-    pub(super) fn lent(&self) -> Option<&Copied> {
+    pub(super) fn lent(&self) -> Option<&OwnedPacket> {
         self.current.as_ref()
     }
 
@@ -170,7 +170,7 @@ impl Resequencing {
                 // lent there.
                 self.next_up = Some(self.current.take().unwrap_or_else(|| {
                     let mut copy = self.spare.pop().unwrap_or_default();
-                    copy.fill(link);
+                    copy.copy_from(link);
                     link.release_copied();
                     copy
                 }));
@@ -256,7 +256,7 @@ impl Resequencing {
     /// Copies the packet lent.
     fn hold(&mut self, link: &Incoming, index: usize, order: Order) {
         let mut copy = self.spare.pop().unwrap_or_default();
-        copy.fill(link);
+        copy.copy_from(link);
         copy.gap = None;
         let bytes = copy.bytes().len();
         let packets = &mut self.numberings[index].packets;
@@ -283,7 +283,7 @@ impl Resequencing {
         };
         let mut packet = turn.packet;
         self.bytes = self.bytes.saturating_sub(packet.bytes().len());
-        if let Some((header, _)) = packet.about() {
+        if let Some((header, _)) = packet.meta() {
             let first_sample = header.sample_index;
             let samples = link.samples_in(packet.bytes().len());
             packet.gap = numbering.lose(turn.first, turn.missing, first_sample);
@@ -293,9 +293,9 @@ impl Resequencing {
         true
     }
 
-    fn lend(&mut self, link: &mut Incoming, packet: Copied) {
-        if let Some((header, _)) = packet.about() {
-            link.lend(*header, packet.lend(), packet.gap, packet.origin);
+    fn lend(&mut self, link: &mut Incoming, packet: OwnedPacket) {
+        if let Some((header, _)) = packet.meta() {
+            link.lend(*header, packet.lend(), packet.gap, packet.index);
         }
         self.current = Some(packet);
     }

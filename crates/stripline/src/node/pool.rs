@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
-use crate::link::{ConnectionStats, Copied, Receipt};
+use crate::link::{ConnectionStats, OwnedPacket, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
@@ -106,7 +106,7 @@ where
 {
     /// Runs one thread.
     fn play(&self) {
-        let mut copy = Copied::default();
+        let mut copy = OwnedPacket::default();
         // Only the receiving thread may count, so a handler's time is counted at the next receive.
         let mut finished: Option<Measured> = None;
         // A child that a handler forked has none of the other threads, which may hold the locks.
@@ -132,7 +132,7 @@ where
 
     /// Copies the next packet and returns its number in the pool; `None`: the stream or the pool
     /// has ended.
-    fn receive(&self, source: &mut Source<S>, copy: &mut Copied) -> Result<Option<Taken>> {
+    fn receive(&self, source: &mut Source<S>, copy: &mut OwnedPacket) -> Result<Option<Taken>> {
         loop {
             // Relaxed: a failure that is seen late costs one more packet; the doorbell wakes a
             // sleeping thread.
@@ -146,7 +146,7 @@ where
             }
             wait_until(&mut [source.supply.incoming()], Some(&self.bell), None)?;
         }
-        copy.fill(source.supply.incoming());
+        copy.copy_from(source.supply.incoming());
         // From now on, a packet forwarded from it carries its order.
         copy.is_ordered = true;
         let stats = Arc::clone(source.supply.incoming().stats());

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{LentMut, LinkOptions, Outgoing, Scope};
+use crate::link::{FrameMut, LinkOptions, Outgoing, Scope};
 use crate::packet::StreamInfo;
 use crate::payload::Sample;
 use crate::sys::fork::Local;
@@ -304,7 +304,7 @@ impl<T: Sample> Drop for Publisher<T> {
 /// ```
 pub struct Loan<'a, T: Sample> {
     link: &'a mut Outgoing,
-    place: LentMut,
+    place: FrameMut,
     samples: usize,
     of: PhantomData<&'a mut [T]>,
 }

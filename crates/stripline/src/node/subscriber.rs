@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Lent, Polled, Resequence};
+use crate::link::{FrameRef, Incoming, Polled, Resequence};
 use crate::packet::{Gap, Order, StreamInfo};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::view::{About, Stamped, sealed};
+use super::view::{PacketMeta, Stamped, sealed};
 use super::{Dispatch, PacketView, Windowed};
 
 /// A subscriber, which receives packets of samples from every sender of a topic or input port.
@@ -307,14 +307,14 @@ impl<T: Sample> Subscriber<T> {
     /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
     /// `T`.
     #[inline(always)]
-    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<Lent>> {
+    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<FrameRef>> {
         let found = self.incoming.receive(wait)?;
         self.fitting(found)
     }
 
     /// Converts the payload that was received to samples.
     #[inline(always)]
-    fn fitting(&mut self, found: Polled) -> Result<Received<Lent>> {
+    fn fitting(&mut self, found: Polled) -> Result<Received<FrameRef>> {
         match found {
             Polled::Empty => Ok(Received::Empty),
             Polled::Ended => Ok(Received::Ended),
@@ -327,7 +327,7 @@ impl<T: Sample> Subscriber<T> {
 
     /// Handles a payload that does not fit `T` as it is.
     #[cold]
-    fn refit(&mut self) -> Result<Received<Lent>> {
+    fn refit(&mut self) -> Result<Received<FrameRef>> {
         let bytes = self.incoming.taken().payload.bytes();
         if bytes.is_multiple_of(size_of::<T>()) {
             return Ok(Received::Packet(self.incoming.realign()));
@@ -356,7 +356,7 @@ impl<T: Sample> Subscriber<T> {
 /// ```
 pub struct Packet<'a, T: Sample> {
     incoming: &'a mut Incoming,
-    payload: Lent,
+    payload: FrameRef,
     of: PhantomData<&'a [T]>,
 }
 
@@ -432,7 +432,7 @@ impl<T: Sample> Packet<'_, T> {
 
 impl<T: Sample> Packet<'_, T> {
     pub(super) fn view(&self) -> PacketView<'_, T> {
-        PacketView::new(self, About::lent(self.incoming))
+        PacketView::new(self, PacketMeta::lent(self.incoming))
     }
 }
 

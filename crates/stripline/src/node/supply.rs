@@ -5,7 +5,7 @@ use crate::link::{Incoming, Receipt};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::view::{About, PacketView};
+use super::view::{PacketMeta, PacketView};
 use super::{Received, Subscriber};
 
 /// A source that lends one packet at a time.
@@ -42,7 +42,7 @@ impl<T: Sample> Supply<T> for Subscriber<T> {
         // SAFETY: called between taking a packet, which checks size and alignment, and its release;
         // the transport is not called while the subscriber is borrowed.
         let samples = unsafe { self.incoming.taken().payload.get() };
-        PacketView::new(samples, About::lent(&self.incoming))
+        PacketView::new(samples, PacketMeta::lent(&self.incoming))
     }
 
     fn release(&mut self) {

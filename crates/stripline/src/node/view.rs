@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::link::{Copied, Incoming, Receipt};
+use crate::link::{Incoming, OwnedPacket, Receipt};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::payload::Sample;
 
@@ -32,12 +32,12 @@ use crate::payload::Sample;
 #[derive(Clone, Copy)]
 pub struct PacketView<'a, T: Sample> {
     samples: &'a [T],
-    about: About<'a>,
+    meta: PacketMeta<'a>,
 }
 
 /// The header of a packet, and its context.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct PacketMeta<'a> {
     pub header: &'a Header,
     pub gap: Option<&'a Gap>,
     pub order: Order,
@@ -49,7 +49,7 @@ pub(super) struct About<'a> {
     pub receipt: Option<&'a Receipt>,
 }
 
-impl<'a> About<'a> {
+impl<'a> PacketMeta<'a> {
     /// Returns that of the packet that the link has lent.
     pub(super) fn lent(incoming: &'a Incoming) -> Self {
         let taken = incoming.taken();
@@ -98,42 +98,42 @@ pub(crate) mod sealed {
 impl<T: Sample> PacketView<'_, T> {
     /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
-        self.about.header.sequence
+        self.meta.header.sequence
     }
 
     /// Returns the number of the first sample within its stream.
     pub fn sample_index(&self) -> u64 {
-        self.about.header.sample_index
+        self.meta.header.sample_index
     }
 
     /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     pub fn time_ns(&self) -> i64 {
-        self.about.header.time_ns
+        self.meta.header.time_ns
     }
 
     /// Returns when it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
-        self.about.header.intended()
+        self.meta.header.intended()
     }
 
     /// Returns the packet's order.
     pub fn order(&self) -> Order {
-        self.about.order
+        self.meta.order
     }
 
     /// Returns the gap just before this packet.
     pub fn gap(&self) -> Option<&Gap> {
-        self.about.gap
+        self.meta.gap
     }
 
     /// Returns the stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.about.stream
+        self.meta.stream
     }
 
     /// Returns the connection it arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
-        self.about.connection
+        self.meta.connection
     }
 
     /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse); its sender gets the reason
@@ -165,7 +165,7 @@ impl<T: Sample> PacketView<'_, T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn refuse(self, reason: impl fmt::Display) {
-        if let Some(receipt) = self.about.receipt {
+        if let Some(receipt) = self.meta.receipt {
             receipt.refuse(reason.to_string());
         }
     }
@@ -175,7 +175,7 @@ impl<T: Sample> Stamped for PacketView<'_, T> {}
 
 impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        let About { header, order, is_ordered, stream, .. } = self.about;
+        let PacketMeta { header, order, is_ordered, stream, .. } = self.meta;
         sealed::Stamps { header, order: is_ordered.then_some(order), stream }
     }
 }
@@ -183,18 +183,18 @@ impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
 impl<T: Sample + fmt::Debug> fmt::Debug for PacketView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let samples = &&**self;
-        f.debug_struct("PacketView").field("header", self.about.header).field("samples", samples).finish()
+        f.debug_struct("PacketView").field("header", self.meta.header).field("samples", samples).finish()
     }
 }
 
 impl<'a, T: Sample> PacketView<'a, T> {
-    pub(super) fn new(samples: &'a [T], about: About<'a>) -> Self {
-        Self { samples, about }
+    pub(super) fn new(samples: &'a [T], meta: PacketMeta<'a>) -> Self {
+        Self { samples, meta }
     }
 
     /// Sets the receipt that a refusal is reported through.
     pub(super) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
-        self.about.receipt = receipt;
+        self.meta.receipt = receipt;
         self
     }
 }
@@ -207,9 +207,9 @@ impl<T: Sample> Deref for PacketView<'_, T> {
 }
 
 /// Returns a view of the packet that was copied; `None` before the first.
-pub(super) fn view_of<T: Sample>(copy: &Copied) -> Option<PacketView<'_, T>> {
-    let (header, order) = copy.about()?;
-    let about = About {
+pub(super) fn view_of<T: Sample>(copy: &OwnedPacket) -> Option<PacketView<'_, T>> {
+    let (header, order) = copy.meta()?;
+    let meta = PacketMeta {
         header,
         gap: copy.gap.as_ref(),
         order: *order,
@@ -218,5 +218,5 @@ pub(super) fn view_of<T: Sample>(copy: &Copied) -> Option<PacketView<'_, T>> {
         connection: copy.connection(),
         receipt: None,
     };
-    Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), about })
+    Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), meta })
 }

@@ -63,7 +63,7 @@ impl Incoming {
         }
         let busiest = self.connections.iter().map(IncomingConnection::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));
-        self.view.list(self.connections.iter().map(IncomingConnection::inspect).collect());
+        self.view.set_connections(self.connections.iter().map(IncomingConnection::inspect).collect());
         if self.events.take_request() {
             self.request_handler = true;
             if let Some(hook) = &mut self.hook {

@@ -6,11 +6,11 @@ use crate::transport::{AlignedBuffer, Endpoint, Outlet, Wait};
 
 /// An outlet without receivers.
 #[derive(Default)]
-pub(super) struct Discard {
+pub(super) struct NullOutlet {
     frame: AlignedBuffer,
 }
 
-impl Outlet for Discard {
+impl Outlet for NullOutlet {
     fn endpoint(&self) -> Endpoint {
         Endpoint { transport: "none".into(), address: String::new(), keys: [0; 2] }
     }

@@ -11,15 +11,15 @@ use bytemuck::Pod;
 
 /// Bytes of a frame that a transport lends for reading until they are released.
 #[derive(Clone, Copy)]
-pub(crate) struct Lent {
+pub(crate) struct FrameRef {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: an address and a length. Each use of them is `unsafe` and argued below.
-unsafe impl Send for Lent {}
+unsafe impl Send for FrameRef {}
 
-impl Lent {
+impl FrameRef {
     #[inline]
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len() }
@@ -49,15 +49,15 @@ impl Lent {
 
 /// Bytes of a frame that a transport lends for writing until they are published or cancelled.
 #[derive(Clone, Copy)]
-pub(crate) struct LentMut {
+pub(crate) struct FrameMut {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: as for `Lent`.
-unsafe impl Send for LentMut {}
+// SAFETY: as for `FrameRef`.
+unsafe impl Send for FrameMut {}
 
-impl LentMut {
+impl FrameMut {
     #[inline]
     pub(crate) fn new(bytes: &mut [u8]) -> Self {
         Self { bytes: bytes.len(), start: NonNull::from(bytes).cast() }
@@ -75,7 +75,7 @@ impl LentMut {
     }
 
     /// # Safety
-    /// As for [`Lent::get`].
+    /// As for [`FrameRef::get`].
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
         // SAFETY: the caller guarantees the lifetime; `of` has checked size and alignment.
@@ -83,7 +83,7 @@ impl LentMut {
     }
 
     /// # Safety
-    /// As for [`Lent::get`], and no other reference to the bytes may exist during `'a`.
+    /// As for [`FrameRef::get`], and no other reference to the bytes may exist during `'a`.
     #[inline]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self) -> &'a mut [T] {
         // SAFETY: the caller guarantees lifetime and exclusive access; `of` has checked size and

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::transport::AlignedBuffer;
 
-use super::{Incoming, Lent};
+use super::{FrameRef, Incoming};
 
 /// The copy of a packet. Its memory is reused for the next one.
 #[derive(Default)]
-pub(crate) struct Copied {
+pub(crate) struct OwnedPacket {
     buffer: AlignedBuffer,
     bytes: usize,
-    about: Option<(Header, Order)>,
+    meta: Option<(Header, Order)>,
     pub gap: Option<Gap>,
     /// Whether a packet forwarded from this one carries its order.
     pub is_ordered: bool,
     stream: Arc<StreamInfo>,
     connection: String,
     /// The index of its connection among those of the port.
-    pub(super) origin: usize,
+    pub(super) index: usize,
 }
 
-impl Copied {
+impl OwnedPacket {
     /// Copies the packet that the port has lent.
-    pub(crate) fn fill(&mut self, link: &Incoming) {
+    pub(crate) fn copy_from(&mut self, link: &Incoming) {
         let taken = link.taken();
         // SAFETY: the packet is lent, and no method of the transport is called before the copy is
         // done.
@@ -32,13 +32,13 @@ impl Copied {
         self.buffer.grow(bytes.len());
         self.buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         self.bytes = bytes.len();
-        self.about = Some((taken.header, link.order()));
+        self.meta = Some((taken.header, link.order()));
         self.gap = taken.gap;
         self.is_ordered = taken.header.order().is_some();
         self.stream = Arc::clone(link.stream());
         self.connection.clear();
         self.connection.push_str(link.connection());
-        self.origin = link.connection_index().0;
+        self.index = link.connection_index().0;
     }
 
     /// Returns its payload.
@@ -47,13 +47,13 @@ impl Copied {
     }
 
     /// Returns a reference to the payload, valid until this value is moved or filled again.
-    pub(super) fn lend(&self) -> Lent {
-        Lent::new(self.bytes())
+    pub(super) fn lend(&self) -> FrameRef {
+        FrameRef::new(self.bytes())
     }
 
     /// Returns its header and its order; `None` before the first packet.
-    pub(crate) fn about(&self) -> Option<&(Header, Order)> {
-        self.about.as_ref()
+    pub(crate) fn meta(&self) -> Option<&(Header, Order)> {
+        self.meta.as_ref()
     }
 
     /// Returns the stream that it belongs to.

@@ -8,38 +8,38 @@ use crate::introspect::{self, Connection, Receiving, ReceivingPort, Shown};
 use crate::transport::QueueProbe;
 
 /// The port as inspection shows it.
-pub(super) struct Sign {
+pub(super) struct ReceivePortView {
     port: String,
     sleeping: AtomicBool,
     serves: AtomicBool,
-    lines: Mutex<Vec<Line>>,
-    _shown: Shown,
+    connections: Mutex<Vec<ConnectionView>>,
+    _registered: Shown,
 }
 
 /// One of its connections.
-pub(super) struct Line {
+pub(super) struct ConnectionView {
     pub name: String,
-    pub terms: ConnectionOptions,
+    pub options: ConnectionOptions,
     pub open: Arc<AtomicBool>,
-    pub depot: Option<Weak<dyn QueueProbe>>,
+    pub queue_probe: Option<Weak<dyn QueueProbe>>,
 }
 
-impl Sign {
-    pub(super) fn hang(port: &str) -> Arc<Self> {
-        let sign = Arc::new(Self {
+impl ReceivePortView {
+    pub(super) fn register(port: &str) -> Arc<Self> {
+        let view = Arc::new(Self {
             port: port.into(),
             sleeping: AtomicBool::new(false),
             serves: AtomicBool::new(false),
-            lines: Mutex::default(),
-            _shown: Shown,
+            connections: Mutex::default(),
+            _registered: Shown,
         });
-        introspect::show_receiving(&sign);
-        sign
+        introspect::show_receiving(&view);
+        view
     }
 
     /// Replaces the list of connections.
-    pub(super) fn list(&self, lines: Vec<Line>) {
-        *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    pub(super) fn set_connections(&self, lines: Vec<ConnectionView>) {
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
     /// Marks the port as one that takes calls.
@@ -54,24 +54,24 @@ impl Sign {
     }
 }
 
-impl Receiving for Sign {
+impl Receiving for ReceivePortView {
     fn look(&self) -> ReceivingPort {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let connections = lines.iter().map(Line::look).collect();
+        let lines = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = lines.iter().map(ConnectionView::snapshot).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);
         let serves = self.serves.load(Ordering::Relaxed);
         ReceivingPort { name: self.port.clone(), sleeps, serves, connections }
     }
 }
 
-impl Line {
-    fn look(&self) -> Connection {
-        let counters = self.terms.stats.counters(&self.name);
+impl ConnectionView {
+    fn snapshot(&self) -> Connection {
+        let counters = self.options.stats.counters(&self.name);
         Connection {
             connection: counters.connection,
-            overflow: self.terms.overflow.to_string(),
-            depth: self.terms.depth,
-            wait: self.terms.wait.to_string(),
+            overflow: self.options.overflow.to_string(),
+            depth: self.options.depth,
+            wait: self.options.wait.to_string(),
             open: self.open.load(Ordering::Relaxed),
             packets: counters.packets,
             bytes: counters.bytes,
@@ -79,7 +79,7 @@ impl Line {
             gaps: counters.gaps,
             reordered: counters.reordered,
             peer_deaths: counters.peer_deaths,
-            queued: self.depot.as_ref().and_then(Weak::upgrade).map(|depot| depot.packets() as u64),
+            queued: self.queue_probe.as_ref().and_then(Weak::upgrade).map(|depot| depot.packets() as u64),
         }
     }
 }
