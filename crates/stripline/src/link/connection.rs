@@ -12,8 +12,8 @@ use crate::transport::{Inlet, Next};
 
 use super::inspect::ConnectionView;
 use super::{
-    ConnectionStats, FrameRef, Joined, Joiner, LentPacket, LinkOptions, Overflow, Receipt, Resequence,
-    WaitStrategy,
+    ConnectionStats, FrameRef, LentPacket, LinkOptions, Overflow, Reassembler, Reassembly, Receipt,
+    Resequence, WaitStrategy,
 };
 
 /// The largest number of stream descriptions kept per connection.
@@ -79,7 +79,7 @@ pub(super) struct IncomingConnection {
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
-    pub reassembler: Joiner,
+    pub reassembler: Reassembler,
     pub ended: bool,
     /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ impl IncomingConnection {
             next_sample: 0,
             resuming: false,
             gap: None,
-            reassembler: Joiner::new(false),
+            reassembler: Reassembler::new(false),
             ended: false,
             open: Arc::default(),
         }
@@ -245,7 +245,7 @@ impl IncomingConnection {
             let is_packet = header.kind == Kind::Data as u8;
             // The last fragment stays in place for the `receive` that takes the packet.
             let is_before = header.flags & Header::MORE != 0 || !is_packet;
-            if is_before && self.reassembler.concerns(&header) && self.join(&header, payload)?.is_none() {
+            if is_before && self.reassembler.wants(&header) && self.join(&header, payload)?.is_none() {
                 continue;
             }
             if is_packet {
@@ -260,19 +260,19 @@ impl IncomingConnection {
     /// Adds a fragment, or a frame behind fragments. Returns the packet if it is complete with this
     /// frame, which must then still be released.
     #[cold]
-    pub(super) fn join(&mut self, header: &Header, piece: FrameRef) -> Result<Option<(Header, FrameRef)>> {
+    pub(super) fn join(&mut self, header: &Header, fragment: FrameRef) -> Result<Option<(Header, FrameRef)>> {
         if !header.is_continued() {
             // A packet that stays incomplete counts as missing, too.
             self.set_start(header);
         }
         // SAFETY: just lent, and the transport has not been called since.
-        let bytes = unsafe { piece.get::<u8>() };
+        let bytes = unsafe { fragment.get::<u8>() };
         match self.reassembler.add(header, bytes) {
-            Ok(Joined::Alone) => Ok(Some((*header, piece))),
-            Ok(Joined::Whole) => {
+            Ok(Reassembly::Unfragmented) => Ok(Some((*header, fragment))),
+            Ok(Reassembly::Complete) => {
                 Ok(Some((self.reassembler.header(), FrameRef::new(self.reassembler.payload()))))
             }
-            Ok(Joined::Piece | Joined::Lost) => {
+            Ok(Reassembly::Partial | Reassembly::Lost) => {
                 if let Some(inlet) = &mut self.inlet {
                     inlet.release();
                 }
@@ -333,7 +333,7 @@ impl IncomingConnection {
         let Some(payload) = taken.header.split(frame, self.next_sample) else { return false };
         let header = &taken.header;
         let is_due = header.kind == Kind::Data as u8
-            && !self.reassembler.concerns(header)
+            && !self.reassembler.wants(header)
             && self.expected == Some(header.sequence)
             && self.gap.is_none()
             && !self.resuming;
@@ -370,8 +370,7 @@ impl IncomingConnection {
                     return Err(error);
                 }
             }
-            let is_packet =
-                taken.header.kind == Kind::Data as u8 && !self.reassembler.concerns(&taken.header);
+            let is_packet = taken.header.kind == Kind::Data as u8 && !self.reassembler.wants(&taken.header);
             if is_packet || self.take_special(taken)? {
                 self.set_start(&taken.header);
                 self.check_sequence(&taken.header);
@@ -388,7 +387,7 @@ impl IncomingConnection {
     /// Handles a frame that is not a whole packet; true: it completes one.
     #[cold]
     fn take_special(&mut self, taken: &mut LentPacket) -> Result<bool> {
-        if self.reassembler.concerns(&taken.header) {
+        if self.reassembler.wants(&taken.header) {
             match self.join(&taken.header, taken.payload) {
                 Ok(Some(whole)) => (taken.header, taken.payload) = whole,
                 Ok(None) => return Ok(false),

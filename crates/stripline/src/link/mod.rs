@@ -3,21 +3,21 @@
 
 mod connection;
 pub(crate) mod flow;
+mod fragmentation;
 mod frame_ref;
 mod histogram;
 mod incoming;
 mod inspect;
-mod joiner;
 mod null_outlet;
 mod options;
 mod outgoing;
 mod owned_packet;
 mod port_events;
+mod reassembly;
 mod receipt;
 mod resequence;
 mod resequencing;
 mod sampler;
-mod splitter;
 mod stats;
 mod waiting;
 
@@ -27,11 +27,11 @@ pub(crate) use flow::Watermarks;
 pub(crate) use frame_ref::{FrameMut, FrameRef};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
-pub(crate) use joiner::{Joined, Joiner};
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use outgoing::Outgoing;
 pub(crate) use owned_packet::OwnedPacket;
 pub(crate) use port_events::{PortEvent, PortEvents};
+pub(crate) use reassembly::{Reassembler, Reassembly};
 pub(crate) use receipt::Receipt;
 pub(crate) use resequence::{Place, Resequencer};
 pub use sampler::Sampling;

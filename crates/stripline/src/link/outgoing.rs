@@ -11,8 +11,8 @@ use crate::sys::fork::Local;
 use crate::transport::{AckWait, Outlet, StopToken, Wait};
 
 use super::FrameMut;
+use super::fragmentation::{Fragment, Fragmenter, fragments};
 use super::sampler::{Sampler, Sampling};
-use super::splitter::{Piece, Splitter, pieces};
 use super::{Flow, LinkOptions, Scope};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. The
@@ -72,7 +72,7 @@ pub(crate) struct Outgoing {
     /// Bytes of packets since the last description.
     undescribed: usize,
     sampler: Sampler,
-    splitter: Splitter,
+    fragmenter: Fragmenter,
     /// The scope of the port's sends, and how long they wait at most.
     scope: Scope,
     deadline: Duration,
@@ -116,7 +116,7 @@ impl Outgoing {
             described: false,
             undescribed: 0,
             sampler: Sampler::new(sampling),
-            splitter: Splitter::default(),
+            fragmenter: Fragmenter::default(),
             scope: Scope::Transport,
             deadline: Duration::ZERO,
             timeout: None,
@@ -189,7 +189,7 @@ impl Outgoing {
 
     /// Resets everything that applies to one packet.
     fn forget_packet(&mut self) {
-        self.splitter.set_holds(false);
+        self.fragmenter.set_active(false);
         self.said = Said::default();
         self.is_special = self.scope > Scope::Transport;
     }
@@ -368,7 +368,7 @@ impl Outgoing {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
         self.is_special = true;
-        Ok(FrameMut::new(self.splitter.place(payload)))
+        Ok(FrameMut::new(self.fragmenter.buffer(payload)))
     }
 
     /// Does what comes before every packet: accepts receivers and describes the stream.
@@ -472,7 +472,7 @@ impl Outgoing {
             self.cancel();
             return Err(error);
         }
-        let (sequence, is_large, stamp) = (self.sequence, self.splitter.holds(), self.said.stamp);
+        let (sequence, is_large, stamp) = (self.sequence, self.fragmenter.is_active(), self.said.stamp);
         self.forget_packet();
         self.said.stamp = stamp;
         if is_large {
@@ -502,9 +502,9 @@ impl Outgoing {
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
         self.prepare(wait)?;
-        for piece in pieces(payload, self.frame_payload_max) {
-            if let Err(error) = self.put_piece(&header, piece, wait) {
-                if piece.offset > 0 {
+        for fragment in fragments(payload, self.frame_payload_max) {
+            if let Err(error) = self.put_piece(&header, fragment, wait) {
+                if fragment.offset > 0 {
                     self.sent(header.sample_index, payload, samples);
                 }
                 return Err(error);
@@ -514,14 +514,15 @@ impl Outgoing {
         Ok(())
     }
 
-    fn put_piece(&mut self, header: &Header, piece: Piece, wait: Wait) -> Result<()> {
-        let frame = self.outlets[0].reserve(HEADER_BYTES + piece.bytes, wait)?;
-        frame[HEADER_BYTES..][..piece.bytes].copy_from_slice(self.splitter.bytes(piece));
-        let mut header = Header { length: piece.bytes as u32, flags: header.flags | piece.flags, ..*header };
+    fn put_piece(&mut self, header: &Header, fragment: Fragment, wait: Wait) -> Result<()> {
+        let frame = self.outlets[0].reserve(HEADER_BYTES + fragment.bytes, wait)?;
+        frame[HEADER_BYTES..][..fragment.bytes].copy_from_slice(self.fragmenter.bytes(fragment));
+        let mut header =
+            Header { length: fragment.bytes as u32, flags: header.flags | fragment.flags, ..*header };
         if header.is_continued() {
-            header.sample_index = piece.offset as u64;
+            header.sample_index = fragment.offset as u64;
         }
-        self.put(&header, piece.bytes, wait)
+        self.put(&header, fragment.bytes, wait)
     }
 
     /// Returns the header of the next packet.
@@ -551,7 +552,7 @@ impl Outgoing {
     /// Whether the packet being written goes in fragments, so that the transports have no part of
     /// it yet.
     pub(crate) fn holds_large(&self) -> bool {
-        self.splitter.holds()
+        self.fragmenter.is_active()
     }
 
     pub(crate) fn cancel(&mut self) {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::{Ack, AckSender, ConnectRequest, Inlet, Next, QueueProbe};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Flow, Joined, Joiner, Overflow, flow};
+use crate::link::{Flow, Overflow, Reassembler, Reassembly, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, Sleep};
@@ -246,7 +246,7 @@ impl Drop for ReceiveQueue {
 impl ReceiveShared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
         let mut progress = ReceiveProgress::default();
-        let mut joiner = Joiner::new(self.overflow != Overflow::Block);
+        let mut joiner = Reassembler::new(self.overflow != Overflow::Block);
         let end = loop {
             // Acquire: see `drop`. A late read costs one more frame; the doorbell wakes a sleeping
             // thread.
@@ -273,10 +273,10 @@ impl ReceiveShared {
                         continue;
                     }
                     let outcome = match joiner.add_frame(frame) {
-                        Ok(Joined::Alone) => self.accept(frame, &mut progress),
-                        Ok(Joined::Whole) => self.accept(joiner.frame(), &mut progress),
-                        Ok(Joined::Piece) => Ok(()),
-                        Ok(Joined::Lost) => {
+                        Ok(Reassembly::Unfragmented) => self.accept(frame, &mut progress),
+                        Ok(Reassembly::Complete) => self.accept(joiner.frame(), &mut progress),
+                        Ok(Reassembly::Partial) => Ok(()),
+                        Ok(Reassembly::Lost) => {
                             self.ack(header.and_then(ack_awaited), Ack::Refused(OVERTAKEN));
                             Ok(())
                         }

@@ -12,7 +12,7 @@ const OF_PACKET: u8 = Header::ORDERED | Header::SERVER | Header::TARGET;
 
 /// The packet of one connection under reassembly. Memory grows with the bytes that arrive, and is
 /// reused.
-pub(crate) struct Joiner {
+pub(crate) struct Reassembler {
     /// Whether frames may be missing, because the writer may overtake the receiver.
     lossy: bool,
     /// 1 while a packet is open.
@@ -25,28 +25,28 @@ pub(crate) struct Joiner {
 
 /// What a frame was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Joined {
+pub(crate) enum Reassembly {
     /// A whole packet.
-    Alone,
+    Unfragmented,
     /// A fragment: the packet is not complete yet, or was lost.
-    Piece,
+    Partial,
     /// The last fragment of a packet, where others were lost.
     Lost,
     /// The last fragment: the packet is in the joiner until the next frame.
-    Whole,
+    Complete,
 }
 
-impl Joiner {
+impl Reassembler {
     /// Returns a joiner for a connection that loses nothing, or one that may lose frames.
     pub(crate) fn new(lossy: bool) -> Self {
         let (header, buffer) = (bytemuck::Zeroable::zeroed(), AlignedBuffer::default());
         Self { lossy, open: 0, header, buffer, bytes_max: LinkOptions::PACKET_MAX }
     }
 
-    /// Whether [`Joiner::add`] has to process a frame. On the hot path, where packets are small,
+    /// Whether [`Reassembler::add`] has to process a frame. On the hot path, where packets are small,
     /// this is the only test.
     #[inline]
-    pub(crate) fn concerns(&self, header: &Header) -> bool {
+    pub(crate) fn wants(&self, header: &Header) -> bool {
         header.flags | self.open != 0
     }
 
@@ -56,7 +56,7 @@ impl Joiner {
     /// # Errors
     /// A description of the sender's violation.
     #[cold]
-    pub(crate) fn add(&mut self, header: &Header, piece: &[u8]) -> Result<Joined, String> {
+    pub(crate) fn add(&mut self, header: &Header, fragment: &[u8]) -> Result<Reassembly, String> {
         let Header { sequence, flags, .. } = *header;
         if flags & !(Header::MORE | Header::CONTINUED | OF_PACKET) != 0 {
             return Err(format!("sent a frame with unknown flags {flags:#04x}"));
@@ -66,7 +66,7 @@ impl Joiner {
         }
         let stamp = flags & OF_PACKET;
         let flags = flags - stamp;
-        if flags != 0 && piece.is_empty() {
+        if flags != 0 && fragment.is_empty() {
             return Err(format!("sent an empty piece of packet {sequence}"));
         }
         let open = (self.open == 1).then_some(self.header.sequence);
@@ -77,11 +77,11 @@ impl Joiner {
         }
         if flags == 0 {
             self.open = 0;
-            return Ok(Joined::Alone);
+            return Ok(Reassembly::Unfragmented);
         }
         if !header.is_continued() {
             (self.open, self.header) = (1, Header { length: 0, flags: stamp, ..*header });
-            return self.append(piece).map(|()| Joined::Piece);
+            return self.append(fragment).map(|()| Reassembly::Partial);
         }
         if open != Some(sequence) {
             self.open = 0;
@@ -96,27 +96,25 @@ impl Joiner {
         if header.stream != self.header.stream {
             return Err(format!("changed the stream inside packet {sequence}"));
         }
-        self.append(piece)?;
+        self.append(fragment)?;
         if flags & Header::MORE != 0 {
-            return Ok(Joined::Piece);
+            return Ok(Reassembly::Partial);
         }
         self.open = 0;
-        Ok(Joined::Whole)
+        Ok(Reassembly::Complete)
     }
 
-    /// Adds a frame with its header, like [`Joiner::add`]. A malformed frame is left to the code
+    /// Adds a frame with its header, like [`Reassembler::add`]. A malformed frame is left to the code
     /// that parses frames.
     ///
     /// # Errors
-    /// As for [`Joiner::add`].
-    pub(crate) fn add_frame(&mut self, frame: &[u8]) -> Result<Joined, String> {
+    /// As for [`Reassembler::add`].
+    pub(crate) fn add_frame(&mut self, frame: &[u8]) -> Result<Reassembly, String> {
         match Header::read(frame) {
-            Some(header)
-                if self.concerns(&header) && frame.len() == HEADER_BYTES + header.length as usize =>
-            {
+            Some(header) if self.wants(&header) && frame.len() == HEADER_BYTES + header.length as usize => {
                 self.add(&header, &frame[HEADER_BYTES..])
             }
-            _ => Ok(Joined::Alone),
+            _ => Ok(Reassembly::Unfragmented),
         }
     }
 
@@ -143,24 +141,24 @@ impl Joiner {
         self.open = 0;
     }
 
-    fn append(&mut self, piece: &[u8]) -> Result<(), String> {
+    fn append(&mut self, fragment: &[u8]) -> Result<(), String> {
         let have = self.header.length as usize;
-        if piece.len() > self.bytes_max - have {
+        if fragment.len() > self.bytes_max - have {
             let (sequence, max) = (self.header.sequence, self.bytes_max);
             return Err(format!("sent more than {max} bytes as packet {sequence}"));
         }
-        self.buffer.grow(PAYLOAD + have + piece.len());
-        self.buffer.bytes_mut()[PAYLOAD + have..][..piece.len()].copy_from_slice(piece);
+        self.buffer.grow(PAYLOAD + have + fragment.len());
+        self.buffer.bytes_mut()[PAYLOAD + have..][..fragment.len()].copy_from_slice(fragment);
         // At most `bytes_max`, far below `u32::MAX`.
-        self.header.length += piece.len() as u32;
+        self.header.length += fragment.len() as u32;
         Ok(())
     }
 
-    fn missing(&self, flags: u8, violation: impl FnOnce() -> String) -> Result<Joined, String> {
+    fn missing(&self, flags: u8, violation: impl FnOnce() -> String) -> Result<Reassembly, String> {
         match self.lossy {
             false => Err(violation()),
-            true if flags & Header::MORE != 0 => Ok(Joined::Piece),
-            true => Ok(Joined::Lost),
+            true if flags & Header::MORE != 0 => Ok(Reassembly::Partial),
+            true => Ok(Reassembly::Lost),
         }
     }
 }
@@ -190,29 +188,32 @@ mod tests {
     const MIDDLE: u8 = Header::MORE | Header::CONTINUED;
 
     fn add(
-        joiner: &mut Joiner,
+        reassembler: &mut Reassembler,
         sequence: u64,
         offset: u64,
         flags: u8,
-        piece: &[u8],
-    ) -> Result<Joined, String> {
-        joiner.add(&header(sequence, offset, flags, piece.len()), piece)
+        fragment: &[u8],
+    ) -> Result<Reassembly, String> {
+        reassembler.add(&header(sequence, offset, flags, fragment.len()), fragment)
     }
 
-    fn begun(lossy: bool) -> Joiner {
-        let mut joiner = Joiner::new(lossy);
-        assert_eq!(add(&mut joiner, 4, 100, MORE, &[1, 2, 3]), Ok(Joined::Piece));
-        assert_eq!(add(&mut joiner, 4, 3, MIDDLE, &[4]), Ok(Joined::Piece));
-        joiner
+    fn begun(lossy: bool) -> Reassembler {
+        let mut reassembler = Reassembler::new(lossy);
+        assert_eq!(add(&mut reassembler, 4, 100, MORE, &[1, 2, 3]), Ok(Reassembly::Partial));
+        assert_eq!(add(&mut reassembler, 4, 3, MIDDLE, &[4]), Ok(Reassembly::Partial));
+        reassembler
     }
 
     #[test]
     fn a_packet_comes_out_as_if_it_had_come_in_one() {
-        let mut joiner = begun(false);
-        assert_eq!(add(&mut joiner, 4, 4, LAST, &[5, 6]), Ok(Joined::Whole));
-        assert_eq!((joiner.header(), joiner.payload()), (header(4, 100, 0, 6), &[1, 2, 3, 4, 5, 6][..]));
-        assert_eq!(joiner.payload().as_ptr().addr() % 64, 0);
-        let frame = joiner.frame();
+        let mut reassembler = begun(false);
+        assert_eq!(add(&mut reassembler, 4, 4, LAST, &[5, 6]), Ok(Reassembly::Complete));
+        assert_eq!(
+            (reassembler.header(), reassembler.payload()),
+            (header(4, 100, 0, 6), &[1, 2, 3, 4, 5, 6][..])
+        );
+        assert_eq!(reassembler.payload().as_ptr().addr() % 64, 0);
+        let frame = reassembler.frame();
         assert_eq!(Header::read(frame), Some(header(4, 100, 0, 6)));
         assert_eq!(frame[HEADER_BYTES..], [1, 2, 3, 4, 5, 6]);
     }
@@ -230,36 +231,38 @@ mod tests {
             (4, 5, LAST, &[5], "continued packet 4 at byte 5 after 4 bytes"),
             (4, 4, LAST, &[5; 4093], "sent more than 4096 bytes as packet 4"),
         ];
-        for (sequence, offset, flags, piece, violation) in lies {
-            let mut joiner = begun(false);
-            joiner.bytes_max = 4096;
-            let told = add(&mut joiner, sequence, offset, flags, piece).unwrap_err();
+        for (sequence, offset, flags, fragment, violation) in lies {
+            let mut reassembler = begun(false);
+            reassembler.bytes_max = 4096;
+            let told = add(&mut reassembler, sequence, offset, flags, fragment).unwrap_err();
             assert!(told.contains(violation), "{told}");
         }
         let other = Header { stream: 9, ..header(4, 4, LAST, 1) };
         assert!(begun(false).add(&other, &[5]).unwrap_err().contains("changed the stream"));
         let end = Header { kind: Kind::End as u8, ..header(4, 0, 0, 0) };
         assert!(begun(false).add(&end, &[]).unwrap_err().contains("inside packet 4"));
-        let piece = Header { kind: Kind::Stream as u8, ..header(5, 0, MORE, 1) };
-        assert!(Joiner::new(false).add(&piece, b"{").unwrap_err().contains("kind 2"));
+        let fragment = Header { kind: Kind::Stream as u8, ..header(5, 0, MORE, 1) };
+        assert!(Reassembler::new(false).add(&fragment, b"{").unwrap_err().contains("kind 2"));
         assert!(
-            add(&mut Joiner::new(false), 0, 0, LAST, &[1]).unwrap_err().contains("without its beginning")
+            add(&mut Reassembler::new(false), 0, 0, LAST, &[1])
+                .unwrap_err()
+                .contains("without its beginning")
         );
     }
 
     #[test]
     fn a_packet_given_up_is_dropped() {
         for kind in [Kind::Data, Kind::Stream, Kind::End] {
-            let mut joiner = begun(false);
+            let mut reassembler = begun(false);
             let next = Header { kind: kind as u8, ..header(5, 0, 0, 1) };
-            assert!(joiner.concerns(&next));
-            assert_eq!(joiner.add(&next, &[9]), Ok(Joined::Alone));
-            assert!(!joiner.concerns(&header(6, 0, 0, 1)));
+            assert!(reassembler.wants(&next));
+            assert_eq!(reassembler.add(&next, &[9]), Ok(Reassembly::Unfragmented));
+            assert!(!reassembler.wants(&header(6, 0, 0, 1)));
         }
-        let mut joiner = begun(false);
-        assert_eq!(add(&mut joiner, 5, 0, MORE, &[7]), Ok(Joined::Piece));
-        assert_eq!(add(&mut joiner, 5, 1, LAST, &[8]), Ok(Joined::Whole));
-        assert_eq!(joiner.payload(), [7, 8]);
+        let mut reassembler = begun(false);
+        assert_eq!(add(&mut reassembler, 5, 0, MORE, &[7]), Ok(Reassembly::Partial));
+        assert_eq!(add(&mut reassembler, 5, 1, LAST, &[8]), Ok(Reassembly::Complete));
+        assert_eq!(reassembler.payload(), [7, 8]);
     }
 
     proptest! {
@@ -270,31 +273,31 @@ mod tests {
             packets in proptest::collection::vec((1usize..60, 1usize..20), 1..12),
             misses in proptest::collection::vec(proptest::bool::weighted(0.2), 1..40),
         ) {
-            let mut joiner = Joiner::new(true);
+            let mut reassembler = Reassembler::new(true);
             let mut misses = misses.iter().cycle();
-            for (sequence, (bytes, piece)) in packets.iter().enumerate() {
+            for (sequence, (bytes, fragment)) in packets.iter().enumerate() {
                 let (sequence, payload) = (sequence as u64, vec![sequence as u8; *bytes]);
-                let (mut outcome, mut missed, mut has_end) = (Joined::Piece, false, false);
-                for (index, part) in payload.chunks(*piece).enumerate() {
-                    let offset = index * piece;
+                let (mut outcome, mut missed, mut has_end) = (Reassembly::Partial, false, false);
+                for (index, part) in payload.chunks(*fragment).enumerate() {
+                    let offset = index * fragment;
                     let more = offset + part.len() < *bytes;
                     let flags = (u8::from(more) * MORE) | (u8::from(index > 0) * LAST);
                     if *misses.next().unwrap() {
                         missed = true;
                     } else {
-                        outcome = add(&mut joiner, sequence, offset as u64, flags, part).unwrap();
+                        outcome = add(&mut reassembler, sequence, offset as u64, flags, part).unwrap();
                         has_end = !more;
                     }
                 }
                 // The end of a packet, once received, decides its outcome.
-                prop_assert_eq!(has_end, outcome != Joined::Piece);
+                prop_assert_eq!(has_end, outcome != Reassembly::Partial);
                 match outcome {
-                    Joined::Whole => {
+                    Reassembly::Complete => {
                         prop_assert!(!missed);
-                        prop_assert_eq!(joiner.payload(), &payload[..]);
+                        prop_assert_eq!(reassembler.payload(), &payload[..]);
                     }
-                    Joined::Alone => prop_assert!(bytes <= piece && !missed),
-                    Joined::Piece | Joined::Lost => prop_assert!(missed),
+                    Reassembly::Unfragmented => prop_assert!(bytes <= fragment && !missed),
+                    Reassembly::Partial | Reassembly::Lost => prop_assert!(missed),
                 }
             }
         }
@@ -306,13 +309,13 @@ mod tests {
             frames in proptest::collection::vec((0u64..3, 0u64..20, 0u8..6, 0usize..9, 0u8..5), 0..60),
             lossy in any::<bool>(),
         ) {
-            let mut joiner = Joiner::new(lossy);
+            let mut reassembler = Reassembler::new(lossy);
             let mut arrived_while = 0;
             for (sequence, offset, flags, length, kind) in frames {
                 arrived_while += length;
                 let header = Header { kind, ..header(sequence, offset, flags, length) };
-                match joiner.add(&header, &vec![1; length]) {
-                    Ok(Joined::Whole) => prop_assert!(joiner.payload().len() <= arrived_while),
+                match reassembler.add(&header, &vec![1; length]) {
+                    Ok(Reassembly::Complete) => prop_assert!(reassembler.payload().len() <= arrived_while),
                     Ok(_) => {}
                     Err(_) => break,
                 }

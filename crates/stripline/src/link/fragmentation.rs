@@ -5,39 +5,39 @@ use crate::transport::AlignedBuffer;
 
 /// The buffer of a sending port for a large packet until it is sent; its memory is reused.
 #[derive(Default)]
-pub(super) struct Splitter {
-    buffer: AlignedBuffer,
-    holds: bool,
+pub(super) struct Fragmenter {
+    bytes_buffer: AlignedBuffer,
+    is_active: bool,
 }
 
 /// A range of a packet's bytes, and the flags of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Fragment {
     pub offset: usize,
     pub bytes: usize,
     pub flags: u8,
 }
 
-impl Splitter {
+impl Fragmenter {
     /// Whether the packet being written is in this buffer.
     #[inline]
-    pub(super) fn holds(&self) -> bool {
-        self.holds
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
     }
 
-    pub(super) fn set_holds(&mut self, holds: bool) {
-        self.holds = holds;
+    pub(super) fn set_active(&mut self, holds: bool) {
+        self.is_active = holds;
     }
 
     /// Returns room for a packet.
-    pub(super) fn place(&mut self, bytes: usize) -> &mut [u8] {
-        self.buffer.grow(bytes);
-        self.holds = true;
-        &mut self.buffer.bytes_mut()[..bytes]
+    pub(super) fn buffer(&mut self, bytes: usize) -> &mut [u8] {
+        self.bytes_buffer.grow(bytes);
+        self.is_active = true;
+        &mut self.bytes_buffer.bytes_mut()[..bytes]
     }
 
-    pub(super) fn bytes(&self, piece: Piece) -> &[u8] {
-        &self.buffer.bytes()[piece.offset..][..piece.bytes]
+    pub(super) fn bytes(&self, fragment: Fragment) -> &[u8] {
+        &self.bytes_buffer.bytes()[fragment.offset..][..fragment.bytes]
     }
 }
 
@@ -45,7 +45,7 @@ impl Splitter {
 ///
 /// Each is half of that, a quarter of a ring: while the receiver takes one, there is room to write
 /// another. The sizes are whole cache lines, so that reassembly never writes one line twice.
-pub(super) fn pieces(payload: usize, frame_max: usize) -> impl Iterator<Item = Piece> {
+pub(super) fn fragments(payload: usize, frame_max: usize) -> impl Iterator<Item = Fragment> {
     let one = if payload <= frame_max { payload } else { (frame_max / 2 / 64 * 64).max(1) };
     let mut offset = 0;
     let mut over = false;
@@ -57,9 +57,9 @@ pub(super) fn pieces(payload: usize, frame_max: usize) -> impl Iterator<Item = P
         over = offset + bytes == payload;
         let more = if over { 0 } else { Header::MORE };
         let continued = if offset == 0 { 0 } else { Header::CONTINUED };
-        let piece = Piece { offset, bytes, flags: more | continued };
+        let fragment = Fragment { offset, bytes, flags: more | continued };
         offset += bytes;
-        Some(piece)
+        Some(fragment)
     })
 }
 
@@ -68,15 +68,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::link::{Joined, Joiner, LinkOptions, Outgoing, Sampling, Scope, WaitStrategy};
+    use crate::link::{LinkOptions, Outgoing, Reassembler, Reassembly, Sampling, Scope, WaitStrategy};
     use crate::payload::TypeName;
     use crate::transport::{self, BindRequest, ConnectRequest, Next, StopToken};
 
     #[test]
     fn what_fits_goes_in_one() {
         for bytes in [0, 1, 1920] {
-            let all: Vec<Piece> = pieces(bytes, 1920).collect();
-            assert_eq!(all, [Piece { offset: 0, bytes, flags: 0 }]);
+            let all: Vec<Fragment> = fragments(bytes, 1920).collect();
+            assert_eq!(all, [Fragment { offset: 0, bytes, flags: 0 }]);
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
     fn a_piece_is_a_quarter_of_the_ring() {
         for ring in [4096, 1 << 21, 1 << 30] {
             let room = stripline_ring::max_frame(ring) - size_of::<Header>();
-            let first = pieces(ring, room).next().unwrap();
+            let first = fragments(ring, room).next().unwrap();
             assert_eq!(stripline_ring::frame_stride(size_of::<Header>() + first.bytes), ring / 4);
         }
     }
@@ -122,35 +122,35 @@ mod tests {
         unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
         outgoing.send(sent.len(), sent.len() as u64).unwrap();
         for mut inlet in inlets {
-            let (mut joiner, mut frames) = (Joiner::new(false), 0);
+            let (mut reassembler, mut frames) = (Reassembler::new(false), 0);
             loop {
                 let joined = match inlet.try_next().unwrap() {
-                    Next::Frame(frame) => joiner.add_frame(frame).unwrap(),
+                    Next::Frame(frame) => reassembler.add_frame(frame).unwrap(),
                     Next::Empty => continue,
                     Next::Closed => panic!("gone"),
                 };
                 frames += 1;
                 inlet.release();
-                if joined == Joined::Whole {
+                if joined == Reassembly::Complete {
                     break;
                 }
             }
             // The description of the stream, and eleven fragments of at most 960 bytes.
-            assert_eq!((frames, joiner.payload()), (12, &sent[..]));
+            assert_eq!((frames, reassembler.payload()), (12, &sent[..]));
         }
     }
 
     proptest! {
         #[test]
         fn pieces_follow_each_other(payload in 0usize..100_000, frame_max in 1usize..5000) {
-            let all: Vec<Piece> = pieces(payload, frame_max).collect();
+            let all: Vec<Fragment> = fragments(payload, frame_max).collect();
             let mut next = 0;
-            for (index, piece) in all.iter().enumerate() {
-                prop_assert_eq!(piece.offset, next);
-                prop_assert!(piece.bytes <= frame_max && (piece.bytes > 0 || payload == 0));
-                prop_assert_eq!(piece.flags & Header::CONTINUED != 0, index > 0);
-                prop_assert_eq!(piece.flags & Header::MORE != 0, index + 1 < all.len());
-                next += piece.bytes;
+            for (index, fragment) in all.iter().enumerate() {
+                prop_assert_eq!(fragment.offset, next);
+                prop_assert!(fragment.bytes <= frame_max && (fragment.bytes > 0 || payload == 0));
+                prop_assert_eq!(fragment.flags & Header::CONTINUED != 0, index > 0);
+                prop_assert_eq!(fragment.flags & Header::MORE != 0, index + 1 < all.len());
+                next += fragment.bytes;
             }
             prop_assert_eq!(next, payload);
         }
