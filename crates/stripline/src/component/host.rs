@@ -341,7 +341,7 @@ impl Host {
                     let (to_port, stop) = (Arc::clone(&events), stop.clone());
                     let mut incoming = Incoming::new(full_name, to_port, terms_for, stop, false, None);
                     if inputs().any(|input| input.options.resequence.is_some()) {
-                        incoming.put_in_sequence(None);
+                        incoming.resequence(None);
                     }
                     ports.add_input(&port.name, incoming);
                     port_events.insert(port.name.clone(), events);

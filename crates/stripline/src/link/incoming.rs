@@ -15,7 +15,7 @@ use crate::transport::{AlignedBuffer, StopToken, Wait};
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
-use super::resequencing::Resequencing;
+use super::resequencer::Resequencer;
 use super::{
     ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt, Spinner, WaitStrategy,
 };
@@ -56,7 +56,7 @@ pub(crate) struct Incoming {
     /// Whether no receiver replaces this one after its drop.
     says_goodbye_on_drop: bool,
     /// Set if the port puts packets back in sequence.
-    pub(super) resequencing: Option<Box<Resequencing>>,
+    pub(super) resequencer: Option<Box<Resequencer>>,
     /// Called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
     /// Whether a request ends the current receive, and whether one has arrived.
@@ -146,7 +146,7 @@ impl Incoming {
             scratch: AlignedBuffer::default(),
             sample_bytes: sample_bytes.and_then(samples_of),
             says_goodbye_on_drop: false,
-            resequencing: None,
+            resequencer: None,
             hook: None,
             wakes_on_request: false,
             request_handler: false,
@@ -220,7 +220,7 @@ impl Incoming {
         self.connections.is_current()
             && !self.events.is_pending()
             && !self.stop.is_stopped()
-            && self.resequencing.is_none()
+            && self.resequencer.is_none()
     }
 
     /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
@@ -255,7 +255,7 @@ impl Incoming {
     #[inline(never)]
     fn receive_slow(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         self.check_own()?;
-        match self.resequencing {
+        match self.resequencer {
             Some(_) => self.receive_in_sequence(wait),
             None => self.receive_as_it_comes(wait, looks_max),
         }
@@ -348,8 +348,8 @@ impl Incoming {
             .iter_mut()
             .filter(|connection| connection.ended)
             .find_map(|connection| connection.gap.take());
-        match &mut self.resequencing {
-            Some(resequencing) => resequencing.gap_at_end(gap),
+        match &mut self.resequencer {
+            Some(resequencer) => resequencer.gap_at_end(gap),
             None => gap,
         }
     }
@@ -387,7 +387,7 @@ impl Incoming {
 
     /// Returns the packet lent if it was held to be put in sequence.
     fn held(&self) -> Option<&OwnedPacket> {
-        self.resequencing.as_ref()?.lent()
+        self.resequencer.as_ref()?.lent()
     }
 
     /// Lends a packet that was held to be put in sequence.
@@ -460,7 +460,7 @@ impl Incoming {
 
     /// Releases a packet that was held to be put in sequence; false: it was not held.
     fn release_held(&mut self) -> bool {
-        let was_held = self.resequencing.as_mut().is_some_and(|resequencing| resequencing.let_go());
+        let was_held = self.resequencer.as_mut().is_some_and(|resequencer| resequencer.release_held());
         if was_held {
             self.is_lent = false;
         }
@@ -532,7 +532,7 @@ impl Incoming {
     /// Whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;
-        if self.resequencing.is_some() {
+        if self.resequencer.is_some() {
             return Ok(self.is_next_there());
         }
         if self.events.is_pending() {

@@ -368,7 +368,7 @@ impl Node {
         let mut incoming = Incoming::new(topic.into(), events, terms_for, stop, true, sample_bytes);
         incoming.say_goodbye_on_drop();
         if options.resequence.is_some() {
-            incoming.put_in_sequence(None);
+            incoming.resequence(None);
         }
         Ok(incoming)
     }

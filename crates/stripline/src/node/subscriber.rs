@@ -273,7 +273,7 @@ impl<T: Sample> Subscriber<T> {
     /// ```
     pub fn resequenced(mut self, window: usize, skip_after: Duration) -> Result<Self> {
         let how = Resequence::new(window, skip_after).map_err(|e| Error::port(self.name(), e))?;
-        self.incoming.put_in_sequence(Some(how));
+        self.incoming.resequence(Some(how));
         Ok(self)
     }
 

@@ -92,7 +92,7 @@ pub(super) fn wait_until(
         }
         // A resequencing port gives up missing packets when their time is over, without any
         // arrival.
-        let again = links.iter_mut().filter_map(|link| link.look_again_at()).min();
+        let again = links.iter_mut().filter_map(|link| link.recheck_at()).min();
         let is_first = |again: &Instant| deadline.is_none_or(|deadline| *again < deadline);
         let again = again.filter(is_first);
         // All of them, even after one that is ready: each must be cancelled again below.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// The packets that arrived early, and the number that is due.
-pub(crate) struct Resequencer<P> {
+pub(crate) struct ReorderBuffer<P> {
     window: usize,
     skip_after_ns: u64,
     /// The number that is due (`None` before the first packet is passed on), and the number of that
@@ -18,11 +18,11 @@ pub(crate) struct Resequencer<P> {
     /// Whether each of the numbers just before `next` was passed on; at most `window` of them.
     recent: VecDeque<bool>,
     /// Whether missing packets are still waited for.
-    hurry: Hurry,
+    skip_mode: SkipMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hurry {
+enum SkipMode {
     /// They are waited for, up to the time limit.
     No,
     /// Those before the lowest held packet are skipped.
@@ -33,29 +33,29 @@ enum Hurry {
 
 /// The position of a packet in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Position {
     /// It is the next one.
     Due,
     /// Others come before it.
-    Ahead,
+    Early,
     /// It was given up, as far as the buffer remembers.
     Late {
         /// Whether it was among those reported missing.
         reported: bool,
     },
     /// A packet of that number is held or was passed on.
-    Twice,
+    Duplicate,
 }
 
 /// A packet that is due, after `missing` packets that never arrived, the first of them `first`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Turn<P> {
+pub(crate) struct InTurn<P> {
     pub packet: P,
     pub first: u64,
     pub missing: u64,
 }
 
-impl<P> Resequencer<P> {
+impl<P> ReorderBuffer<P> {
     /// Returns a buffer for `window` packets. A missing packet is given up when a later one has
     /// been held for `skip_after_ns`.
     pub(crate) fn new(window: usize, skip_after_ns: u64) -> Self {
@@ -67,27 +67,27 @@ impl<P> Resequencer<P> {
             held: BTreeMap::new(),
             arrivals: VecDeque::new(),
             recent: VecDeque::new(),
-            hurry: Hurry::No,
+            skip_mode: SkipMode::No,
         }
     }
 
     /// Returns the position of the packet of that number. Before any packet was passed on, only
     /// number 0 is due: any other may have overtaken earlier ones.
-    pub(crate) fn place(&self, number: u64) -> Place {
+    pub(crate) fn position(&self, number: u64) -> Position {
         let Some(next) = self.next else {
-            return if number == 0 { Place::Due } else { self.ahead(number) };
+            return if number == 0 { Position::Due } else { self.early(number) };
         };
         if number == next {
-            return Place::Due;
+            return Position::Due;
         }
         if number > next {
-            return self.ahead(number);
+            return self.early(number);
         }
         let back = usize::try_from(next - number).unwrap_or(usize::MAX);
         let was_handed_on = self.recent.len().checked_sub(back).map(|index| self.recent[index]);
         match was_handed_on {
-            Some(true) => Place::Twice,
-            _ => Place::Late { reported: number >= self.first },
+            Some(true) => Position::Duplicate,
+            _ => Position::Late { reported: number >= self.first },
         }
     }
 
@@ -116,16 +116,16 @@ impl<P> Resequencer<P> {
 
     /// Gives up the packets missing before the lowest one held.
     pub(crate) fn skip(&mut self) {
-        self.hurry = self.hurry.max(Hurry::Once);
+        self.skip_mode = self.skip_mode.max(SkipMode::Once);
     }
 
     /// Gives up all missing packets, now and later.
     pub(crate) fn close(&mut self) {
-        self.hurry = Hurry::Always;
+        self.skip_mode = SkipMode::Always;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.hurry == Hurry::Always
+        self.skip_mode == SkipMode::Always
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -137,7 +137,7 @@ impl<P> Resequencer<P> {
         self.next.unwrap_or(0)
     }
 
-    /// Returns when [`Resequencer::take`] will find more than now; `None`: time alone changes
+    /// Returns when [`ReorderBuffer::take`] will find more than now; `None`: time alone changes
     /// nothing.
     pub(crate) fn deadline(&mut self) -> Option<u64> {
         while self.arrivals.front().is_some_and(|(number, _)| !self.held.contains_key(number)) {
@@ -149,17 +149,17 @@ impl<P> Resequencer<P> {
     }
 
     /// Takes the next held packet that is due at that time.
-    pub(crate) fn take(&mut self, now_ns: u64) -> Option<Turn<P>> {
+    pub(crate) fn take(&mut self, now_ns: u64) -> Option<InTurn<P>> {
         let (&number, _) = self.held.first_key_value()?;
         // As in `place`: the very first is due, even if it had to be held.
         if number != self.next() {
             let is_over =
-                self.hurry != Hurry::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
+                self.skip_mode != SkipMode::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
             if !is_over {
                 return None;
             }
-            if self.hurry == Hurry::Once {
-                self.hurry = Hurry::No;
+            if self.skip_mode == SkipMode::Once {
+                self.skip_mode = SkipMode::No;
             }
         }
         let packet = self.held.remove(&number)?;
@@ -167,11 +167,11 @@ impl<P> Resequencer<P> {
         let missing = number - first;
         (0..missing.min(self.window as u64)).for_each(|_| self.remember(false));
         self.advance(number);
-        Some(Turn { packet, first, missing })
+        Some(InTurn { packet, first, missing })
     }
 
-    fn ahead(&self, number: u64) -> Place {
-        if self.held.contains_key(&number) { Place::Twice } else { Place::Ahead }
+    fn early(&self, number: u64) -> Position {
+        if self.held.contains_key(&number) { Position::Duplicate } else { Position::Early }
     }
 
     fn remember(&mut self, was_handed_on: bool) {
@@ -182,7 +182,7 @@ impl<P> Resequencer<P> {
     }
 }
 
-impl Hurry {
+impl SkipMode {
     fn max(self, other: Self) -> Self {
         if self == Self::Always { self } else { other }
     }
@@ -196,32 +196,32 @@ mod tests {
 
     const SKIP_AFTER: u64 = 100;
 
-    fn of(window: usize) -> Resequencer<char> {
-        Resequencer::new(window, SKIP_AFTER)
+    fn of(window: usize) -> ReorderBuffer<char> {
+        ReorderBuffer::new(window, SKIP_AFTER)
     }
 
     /// Returns a buffer that has passed on 0, 1 and 2.
-    fn begun(window: usize) -> Resequencer<char> {
+    fn begun(window: usize) -> ReorderBuffer<char> {
         let mut packets = of(window);
         for number in 0..3 {
-            assert_eq!(packets.place(number), Place::Due);
+            assert_eq!(packets.position(number), Position::Due);
             packets.advance(number);
         }
         packets
     }
 
-    fn turn(packet: char, first: u64, missing: u64) -> Option<Turn<char>> {
-        Some(Turn { packet, first, missing })
+    fn turn(packet: char, first: u64, missing: u64) -> Option<InTurn<char>> {
+        Some(InTurn { packet, first, missing })
     }
 
     #[test]
     fn what_came_early_comes_in_its_turn() {
         let mut packets = begun(8);
-        assert_eq!(packets.place(4), Place::Ahead);
+        assert_eq!(packets.position(4), Position::Early);
         packets.hold(4, 'e', 10);
         packets.hold(5, 'f', 11);
         assert_eq!(packets.take(11), None);
-        assert_eq!(packets.place(3), Place::Due);
+        assert_eq!(packets.position(3), Position::Due);
         packets.advance(3);
         assert_eq!(packets.take(12), turn('e', 4, 0));
         assert_eq!(packets.take(12), turn('f', 5, 0));
@@ -246,21 +246,21 @@ mod tests {
         let mut packets = begun(4);
         packets.hold(5, 'f', 0);
         assert_eq!(packets.take(100), turn('f', 3, 2));
-        assert_eq!(packets.place(4), Place::Late { reported: true });
-        assert_eq!(packets.place(5), Place::Twice);
-        assert_eq!(packets.place(2), Place::Twice);
-        assert_eq!(packets.place(6), Place::Due);
+        assert_eq!(packets.position(4), Position::Late { reported: true });
+        assert_eq!(packets.position(5), Position::Duplicate);
+        assert_eq!(packets.position(2), Position::Duplicate);
+        assert_eq!(packets.position(6), Position::Due);
     }
 
     #[test]
     fn two_of_a_number_are_noticed() {
         let mut packets = begun(4);
         packets.hold(4, 'e', 0);
-        assert_eq!(packets.place(4), Place::Twice);
-        assert_eq!(packets.place(1), Place::Twice);
+        assert_eq!(packets.position(4), Position::Duplicate);
+        assert_eq!(packets.position(1), Position::Duplicate);
         let mut fresh = of(4);
         fresh.hold(9, 'j', 0);
-        assert_eq!(fresh.place(9), Place::Twice);
+        assert_eq!(fresh.position(9), Position::Duplicate);
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         packets.hold(7, 'h', 0);
         assert_eq!(packets.take(0), turn('e', 3, 1));
         assert_eq!(packets.take(0), None, "5 may still come");
-        assert_eq!(packets.place(5), Place::Due);
+        assert_eq!(packets.position(5), Position::Due);
         packets.advance(5);
         assert_eq!(packets.take(0), turn('g', 6, 0));
         assert_eq!(packets.take(0), turn('h', 7, 0));
@@ -284,8 +284,8 @@ mod tests {
     fn of_what_is_long_ago_nobody_knows_whether_it_was_there() {
         let mut packets = begun(4);
         (3..10).for_each(|number| packets.advance(number));
-        assert_eq!(packets.place(6), Place::Twice);
-        assert_eq!(packets.place(5), Place::Late { reported: true });
+        assert_eq!(packets.position(6), Position::Duplicate);
+        assert_eq!(packets.position(5), Position::Late { reported: true });
     }
 
     #[test]
@@ -301,20 +301,20 @@ mod tests {
     #[test]
     fn nobody_knows_the_first_but_it_is_0() {
         let mut packets = of(8);
-        assert_eq!(packets.place(41), Place::Ahead);
+        assert_eq!(packets.position(41), Position::Early);
         packets.hold(41, 'x', 5);
-        assert_eq!(packets.place(40), Place::Ahead);
+        assert_eq!(packets.position(40), Position::Early);
         packets.hold(40, 'w', 50);
         assert_eq!((packets.take(104), packets.next), (None, None));
         assert_eq!(packets.take(105), turn('w', 40, 0));
         assert_eq!(packets.take(105), turn('x', 41, 0));
-        assert_eq!(packets.place(39), Place::Late { reported: false });
+        assert_eq!(packets.position(39), Position::Late { reported: false });
         let mut held_0 = of(8);
         held_0.hold(0, 'a', 0);
         assert_eq!(held_0.take(0), turn('a', 0, 0));
         let mut from_0 = of(8);
         from_0.hold(1, 'b', 0);
-        assert_eq!(from_0.place(0), Place::Due);
+        assert_eq!(from_0.position(0), Position::Due);
         from_0.advance(0);
         assert_eq!(from_0.take(0), turn('b', 1, 0));
     }
@@ -345,12 +345,12 @@ mod tests {
 
     impl Model {
         /// Returns the numbers passed on at that time, and how many are missing before each.
-        fn due(&mut self, now: u64, hurry: bool) -> Vec<(u64, u64)> {
+        fn due(&mut self, now: u64, skip_mode: bool) -> Vec<(u64, u64)> {
             let mut out = Vec::new();
             while let Some(lowest) = self.held.iter().map(|held| held.0).min() {
                 let oldest = self.held.iter().map(|held| held.1).min().unwrap();
                 let is_next = self.next == Some(lowest) || self.next.is_none() && lowest == 0;
-                if !is_next && !hurry && now < oldest + SKIP_AFTER {
+                if !is_next && !skip_mode && now < oldest + SKIP_AFTER {
                     break;
                 }
                 out.push((lowest, lowest - self.next.unwrap_or(lowest)));
@@ -380,7 +380,7 @@ mod tests {
         #[test]
         fn any_arrivals_match_the_model(arrivals in arrivals()) {
             // The window never fills, and no number is so far behind that the sequence restarts.
-            let mut packets = Resequencer::new(1000, SKIP_AFTER);
+            let mut packets = ReorderBuffer::new(1000, SKIP_AFTER);
             let mut model = Model::default();
             let (mut now, mut lost) = (0, 0);
             for (at, number) in arrivals {
@@ -391,23 +391,23 @@ mod tests {
                 }
                 model.due(now, false);
                 let is_held = model.held.iter().any(|held| held.0 == number);
-                let place = packets.place(number);
+                let place = packets.position(number);
                 match place {
-                    Place::Due => packets.advance(number),
-                    Place::Ahead => packets.hold(number, number, now),
+                    Position::Due => packets.advance(number),
+                    Position::Early => packets.hold(number, number, now),
                     _ => {}
                 }
                 let expected = match model.next {
-                    _ if is_held || model.gone.contains(&number) => Place::Twice,
+                    _ if is_held || model.gone.contains(&number) => Position::Duplicate,
                     Some(next) if number < next => {
                         let reported = model.gone.iter().min().is_some_and(|first| number > *first);
-                        Place::Late { reported }
+                        Position::Late { reported }
                     }
-                    next if number == next.unwrap_or(0) => Place::Due,
-                    _ => Place::Ahead,
+                    next if number == next.unwrap_or(0) => Position::Due,
+                    _ => Position::Early,
                 };
                 prop_assert_eq!(place, expected);
-                if matches!(place, Place::Due | Place::Ahead) {
+                if matches!(place, Position::Due | Position::Early) {
                     model.held.push((number, now));
                     model.due(now, false);
                 }

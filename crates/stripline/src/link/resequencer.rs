@@ -10,17 +10,17 @@ use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::incoming::{Incoming, Polled};
-use super::{ConnectionStats, LinkOptions, OwnedPacket, Place, Resequence, Resequencer};
+use super::{ConnectionStats, LinkOptions, OwnedPacket, Position, ReorderBuffer, Resequence};
 
 /// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
-const NUMBERINGS_MAX: usize = 64;
+const ORIGINS_MAX: usize = 64;
 
 /// The state of a port that restores the sequence. A packet that is due stays in place; an early
 /// one is copied.
-pub(super) struct Resequencing {
+pub(super) struct Resequencer {
     /// The setting for connections without one of their own.
     otherwise: Option<Resequence>,
-    numberings: Vec<Numbering>,
+    origins: Vec<OriginSequence>,
     /// Payload bytes held, over all sequences.
     bytes: usize,
     /// The packet lent, if it was held.
@@ -37,11 +37,11 @@ pub(super) struct Resequencing {
 }
 
 /// The sequence of one origin.
-struct Numbering {
+struct OriginSequence {
     id: u16,
     /// The connection that it arrives on.
-    came_over: (usize, u16),
-    packets: Resequencer<OwnedPacket>,
+    connection_index: (usize, u16),
+    packets: ReorderBuffer<OwnedPacket>,
     stats: Arc<ConnectionStats>,
     /// The gap before the next packet, independent of its number.
     gap: Option<Gap>,
@@ -57,10 +57,10 @@ struct Numbering {
 impl Incoming {
     /// Turns on resequencing, as the options of each connection specify, or as `otherwise`
     /// specifies for all others.
-    pub(crate) fn put_in_sequence(&mut self, otherwise: Option<Resequence>) {
-        self.resequencing = Some(Box::new(Resequencing {
+    pub(crate) fn resequence(&mut self, otherwise: Option<Resequence>) {
+        self.resequencer = Some(Box::new(Resequencer {
             otherwise,
-            numberings: Vec::new(),
+            origins: Vec::new(),
             bytes: 0,
             current: None,
             next_up: None,
@@ -72,8 +72,8 @@ impl Incoming {
     }
 
     /// Returns when a packet may become due although nothing has arrived.
-    pub(crate) fn look_again_at(&mut self) -> Option<Instant> {
-        self.resequencing.as_mut()?.skip_at()
+    pub(crate) fn recheck_at(&mut self) -> Option<Instant> {
+        self.resequencer.as_mut()?.skip_at()
     }
 
     /// Receives like [`Incoming::receive`], in sequence.
@@ -86,26 +86,26 @@ impl Incoming {
     /// receive.
     #[cold]
     pub(super) fn is_next_there(&mut self) -> bool {
-        self.with(Resequencing::look).unwrap_or(false)
+        self.with(Resequencer::poll).unwrap_or(false)
     }
 
-    fn with<R>(&mut self, act: impl FnOnce(&mut Resequencing, &mut Self) -> R) -> Option<R> {
+    fn with<R>(&mut self, act: impl FnOnce(&mut Resequencer, &mut Self) -> R) -> Option<R> {
         // Taken out, because it takes packets from this port itself.
-        let mut state = self.resequencing.take()?;
+        let mut state = self.resequencer.take()?;
         let result = act(&mut state, self);
-        self.resequencing = Some(state);
+        self.resequencer = Some(state);
         Some(result)
     }
 }
 
-impl Resequencing {
+impl Resequencer {
     /// Returns the packet lent if it was held.
     pub(super) fn lent(&self) -> Option<&OwnedPacket> {
         self.current.as_ref()
     }
 
     /// Releases the packet lent; false: it was not held.
-    pub(super) fn let_go(&mut self) -> bool {
+    pub(super) fn release_held(&mut self) -> bool {
         let held = self.current.take();
         let was_held = held.is_some();
         self.spare.extend(held);
@@ -137,11 +137,11 @@ impl Resequencing {
                 _ => wait,
             };
             match link.receive_as_it_comes(patience, u32::MAX)? {
-                Polled::Packet if self.sort(link) => return Ok(Polled::Packet),
+                Polled::Packet if self.place(link) => return Ok(Polled::Packet),
                 Polled::Packet => {}
                 Polled::Ended => {
-                    self.numberings.iter_mut().for_each(|numbering| numbering.packets.close());
-                    if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
+                    self.origins.iter_mut().for_each(|origin_sequence| origin_sequence.packets.close());
+                    if self.origins.iter().all(|origin_sequence| origin_sequence.packets.held() == 0) {
                         self.forget();
                         return Ok(Polled::Ended);
                     }
@@ -158,7 +158,7 @@ impl Resequencing {
     }
 
     /// Whether `next` would return at once.
-    fn look(&mut self, link: &mut Incoming) -> bool {
+    fn poll(&mut self, link: &mut Incoming) -> bool {
         if self.next_up.is_some() || self.problem.is_some() {
             return true;
         }
@@ -185,25 +185,25 @@ impl Resequencing {
     }
 
     /// Places the packet that the link has lent; true: it is passed on.
-    fn sort(&mut self, link: &mut Incoming) -> bool {
+    fn place(&mut self, link: &mut Incoming) -> bool {
         let (gap, stamp) = (link.taken().gap, link.taken().header.order());
         let how = link.options().resequence.or(self.otherwise);
         let (Some(_), Some(how)) = (stamp, how) else { return true };
         let order = link.order();
-        let index = self.numbering(link, order, how);
-        self.numberings[index].heed(gap);
-        let place = self.numberings[index].packets.place(order.number());
-        let is_alone = self.numberings.iter().all(|numbering| !numbering.packets.is_closed());
+        let index = self.origin(link, order, how);
+        self.origins[index].advance(gap);
+        let place = self.origins[index].packets.position(order.number());
+        let is_alone = self.origins.iter().all(|origin_sequence| !origin_sequence.packets.is_closed());
         match place {
-            Place::Due if is_alone => {
-                let gap = self.numberings[index].hand_on(order.number(), link.samples_lent());
+            Position::Due if is_alone => {
+                let gap = self.origins[index].release(order.number(), link.samples_lent());
                 link.set_gap(gap);
                 return true;
             }
             // Packets that come before it have not been passed on yet.
-            Place::Due | Place::Ahead => self.hold(link, index, order),
-            Place::Late { reported } => self.numberings[index].miss(order.number(), reported),
-            Place::Twice => {
+            Position::Due | Position::Early => self.hold(link, index, order),
+            Position::Late { reported } => self.origins[index].mark_missing(order.number(), reported),
+            Position::Duplicate => {
                 let connection = link.connection().into();
                 self.problem = Some(Error::DuplicatePacket { connection, number: order.number() });
             }
@@ -213,36 +213,38 @@ impl Resequencing {
     }
 
     /// Returns the index of the sequence that the packet belongs to.
-    fn numbering(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
+    fn origin(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
         self.clock += 1;
         let connection_index = link.connection_index();
-        for numbering in &mut self.numberings {
+        for origin_sequence in &mut self.origins {
             // Its sender was restarted: its unfinished sequence gets no more packets.
-            if numbering.came_over.0 == connection_index.0 && numbering.came_over.1 != connection_index.1 {
-                numbering.packets.close();
+            if origin_sequence.connection_index.0 == connection_index.0
+                && origin_sequence.connection_index.1 != connection_index.1
+            {
+                origin_sequence.packets.close();
             }
         }
         let used = self.clock;
         // Over different connections, the same origin number is a coincidence.
-        let is_it = |o: &Numbering| {
-            (o.id, o.came_over) == (order.origin(), connection_index) && !o.packets.is_closed()
+        let is_it = |o: &OriginSequence| {
+            (o.id, o.connection_index) == (order.origin(), connection_index) && !o.packets.is_closed()
         };
-        let known = self.numberings.iter().position(is_it);
+        let known = self.origins.iter().position(is_it);
         if let Some(index) = known {
-            self.numberings[index].used = used;
+            self.origins[index].used = used;
             return index;
         }
         self.forget();
-        let open = || self.numberings.iter().enumerate().filter(|(_, n)| !n.packets.is_closed());
-        if open().count() >= NUMBERINGS_MAX
-            && let Some((index, _)) = open().min_by_key(|(_, numbering)| numbering.used)
+        let open = || self.origins.iter().enumerate().filter(|(_, n)| !n.packets.is_closed());
+        if open().count() >= ORIGINS_MAX
+            && let Some((index, _)) = open().min_by_key(|(_, origin_sequence)| origin_sequence.used)
         {
-            self.numberings[index].packets.close();
+            self.origins[index].packets.close();
         }
-        self.numberings.push(Numbering {
+        self.origins.push(OriginSequence {
             id: order.origin(),
-            came_over: connection_index,
-            packets: Resequencer::new(how.window(), how.skip_after_ns()),
+            connection_index,
+            packets: ReorderBuffer::new(how.window(), how.skip_after_ns()),
             stats: Arc::clone(link.stats()),
             gap: None,
             known: None,
@@ -250,7 +252,7 @@ impl Resequencing {
             expected_sample: None,
             used,
         });
-        self.numberings.len() - 1
+        self.origins.len() - 1
     }
 
     /// Copies the packet lent.
@@ -259,7 +261,7 @@ impl Resequencing {
         copy.copy_from(link);
         copy.gap = None;
         let bytes = copy.bytes().len();
-        let packets = &mut self.numberings[index].packets;
+        let packets = &mut self.origins[index].packets;
         if packets.is_full() || self.bytes.saturating_add(bytes) > LinkOptions::PACKET_MAX {
             let connection = link.connection().into();
             let (first, window) = (packets.next(), packets.held());
@@ -272,12 +274,13 @@ impl Resequencing {
 
     /// Lends a held packet that is due.
     fn lend_held(&mut self, link: &mut Incoming) -> bool {
-        if self.numberings.iter().all(|numbering| numbering.packets.held() == 0) {
+        if self.origins.iter().all(|origin_sequence| origin_sequence.packets.held() == 0) {
             return false;
         }
         let now = now_ns();
-        let mut numberings = self.numberings.iter_mut();
-        let Some((numbering, turn)) = numberings.find_map(|n| n.packets.take(now).map(|turn| (n, turn)))
+        let mut origin_sequences = self.origins.iter_mut();
+        let Some((origin_sequence, turn)) =
+            origin_sequences.find_map(|n| n.packets.take(now).map(|turn| (n, turn)))
         else {
             return false;
         };
@@ -286,8 +289,8 @@ impl Resequencing {
         if let Some((header, _)) = packet.meta() {
             let first_sample = header.sample_index;
             let samples = link.samples_in(packet.bytes().len());
-            packet.gap = numbering.lose(turn.first, turn.missing, first_sample);
-            numbering.expected_sample = Some(first_sample.wrapping_add(samples));
+            packet.gap = origin_sequence.mark_lost(turn.first, turn.missing, first_sample);
+            origin_sequence.expected_sample = Some(first_sample.wrapping_add(samples));
         }
         self.lend(link, packet);
         true
@@ -303,10 +306,10 @@ impl Resequencing {
     /// Drops sequences that get no more packets.
     fn forget(&mut self) {
         let mut rest = None;
-        self.numberings.retain_mut(|numbering| {
-            let is_over = numbering.packets.is_closed() && numbering.packets.held() == 0;
+        self.origins.retain_mut(|origin_sequence| {
+            let is_over = origin_sequence.packets.is_closed() && origin_sequence.packets.held() == 0;
             if is_over {
-                rest = merge(rest, merge(numbering.gap.take(), numbering.known.take()));
+                rest = merge(rest, merge(origin_sequence.gap.take(), origin_sequence.known.take()));
             }
             !is_over
         });
@@ -316,28 +319,28 @@ impl Resequencing {
     /// Returns when the next missing packet is given up.
     fn skip_at(&mut self) -> Option<Instant> {
         let deadline =
-            self.numberings.iter_mut().filter_map(|numbering| numbering.packets.deadline()).min()?;
+            self.origins.iter_mut().filter_map(|origin_sequence| origin_sequence.packets.deadline()).min()?;
         Instant::now().checked_add(Duration::from_nanos(deadline.saturating_sub(now_ns())))
     }
 }
 
-impl Numbering {
+impl OriginSequence {
     /// Records the loss reported by the link.
-    fn heed(&mut self, gap: Option<Gap>) {
+    fn advance(&mut self, gap: Option<Gap>) {
         let Some(gap) = gap else { return };
         let place = if gap.reason == GapReason::PeerRestart { &mut self.gap } else { &mut self.known };
         *place = merge(place.take(), Some(gap));
     }
 
     /// Records that the packet of that number is passed on at once. Returns the gap before it.
-    fn hand_on(&mut self, number: u64, (sample_index, samples): (u64, u64)) -> Option<Gap> {
+    fn release(&mut self, number: u64, (sample_index, samples): (u64, u64)) -> Option<Gap> {
         self.packets.advance(number);
         self.expected_sample = Some(sample_index.wrapping_add(samples));
         self.gap.take()
     }
 
     /// Records a packet that arrived after it was skipped, or before the one taken for the first.
-    fn miss(&mut self, number: u64, reported: bool) {
+    fn mark_missing(&mut self, number: u64, reported: bool) {
         let gap = Gap { first: number, packets: 1, samples: 0, reason: GapReason::Late };
         if !reported {
             self.stats.gap(1, 0);
@@ -352,7 +355,7 @@ impl Numbering {
 
     /// Records that `packets` packets from `first` on never arrived. Returns the gap to report with
     /// the next packet, which starts at that sample.
-    fn lose(&mut self, first: u64, packets: u64, sample_index: u64) -> Option<Gap> {
+    fn mark_lost(&mut self, first: u64, packets: u64, sample_index: u64) -> Option<Gap> {
         let before = self.gap.take();
         if packets == 0 {
             return before;
