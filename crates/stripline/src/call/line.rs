@@ -200,7 +200,7 @@ impl Line {
         };
         let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
         fail_point!("call-numbered");
-        let sent_ns = its.outgoing.stamp_ahead();
+        let sent_ns = its.outgoing.reserve_timestamp();
         if sent_ns != 0 {
             table.set_sent(number, sent_ns);
         }
@@ -217,7 +217,7 @@ impl Line {
             let words = call_words(number, its_number, links as u8, term.deadline_us());
             match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
-                    its.outgoing.forget_ahead();
+                    its.outgoing.cancel_timestamp();
                     let wait = Wait::Until(Some(term.until()));
                     put(&mut its.outgoing, words, chain.0, payload, wait).map_err(NotStarted::of)
                 }
@@ -244,7 +244,7 @@ impl Line {
                 Err(NotStarted::Closed)
             }
             Err(error) => {
-                its.outgoing.forget_ahead();
+                its.outgoing.cancel_timestamp();
                 table.free(number);
                 Err(error)
             }

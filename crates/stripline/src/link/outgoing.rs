@@ -39,7 +39,7 @@ impl Stamp {
 
 /// The options of the packet being written that differ from the port's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct PacketOverrides {
     /// The scope and the deadline of its send.
     scope: Option<Scope>,
     deadline: Option<Duration>,
@@ -63,7 +63,7 @@ pub(crate) struct Outgoing {
     waits: bool,
     /// Until when it may wait, if not without limit; for [`Outgoing::send_bytes`].
     until: Option<Instant>,
-    said: Said,
+    overrides: PacketOverrides,
     sequence: u64,
     sample_index: u64,
     stream: u16,
@@ -80,7 +80,7 @@ pub(crate) struct Outgoing {
     timeout: Option<Duration>,
     /// Whether the packet being written goes in fragments or waits for acknowledgements. The fast
     /// path checks only this.
-    is_special: bool,
+    needs_slow_path: bool,
     stop: StopToken,
     finished: bool,
     /// Withdrawn when the port is dropped.
@@ -108,7 +108,7 @@ impl Outgoing {
             before: HEADER_BYTES,
             waits: true,
             until: None,
-            said: Said::default(),
+            overrides: PacketOverrides::default(),
             sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
@@ -120,7 +120,7 @@ impl Outgoing {
             scope: Scope::Transport,
             deadline: Duration::ZERO,
             timeout: None,
-            is_special: false,
+            needs_slow_path: false,
             stop,
             finished: false,
             offer: Local::new(None),
@@ -135,7 +135,7 @@ impl Outgoing {
     /// Sets the scope of the port's sends, and their deadline.
     pub(crate) fn set_scope(&mut self, scope: Scope, deadline_ms: u32) {
         (self.scope, self.deadline) = (scope, Duration::from_millis(u64::from(deadline_ms)));
-        self.forget_packet();
+        self.reset_overrides();
     }
 
     /// Sets how long sends wait for room; `None`: without limit.
@@ -144,7 +144,11 @@ impl Outgoing {
     }
 
     /// Limits a wait for room to the port's timeout. The error names the receiver without room.
-    fn patiently<T>(&mut self, wait: Wait, work: impl FnOnce(&mut Self, Wait) -> Result<T>) -> Result<T> {
+    fn with_send_timeout<T>(
+        &mut self,
+        wait: Wait,
+        work: impl FnOnce(&mut Self, Wait) -> Result<T>,
+    ) -> Result<T> {
         let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) else { return work(self, wait) };
         match work(self, Wait::within(timeout)) {
             Err(Error::Full { connection }) => {
@@ -158,40 +162,40 @@ impl Outgoing {
 
     /// Sets the scope of the packet being written.
     pub(crate) fn set_own_scope(&mut self, scope: Scope) {
-        self.said.scope = Some(scope);
-        self.is_special = true;
+        self.overrides.scope = Some(scope);
+        self.needs_slow_path = true;
     }
 
     /// Sets the deadline of the packet being written.
     pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
         let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
-        self.said.deadline = Some(deadline.min(max));
-        self.is_special = true;
+        self.overrides.deadline = Some(deadline.min(max));
+        self.needs_slow_path = true;
     }
 
     /// Returns the options of the packet being written.
-    pub(crate) fn said(&self) -> Said {
-        self.said
+    pub(crate) fn overrides(&self) -> PacketOverrides {
+        self.overrides
     }
 
     /// Sets the options of the packet being written.
-    pub(crate) fn say(&mut self, said: Said) {
-        self.said = said;
-        self.is_special |= said.scope.is_some() || said.deadline.is_some();
+    pub(crate) fn set_overrides(&mut self, overrides: PacketOverrides) {
+        self.overrides = overrides;
+        self.needs_slow_path |= overrides.scope.is_some() || overrides.deadline.is_some();
     }
 
     /// Returns the stamp of the packet being written. Its initial value continues the packet
     /// before.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
-        self.said.stamp.get_or_insert(follows)
+        self.overrides.stamp.get_or_insert(follows)
     }
 
     /// Resets everything that applies to one packet.
-    fn forget_packet(&mut self) {
+    fn reset_overrides(&mut self) {
         self.fragmenter.set_active(false);
-        self.said = Said::default();
-        self.is_special = self.scope > Scope::Transport;
+        self.overrides = PacketOverrides::default();
+        self.needs_slow_path = self.scope > Scope::Transport;
     }
 
     /// Keeps a value until the port is dropped.
@@ -280,8 +284,8 @@ impl Outgoing {
         let is_easy = self.described
             && self.is_own()
             && !self.is_due()
-            && !self.is_special
-            && self.said.stamp.is_none()
+            && !self.needs_slow_path
+            && self.overrides.stamp.is_none()
             && !self.stop.is_stopped()
             && payload <= self.frame_payload_max;
         // Reserves room for the full header, which may still be needed.
@@ -296,7 +300,7 @@ impl Outgoing {
             }
             return Ok(FrameMut::new(&mut frame[self.before..][..payload]));
         }
-        self.reserve_slowly(payload)
+        self.reserve_slow(payload)
     }
 
     /// Sends a packet of one sample with that many bytes, which `fill` writes in place.
@@ -320,13 +324,13 @@ impl Outgoing {
     /// Returns the send time of the next packet, for callers that need it beforehand; 0: it is not
     /// measured.
     #[inline]
-    pub(crate) fn stamp_ahead(&mut self) -> u64 {
-        self.sampler.stamp_ahead()
+    pub(crate) fn reserve_timestamp(&mut self) -> u64 {
+        self.sampler.reserve_timestamp()
     }
 
     /// Discards that time, because the packet is not sent yet.
-    pub(crate) fn forget_ahead(&mut self) {
-        self.sampler.forget_ahead();
+    pub(crate) fn cancel_timestamp(&mut self) {
+        self.sampler.cancel_timestamp();
     }
 
     /// Whether there are no receivers, as far as can be checked without a system call.
@@ -336,7 +340,7 @@ impl Outgoing {
 
     /// Reserves when other work is due first, or when waiting is needed.
     #[cold]
-    fn reserve_slowly(&mut self, payload: usize) -> Result<FrameMut> {
+    fn reserve_slow(&mut self, payload: usize) -> Result<FrameMut> {
         self.check_own()?;
         let wait = self.wait();
         if self.finished {
@@ -347,11 +351,11 @@ impl Outgoing {
             return Err(Error::Stopped);
         }
         // A leaked loan releases nothing.
-        self.forget_packet();
+        self.reset_overrides();
         if payload > self.frame_payload_max {
             return self.reserve_large(payload, self.frame_payload_max, wait);
         }
-        self.patiently(wait, |this, wait| {
+        self.with_send_timeout(wait, |this, wait| {
             this.prepare(wait)?;
             let frame = this.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
             Ok(FrameMut::new(&mut frame[HEADER_BYTES..][..payload]))
@@ -367,7 +371,7 @@ impl Outgoing {
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
-        self.is_special = true;
+        self.needs_slow_path = true;
         Ok(FrameMut::new(self.fragmenter.buffer(payload)))
     }
 
@@ -375,7 +379,7 @@ impl Outgoing {
     fn prepare(&mut self, wait: Wait) -> Result<()> {
         self.admit();
         if !self.described || self.is_due() && self.outlets.iter().any(|outlet| outlet.is_lossy()) {
-            self.describe(wait)?;
+            self.send_stream_info(wait)?;
         } else if self.undescribed > self.frame_payload_max / 2 {
             // Every receiver has the description.
             self.undescribed = 0;
@@ -404,7 +408,7 @@ impl Outgoing {
         // Here as well: the fork may have been after the place was reserved.
         self.check_own()?;
         let is_short = self.before == Header::SHORT_BYTES;
-        if is_short && !self.is_special && self.said.stamp.is_none() && !self.sampler.is_due() {
+        if is_short && !self.needs_slow_path && self.overrides.stamp.is_none() && !self.sampler.is_due() {
             self.sampler.skip();
             let only = &mut self.outlets[0];
             Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
@@ -413,7 +417,7 @@ impl Outgoing {
             self.sent(self.sample_index, payload, samples);
             return Ok(());
         }
-        if self.is_special {
+        if self.needs_slow_path {
             return self.send_special(payload, samples);
         }
         self.send_whole(payload, samples, 0)
@@ -429,7 +433,7 @@ impl Outgoing {
             // The full header turns out to be needed.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
-        let (sample_index, time_ns, intended_ns, flags) = match self.said.stamp.take() {
+        let (sample_index, time_ns, intended_ns, flags) = match self.overrides.stamp.take() {
             Some(stamp) => (stamp.sample_index, stamp.time_ns, stamp.intended_ns, stamp.flags),
             None => (self.sample_index, 0, 0, 0),
         };
@@ -451,7 +455,7 @@ impl Outgoing {
     #[cold]
     fn send_to_all(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
         let header = self.header(payload, marks);
-        self.patiently(self.wait(), |this, wait| this.put(&header, payload, wait))?;
+        self.with_send_timeout(self.wait(), |this, wait| this.publish_to_all(&header, payload, wait))?;
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
@@ -459,8 +463,8 @@ impl Outgoing {
     /// Sends a packet that goes in fragments, waits for acknowledgements, or both.
     #[cold]
     fn send_special(&mut self, payload: usize, samples: u64) -> Result<()> {
-        let scope = self.said.scope.unwrap_or(self.scope);
-        let deadline = self.said.deadline.unwrap_or(self.deadline);
+        let scope = self.overrides.scope.unwrap_or(self.scope);
+        let deadline = self.overrides.deadline.unwrap_or(self.deadline);
         let mark = match scope {
             Scope::None | Scope::Transport => 0,
             Scope::Server => Header::SERVER,
@@ -472,11 +476,11 @@ impl Outgoing {
             self.cancel();
             return Err(error);
         }
-        let (sequence, is_large, stamp) = (self.sequence, self.fragmenter.is_active(), self.said.stamp);
-        self.forget_packet();
-        self.said.stamp = stamp;
+        let (sequence, is_large, stamp) = (self.sequence, self.fragmenter.is_active(), self.overrides.stamp);
+        self.reset_overrides();
+        self.overrides.stamp = stamp;
         if is_large {
-            self.patiently(self.wait(), |this, wait| this.send_large(payload, samples, mark, wait))?;
+            self.with_send_timeout(self.wait(), |this, wait| this.send_large(payload, samples, mark, wait))?;
         } else {
             self.send_whole(payload, samples, mark)?;
         }
@@ -503,7 +507,7 @@ impl Outgoing {
         let header = self.header(payload, marks);
         self.prepare(wait)?;
         for fragment in fragments(payload, self.frame_payload_max) {
-            if let Err(error) = self.put_piece(&header, fragment, wait) {
+            if let Err(error) = self.publish_fragment(&header, fragment, wait) {
                 if fragment.offset > 0 {
                     self.sent(header.sample_index, payload, samples);
                 }
@@ -514,7 +518,7 @@ impl Outgoing {
         Ok(())
     }
 
-    fn put_piece(&mut self, header: &Header, fragment: Fragment, wait: Wait) -> Result<()> {
+    fn publish_fragment(&mut self, header: &Header, fragment: Fragment, wait: Wait) -> Result<()> {
         let frame = self.outlets[0].reserve(HEADER_BYTES + fragment.bytes, wait)?;
         frame[HEADER_BYTES..][..fragment.bytes].copy_from_slice(self.fragmenter.bytes(fragment));
         let mut header =
@@ -522,13 +526,13 @@ impl Outgoing {
         if header.is_continued() {
             header.sample_index = fragment.offset as u64;
         }
-        self.put(&header, fragment.bytes, wait)
+        self.publish_to_all(&header, fragment.bytes, wait)
     }
 
     /// Returns the header of the next packet.
     fn header(&mut self, payload: usize, marks: u8) -> Header {
         let stamp = *self.stamp();
-        self.said.stamp = None;
+        self.overrides.stamp = None;
         Header {
             sequence: self.sequence,
             sample_index: stamp.sample_index,
@@ -556,7 +560,7 @@ impl Outgoing {
     }
 
     pub(crate) fn cancel(&mut self) {
-        self.forget_packet();
+        self.reset_overrides();
         if self.is_own() {
             self.outlets[0].cancel();
         }
@@ -570,19 +574,19 @@ impl Outgoing {
         }
         self.admit();
         if !self.described {
-            self.describe(wait)?;
+            self.send_stream_info(wait)?;
         }
         // From now on, no fast path applies.
         self.described = false;
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
-        let header = self.bare(Kind::End, 0);
+        let header = self.control_header(Kind::End, 0);
         fail_point!("end");
-        self.put(&header, 0, wait)?;
+        self.publish_to_all(&header, 0, wait)?;
         fail_point!("end-published");
         self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 
-    fn describe(&mut self, wait: Wait) -> Result<()> {
+    fn send_stream_info(&mut self, wait: Wait) -> Result<()> {
         let text = serde_json::to_vec(&*self.info)
             .map_err(|e| Error::failed(format!("stream `{}`: {e}", self.info.id)))?;
         let max = self.frame_payload_max().min(StreamInfo::ENCODED_MAX);
@@ -591,14 +595,14 @@ impl Outgoing {
         }
         let frame = self.outlets[0].reserve(HEADER_BYTES + text.len(), wait)?;
         frame[HEADER_BYTES..][..text.len()].copy_from_slice(&text);
-        let header = self.bare(Kind::Stream, text.len());
-        self.put(&header, text.len(), wait)?;
+        let header = self.control_header(Kind::Stream, text.len());
+        self.publish_to_all(&header, text.len(), wait)?;
         self.described = true;
         self.undescribed = 0;
         Ok(())
     }
 
-    fn bare(&self, kind: Kind, length: usize) -> Header {
+    fn control_header(&self, kind: Kind, length: usize) -> Header {
         Header {
             sequence: self.sequence,
             sample_index: self.sample_index,
@@ -614,7 +618,7 @@ impl Outgoing {
 
     /// Publishes the first outlet's frame at every outlet: at all of them or, when one is full, at
     /// none.
-    fn put(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
+    fn publish_to_all(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };
         for index in 0..others.len() {

@@ -43,7 +43,7 @@ pub(crate) struct Sampler {
     last_ns: u64,
     random: u64,
     /// A clock reading already made for the next packet; 0: none.
-    ahead_ns: u64,
+    reserved_ns: u64,
 }
 
 impl Sampler {
@@ -56,7 +56,7 @@ impl Sampler {
             since_last: 0,
             last_ns: start,
             random: start | 1,
-            ahead_ns: 0,
+            reserved_ns: 0,
         }
     }
 
@@ -74,17 +74,17 @@ impl Sampler {
 
     /// Returns the stamp of the next packet before it is sent, for callers that need it beforehand.
     #[inline]
-    pub(crate) fn stamp_ahead(&mut self) -> u64 {
+    pub(crate) fn reserve_timestamp(&mut self) -> u64 {
         if !self.is_due() || self.sampling == Sampling::Off {
             return 0;
         }
-        self.ahead_ns = now_ns();
-        self.ahead_ns
+        self.reserved_ns = now_ns();
+        self.reserved_ns
     }
 
     /// Discards that stamp, because the packet is not sent yet.
-    pub(crate) fn forget_ahead(&mut self) {
-        self.ahead_ns = 0;
+    pub(crate) fn cancel_timestamp(&mut self) {
+        self.reserved_ns = 0;
     }
 
     /// Returns the stamp of this packet: monotonic nanoseconds, or 0 when it is not measured.
@@ -115,7 +115,7 @@ impl Sampler {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        match std::mem::take(&mut self.ahead_ns) {
+        match std::mem::take(&mut self.reserved_ns) {
             0 => now_ns(),
             ahead_ns => ahead_ns,
         }
@@ -178,17 +178,17 @@ mod tests {
     #[test]
     fn off_measures_nothing() {
         let mut off = Sampler::new(Sampling::Off);
-        assert_eq!((off.stamp_ahead(), off.stamp()), (0, 0));
+        assert_eq!((off.reserve_timestamp(), off.stamp()), (0, 0));
         assert_ne!(Sampler::new(Sampling::All).stamp(), 0);
     }
 
     #[test]
     fn a_stamp_that_was_told_ahead_is_that_of_the_next_packet_only() {
         let mut sampler = Sampler::new(Sampling::All);
-        let ahead = sampler.stamp_ahead();
+        let ahead = sampler.reserve_timestamp();
         assert!(ahead != 0 && sampler.stamp() == ahead && sampler.stamp() != ahead);
-        let ahead = sampler.stamp_ahead();
-        sampler.forget_ahead();
+        let ahead = sampler.reserve_timestamp();
+        sampler.cancel_timestamp();
         assert!(sampler.stamp() > ahead);
     }
 }

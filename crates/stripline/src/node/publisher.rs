@@ -447,11 +447,11 @@ impl<T: Sample> Loan<'_, T> {
             // The description goes before the packet, in the memory that this loan holds.
             let bytes = self.samples * size_of::<T>();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
-            let (said, waits) = (self.link.said(), self.link.waits());
+            let (overrides, waits) = (self.link.overrides(), self.link.waits());
             self.link.cancel();
             self.link.set_stream(stream);
             let place = self.link.reserve(bytes, waits)?;
-            self.link.say(said);
+            self.link.set_overrides(overrides);
             // SAFETY: just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
