@@ -16,8 +16,8 @@ use crate::component::control::{Channel, Order, Report};
 use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
 use crate::link::flow;
 use crate::link::{
-    ConnectionOptions, ConnectionReport, ConnectionStats, Incoming, LinkOptions, Overflow, PortEvent,
-    PortEvents, ReportWithTimes, Scope, WaitStrategy,
+    ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, LinkOptions, Overflow,
+    PortEvent, PortEvents, Scope, WaitStrategy,
 };
 use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
@@ -287,7 +287,7 @@ pub fn orders<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool)
 /// Parses the components' messages in these chunks in the same way, and adds up the measurements.
 pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let (words, sound) = listen::<Order, Report>(pieces);
-    let mut sum = ReportWithTimes::default();
+    let mut sum = FullReport::default();
     for word in &words {
         if let Report::Ended { reports, .. } = word {
             reports.iter().for_each(|report| sum.add(report));

@@ -15,9 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Properties, TestResult, Value};
-use crate::link::{
-    ConnectionReport, LinkOptions, ReportWithTimes, Sampling, Scope, WaitStrategy, Watermarks,
-};
+use crate::link::{ConnectionReport, FullReport, LinkOptions, Sampling, Scope, WaitStrategy, Watermarks};
 use crate::node::Dispatch;
 use crate::payload::TypeName;
 use crate::sys::fork::Descriptor;
@@ -144,7 +142,7 @@ pub(crate) enum Report {
     Ended {
         component: String,
         outcome: Result<(), String>,
-        reports: Vec<ReportWithTimes>,
+        reports: Vec<FullReport>,
         /// Packets that each of its outputs has sent, by `component.port`.
         sent: Vec<(String, u64)>,
     },

@@ -485,7 +485,7 @@ impl Statistics {
         map.iter().map(|(name, options)| options.stats.counters(name)).collect()
     }
 
-    fn reports(&self) -> Vec<crate::link::ReportWithTimes> {
+    fn reports(&self) -> Vec<crate::link::FullReport> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         map.iter().map(|(name, options)| options.stats.report(name)).collect()
     }

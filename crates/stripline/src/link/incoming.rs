@@ -17,7 +17,8 @@ use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
 use super::{
-    ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt, Spinner, WaitStrategy,
+    AdaptiveSpin, ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt,
+    WaitStrategy,
 };
 
 /// Every n-th poll also checks for new, closed and ended connections.
@@ -44,7 +45,7 @@ pub(crate) struct Incoming {
     taken: LentPacket,
     is_lent: bool,
     arrived_while: ArrivedWhile,
-    spinner: Spinner,
+    spinner: AdaptiveSpin,
     /// The stream info used where the description of a stream was lost.
     unknown: Arc<StreamInfo>,
     scratch: AlignedBuffer,
@@ -141,7 +142,7 @@ impl Incoming {
             taken: LentPacket::none(),
             is_lent: false,
             arrived_while: ArrivedWhile::Idle,
-            spinner: Spinner::new(WaitStrategy::Block),
+            spinner: AdaptiveSpin::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
             sample_bytes: sample_bytes.and_then(samples_of),
@@ -226,7 +227,7 @@ impl Incoming {
     /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
     /// clock. It does not poll at all if the port does not spin.
     pub(crate) fn receive_spinning(&mut self) -> Result<Polled> {
-        if !self.spinner.spins() {
+        if !self.spinner.spins_always() {
             return Ok(Polled::Empty);
         }
         if self.is_fast_path() && self.try_take_fast() {
@@ -247,7 +248,7 @@ impl Incoming {
         self.next_index = if index + 1 < count { index + 1 } else { 0 };
         self.taken.connection = index;
         self.is_lent = true;
-        self.spinner.found();
+        self.spinner.succeeded();
         true
     }
 
@@ -278,13 +279,13 @@ impl Incoming {
                 if looks > 0 {
                     self.arrived_while = ArrivedWhile::Spinning;
                 }
-                self.spinner.found();
+                self.spinner.succeeded();
                 return Ok(found);
             }
             if matches!(wait, Wait::Never) || self.is_interrupted() {
                 return Ok(Polled::Empty);
             }
-            if let Some(more) = self.spinner.looks_more() {
+            if let Some(more) = self.spinner.next_burst() {
                 looks = looks.wrapping_add(1);
                 self.spin(more);
                 // Reading the clock takes as long as several polls.
@@ -293,7 +294,7 @@ impl Incoming {
                 }
                 continue;
             }
-            self.spinner.slept();
+            self.spinner.gave_up();
             if !self.sleep(wait)? {
                 return Ok(Polled::Empty);
             }

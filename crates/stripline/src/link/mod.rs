@@ -36,8 +36,8 @@ pub(crate) use receipt::Receipt;
 pub(crate) use reorder_buffer::{Position, ReorderBuffer};
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, RawLatencies};
-pub(crate) use stats::{ConnectionStats, ReportWithTimes};
-pub(crate) use waiting::Spinner;
+pub(crate) use stats::{ConnectionStats, FullReport};
+pub(crate) use waiting::AdaptiveSpin;
 pub use waiting::WaitStrategy;
 
 pub use crate::sys::credentials::Group;

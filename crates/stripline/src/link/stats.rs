@@ -94,8 +94,8 @@ impl ConnectionStats {
     }
 
     /// Returns counters and times now.
-    pub(crate) fn report(&self, connection: &str) -> ReportWithTimes {
-        ReportWithTimes {
+    pub(crate) fn report(&self, connection: &str) -> FullReport {
+        FullReport {
             counters: self.counters(connection),
             latency: RawLatencies(self.latency.pairs()),
             queued: RawLatencies(self.queued.pairs()),
@@ -147,7 +147,7 @@ pub struct ConnectionReport {
 
 /// The counters and times of one connection, as a process reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct ReportWithTimes {
+pub(crate) struct FullReport {
     pub counters: ConnectionReport,
     /// Sent to received.
     pub latency: RawLatencies,
@@ -170,7 +170,7 @@ impl ConnectionReport {
     }
 }
 
-impl ReportWithTimes {
+impl FullReport {
     /// Adds the counts of a later incarnation of the receiver.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);

@@ -43,17 +43,17 @@ impl WaitStrategy {
 
 /// The longest adaptive spin before a sleep, in polls. With the yields between them it takes about
 /// as long as waking a sleeper.
-const LOOKS_MAX: u32 = 128;
+const SPINS_MAX: u32 = 128;
 /// Polls between two yields. If no other thread is runnable, a yield takes a fraction of a
 /// microsecond.
-const LOOKS_PER_YIELD: u32 = 4;
+const SPINS_PER_YIELD: u32 = 4;
 /// Polls between two full polls, for a thread with a core of its own.
-const LOOKS_IN_A_ROW: u32 = 8;
+const SPINS_IN_A_ROW: u32 = 8;
 /// The longest pause between two polls of a word that the peer writes, as a power of two of
 /// processor pauses: below a microsecond.
 const PAUSE_MAX: u32 = 4;
 /// The smallest budget at which a spin is tried at all.
-const LOOKS_MIN: u32 = 8;
+const SPINS_MIN: u32 = 8;
 /// A wait that does not spin tries it again after this many sleeps.
 const SLEEPS_PER_TRIAL: u32 = 32;
 
@@ -63,19 +63,19 @@ const SLEEPS_PER_TRIAL: u32 = 32;
 /// (Karlin et al., 1990). That holds where cores are to spare. Elsewhere spinning takes the time
 /// that the peer needs, so an unsuccessful spin halves the bound and a successful one doubles it.
 #[derive(Debug)]
-pub(crate) struct Spinner {
+pub(crate) struct AdaptiveSpin {
     strategy: WaitStrategy,
     /// The polls that a wait may take now.
     budget: u32,
     /// The polls taken in the current wait.
-    looks: u32,
+    spins: u32,
     /// The waits without spinning, since the last that spun.
     sleeps: u32,
 }
 
-impl Spinner {
+impl AdaptiveSpin {
     pub(crate) fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, budget: LOOKS_MAX, looks: 0, sleeps: 0 }
+        Self { strategy, budget: SPINS_MAX, spins: 0, sleeps: 0 }
     }
 
     pub(crate) fn set_strategy(&mut self, strategy: WaitStrategy) {
@@ -83,20 +83,20 @@ impl Spinner {
     }
 
     /// Whether the strategy never sleeps.
-    pub(crate) fn spins(&self) -> bool {
+    pub(crate) fn spins_always(&self) -> bool {
         self.strategy == WaitStrategy::Spin
     }
 
     /// Decides, after an empty poll, whether to poll again rather than sleep.
     #[inline]
-    pub(crate) fn again(&mut self) -> bool {
+    pub(crate) fn spin_once(&mut self) -> bool {
         match self.strategy {
             WaitStrategy::Spin => {}
             WaitStrategy::Block => return false,
-            WaitStrategy::Adaptive if self.looks >= self.budget => return false,
+            WaitStrategy::Adaptive if self.spins >= self.budget => return false,
             WaitStrategy::Adaptive => {
-                self.looks += 1;
-                if self.looks.is_multiple_of(LOOKS_PER_YIELD) {
+                self.spins += 1;
+                if self.spins.is_multiple_of(SPINS_PER_YIELD) {
                     std::thread::yield_now();
                     return true;
                 }
@@ -108,45 +108,45 @@ impl Spinner {
 
     /// Decides, after an empty poll, how many more to make in a row; `None`: sleep.
     #[inline]
-    pub(crate) fn looks_more(&mut self) -> Option<u32> {
+    pub(crate) fn next_burst(&mut self) -> Option<u32> {
         match self.strategy {
-            WaitStrategy::Spin => return Some(LOOKS_IN_A_ROW),
+            WaitStrategy::Spin => return Some(SPINS_IN_A_ROW),
             WaitStrategy::Block => return None,
-            WaitStrategy::Adaptive if self.looks >= self.budget => return None,
-            WaitStrategy::Adaptive if self.looks > 0 => std::thread::yield_now(),
+            WaitStrategy::Adaptive if self.spins >= self.budget => return None,
+            WaitStrategy::Adaptive if self.spins > 0 => std::thread::yield_now(),
             WaitStrategy::Adaptive => {}
         }
-        self.looks += LOOKS_PER_YIELD;
-        Some(LOOKS_PER_YIELD)
+        self.spins += SPINS_PER_YIELD;
+        Some(SPINS_PER_YIELD)
     }
 
-    /// Decides like [`Spinner::again`], with a growing pause. This is for polls of a word that the
+    /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. This is for polls of a word that the
     /// peer writes often: each poll takes the cache line from it.
-    pub(crate) fn again_later(&mut self, looks: u32) -> bool {
-        (0..1 << looks.min(PAUSE_MAX)).all(|_| self.again())
+    pub(crate) fn spin_backoff(&mut self, looks: u32) -> bool {
+        (0..1 << looks.min(PAUSE_MAX)).all(|_| self.spin_once())
     }
 
     /// Records that the wait ended without a sleep.
     #[inline]
-    pub(crate) fn found(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         // Only a wait with empty polls gives information.
-        if self.looks > 0 {
-            self.looks = 0;
-            self.budget = (self.budget * 2).clamp(LOOKS_MIN, LOOKS_MAX);
+        if self.spins > 0 {
+            self.spins = 0;
+            self.budget = (self.budget * 2).clamp(SPINS_MIN, SPINS_MAX);
         }
     }
 
     /// Records that the wait continues asleep.
-    pub(crate) fn slept(&mut self) {
-        if self.looks > 0 {
-            self.looks = 0;
-            self.budget = if self.budget > LOOKS_MIN { self.budget / 2 } else { 0 };
+    pub(crate) fn gave_up(&mut self) {
+        if self.spins > 0 {
+            self.spins = 0;
+            self.budget = if self.budget > SPINS_MIN { self.budget / 2 } else { 0 };
             self.sleeps = 0;
         } else if self.strategy == WaitStrategy::Adaptive {
             self.sleeps += 1;
             if self.sleeps >= SLEEPS_PER_TRIAL {
                 self.sleeps = 0;
-                self.budget = LOOKS_MAX / 8;
+                self.budget = SPINS_MAX / 8;
             }
         }
     }
@@ -156,23 +156,23 @@ impl Spinner {
 mod tests {
     use super::*;
 
-    fn looks(spinner: &mut Spinner, at_most: u32) -> u32 {
-        (0..at_most).take_while(|_| spinner.again()).count() as u32
+    fn looks(spinner: &mut AdaptiveSpin, at_most: u32) -> u32 {
+        (0..at_most).take_while(|_| spinner.spin_once()).count() as u32
     }
 
     #[test]
     fn block_never_looks_again_and_spin_always_does() {
-        assert_eq!(looks(&mut Spinner::new(WaitStrategy::Block), 10), 0);
-        assert_eq!(looks(&mut Spinner::new(WaitStrategy::Spin), 10_000), 10_000);
+        assert_eq!(looks(&mut AdaptiveSpin::new(WaitStrategy::Block), 10), 0);
+        assert_eq!(looks(&mut AdaptiveSpin::new(WaitStrategy::Spin), 10_000), 10_000);
     }
 
     #[test]
     fn looking_in_vain_is_given_up_and_tried_again_rarely() {
-        let mut spinner = Spinner::new(WaitStrategy::Adaptive);
+        let mut spinner = AdaptiveSpin::new(WaitStrategy::Adaptive);
         let mut total = 0;
         for _ in 0..10_000 {
             total += looks(&mut spinner, u32::MAX);
-            spinner.slept();
+            spinner.gave_up();
         }
         // Fewer than ten polls a sleep on average.
         assert!(total < 100_000, "{total}");
@@ -181,19 +181,19 @@ mod tests {
 
     #[test]
     fn looking_that_pays_is_done_for_longer() {
-        let mut spinner = Spinner::new(WaitStrategy::Adaptive);
+        let mut spinner = AdaptiveSpin::new(WaitStrategy::Adaptive);
         for _ in 0..10 {
             looks(&mut spinner, u32::MAX);
-            spinner.slept();
+            spinner.gave_up();
         }
         assert_eq!(spinner.budget, 0);
         for _ in 0..SLEEPS_PER_TRIAL {
-            spinner.slept();
+            spinner.gave_up();
         }
         for _ in 0..10 {
             assert_eq!(looks(&mut spinner, 5), 5);
-            spinner.found();
+            spinner.succeeded();
         }
-        assert_eq!(spinner.budget, LOOKS_MAX);
+        assert_eq!(spinner.budget, SPINS_MAX);
     }
 }

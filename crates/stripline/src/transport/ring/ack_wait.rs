@@ -35,10 +35,10 @@ impl RingOutlet {
                 if let Err(error) = self.sleep_for_acks(ack_wait) {
                     break Err(error);
                 }
-            } else if !self.spinner.again() {
+            } else if !self.spinner.spin_once() {
                 // Announce first, poll once more, then sleep: an acknowledgement in between rings
                 // the doorbell.
-                self.spinner.slept();
+                self.spinner.gave_up();
                 sleeps = true;
                 let ack_wait = self.readers.iter().filter(|reader| reader.ack_wait.is_some());
                 ack_wait.for_each(|reader| reader.cursor.set_waiting(true));
@@ -49,7 +49,7 @@ impl RingOutlet {
         if sleeps {
             self.readers.iter().for_each(|reader| reader.cursor.set_waiting(false));
         } else {
-            self.spinner.found();
+            self.spinner.succeeded();
         }
         self.readers.iter_mut().for_each(|reader| reader.ack_wait = None);
         self.problem.take().map_or(outcome, Err)

@@ -12,7 +12,7 @@ use super::inspect::RingPortView;
 use super::{CursorPage, DEPARTED_MAX, RingMemory, RingShared, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::Spinner;
+use crate::link::AdaptiveSpin;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::barrier;
 use crate::sys::doorbell::{Doorbell, Foundry, Sleep};
@@ -45,7 +45,7 @@ pub(in crate::transport) struct RingOutlet {
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
     pub(super) stop: StopToken,
-    pub(super) spinner: Spinner,
+    pub(super) spinner: AdaptiveSpin,
     port: String,
     /// Whether the doorbell for space is broken.
     pub(super) doorbell_broken: bool,
@@ -134,7 +134,7 @@ impl RingOutlet {
             memory,
             endpoint,
             stop: request.stop,
-            spinner: Spinner::new(request.wait),
+            spinner: AdaptiveSpin::new(request.wait),
             port: request.port,
             doorbell_broken: false,
             problem: None,
@@ -303,7 +303,7 @@ impl RingOutlet {
     /// or another event has occurred. False: it is time to sleep.
     fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait) -> bool {
         let mut looks = 0;
-        while self.spinner.again_later(looks) {
+        while self.spinner.spin_backoff(looks) {
             looks += 1;
             if self.writer.is_worth_resuming(slowest)
                 || self.shared.changed.load(Ordering::Relaxed)
@@ -345,7 +345,7 @@ impl RingOutlet {
                         continue;
                     }
                     if !waiting {
-                        self.spinner.slept();
+                        self.spinner.gave_up();
                         waiting = true;
                         // Announce first, poll once more, then sleep: a release in between rings
                         // the doorbell.
@@ -363,7 +363,7 @@ impl RingOutlet {
         if waiting {
             self.writer.wait_for_space_end();
         } else {
-            self.spinner.found();
+            self.spinner.succeeded();
         }
         outcome.map(|()| self.writer.reserved())
     }

@@ -1,6 +1,6 @@
 //! The launcher's state of one connection.
 
-use crate::link::{ConnectionReport, ReportWithTimes};
+use crate::link::{ConnectionReport, FullReport};
 
 /// One connection's state.
 pub(super) struct Link {
@@ -14,11 +14,11 @@ pub(super) struct Link {
     /// Failures in a row to connect.
     pub attempts: u32,
     /// The measurements of earlier incarnations of the receiver.
-    before: ReportWithTimes,
+    before: FullReport,
     /// The counters of the present one so far.
     pub counters: ConnectionReport,
     /// Its measurements, once it has ended.
-    pub last: Option<ReportWithTimes>,
+    pub last: Option<FullReport>,
     /// Figures of a receiver that died are missing.
     pub partial: bool,
 }
@@ -31,7 +31,7 @@ impl Link {
             connected: false,
             unanswered: 0,
             attempts: 0,
-            before: ReportWithTimes::default(),
+            before: FullReport::default(),
             counters: ConnectionReport::default(),
             last: None,
             partial: false,
@@ -57,11 +57,11 @@ impl Link {
     }
 
     /// Returns the sum over all incarnations of the receiver.
-    pub(super) fn total(&self) -> ReportWithTimes {
+    pub(super) fn total(&self) -> FullReport {
         let mut total = self.before.clone();
         match &self.last {
             Some(last) => total.add(last),
-            None => total.add(&ReportWithTimes { counters: self.counters.clone(), ..Default::default() }),
+            None => total.add(&FullReport { counters: self.counters.clone(), ..Default::default() }),
         }
         total
     }
