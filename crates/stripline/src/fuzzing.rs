@@ -83,19 +83,19 @@ pub fn flow(
     bytes: &[u8],
 ) -> Result<(u64, Vec<u8>), String> {
     let kind = if credits { flow::Flow::Credit } else { flow::Flow::StopResume };
-    let channel = if lossy { flow::Channel::Lossy } else { flow::Channel::Ordered };
+    let channel = if lossy { flow::ChannelKind::Lossy } else { flow::ChannelKind::Ordered };
     let (marks, own) = (flow::Watermarks::of_depth(8), flow::Incarnation::ONLY);
     let mut sender = flow::Sender::new(kind, marks, channel, own, Some(own)).ok_or("no flow control")?;
     (0..sent).for_each(|_| sender.send());
     let mut receiver = flow::Receiver::new(kind, marks, own, Some(own)).ok_or("no flow control")?;
     let mut again = Vec::new();
     for bytes in bytes.as_chunks::<{ flow::MESSAGE_BYTES }>().0 {
-        let message = flow::Message::parse(bytes)?;
+        let message = flow::FlowMessage::parse(bytes)?;
         again.extend(message.encode());
         // The same bytes may arrive at either side.
-        match receiver.hear(&message) {
+        match receiver.receive(&message) {
             Ok(_) => {}
-            Err(_) => sender.hear(&message)?,
+            Err(_) => sender.receive(&message)?,
         }
     }
     let more = (0..most).take_while(|_| {

@@ -26,7 +26,7 @@ pub(crate) trait AckSender: Send + Sync {
     fn send(&self, sequence: u64, ack: Ack<'_>);
 
     /// Sends flow control, where the link keeps it.
-    fn send_flow(&self, _message: flow::Message) {}
+    fn send_flow(&self, _message: flow::FlowMessage) {}
 }
 
 /// The state of the acknowledgement of one receiver.

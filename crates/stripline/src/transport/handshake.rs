@@ -86,7 +86,13 @@ impl Hello {
         let own = flow::Incarnation::ONLY;
         let blocks = self.overflow == Overflow::Block;
         let make = || {
-            flow::Sender::new(self.flow, self.checked_watermarks(), flow::Channel::Ordered, own, Some(own))
+            flow::Sender::new(
+                self.flow,
+                self.checked_watermarks(),
+                flow::ChannelKind::Ordered,
+                own,
+                Some(own),
+            )
         };
         if blocks { make() } else { None }
     }

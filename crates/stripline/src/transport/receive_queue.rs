@@ -337,7 +337,7 @@ impl ReceiveShared {
     }
 
     /// Sends flow control. Called with the queue locked, so that messages keep their order.
-    fn send_flow(&self, say: Option<flow::Message>) {
+    fn send_flow(&self, say: Option<flow::FlowMessage>) {
         if let (Some(acks), Some(message)) = (&self.acks, say) {
             acks.send_flow(message);
         }

@@ -30,7 +30,7 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 const GRANT: u8 = 16;
 const STOP: u8 = 17;
 const RESUME: u8 = 18;
-const ASK: u8 = 19;
+const PROBE: u8 = 19;
 const OVER: u8 = 20;
 
 /// The incarnation of a sender or receiver: a later one is greater. Zero: not yet received.
@@ -44,7 +44,7 @@ impl Incarnation {
 
 /// A message, with the incarnations of its sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Message {
+pub(crate) struct FlowMessage {
     pub sender: Incarnation,
     pub receiver: Incarnation,
     pub body: Body,
@@ -61,7 +61,7 @@ pub(crate) enum Body {
     Resume { epoch: u64 },
     /// The sender asks for the receiver's position. It has sent `sent` packets in all, the last
     /// `yours` of them to this incarnation of the receiver; `u32::MAX`: that many or more.
-    Ask { sent: u64, yours: u32 },
+    Probe { sent: u64, yours: u32 },
     /// The stream has ended after this many packets. No message follows.
     Over { arrived: u64 },
 }
@@ -70,7 +70,7 @@ impl Body {
     /// Returns a rank. Of two messages of one receiver, the later has the greater rank.
     pub(crate) fn rank(self) -> u128 {
         match self {
-            Self::Grant { until: number } | Self::Ask { sent: number, .. } => u128::from(number),
+            Self::Grant { until: number } | Self::Probe { sent: number, .. } => u128::from(number),
             Self::Stop { epoch } => 2 * u128::from(epoch),
             Self::Resume { epoch } => 2 * u128::from(epoch) + 1,
             Self::Over { .. } => u128::MAX,
@@ -78,14 +78,14 @@ impl Body {
     }
 }
 
-impl Message {
+impl FlowMessage {
     /// Returns its bytes.
     pub(crate) fn encode(self) -> [u8; MESSAGE_BYTES] {
         let (kind, number, yours) = match self.body {
             Body::Grant { until } => (GRANT, until, 0),
             Body::Stop { epoch } => (STOP, epoch, 0),
             Body::Resume { epoch } => (RESUME, epoch, 0),
-            Body::Ask { sent, yours } => (ASK, sent, yours),
+            Body::Probe { sent, yours } => (PROBE, sent, yours),
             Body::Over { arrived } => (OVER, arrived, 0),
         };
         let mut bytes = [0; MESSAGE_BYTES];
@@ -122,21 +122,21 @@ impl Message {
             STOP if number == 0 => return Err("sent a stop without its number".into()),
             STOP => Body::Stop { epoch: number },
             RESUME => Body::Resume { epoch: number },
-            ASK if u64::from(yours) > number => {
+            PROBE if u64::from(yours) > number => {
                 return Err("asked about more packets than it has sent".into());
             }
-            ASK => Body::Ask { sent: number, yours },
+            PROBE => Body::Probe { sent: number, yours },
             OVER => Body::Over { arrived: number },
             kind => return Err(format!("sent flow control of kind {kind}")),
         };
-        if bytes[9..12] != [0, 16, 0] || yours != 0 && !matches!(body, Body::Ask { .. }) {
+        if bytes[9..12] != [0, 16, 0] || yours != 0 && !matches!(body, Body::Probe { .. }) {
             return Err("sent flow control with bytes that mean nothing".into());
         }
         let (sender, receiver) = (Incarnation(word(16)), Incarnation(word(24)));
         if sender == Incarnation::default() {
             return Err("sent flow control for no sender".into());
         }
-        if receiver == Incarnation::default() && !matches!(body, Body::Ask { .. }) {
+        if receiver == Incarnation::default() && !matches!(body, Body::Probe { .. }) {
             return Err("sent flow control of no receiver".into());
         }
         Ok(Self { sender, receiver, body })
@@ -149,16 +149,16 @@ mod tests {
 
     use super::*;
 
-    fn message() -> impl Strategy<Value = Message> {
+    fn message() -> impl Strategy<Value = FlowMessage> {
         (0..5, 1..=NUMBER_MAX, 1..u64::MAX, 1..u64::MAX).prop_map(|(kind, number, sender, receiver)| {
             let body = match kind {
                 0 => Body::Grant { until: number },
                 1 => Body::Stop { epoch: number },
                 2 => Body::Resume { epoch: number },
-                3 => Body::Ask { sent: number, yours: sender.min(number) as u32 / 2 },
+                3 => Body::Probe { sent: number, yours: sender.min(number) as u32 / 2 },
                 _ => Body::Over { arrived: number },
             };
-            Message { sender: Incarnation(sender), receiver: Incarnation(receiver), body }
+            FlowMessage { sender: Incarnation(sender), receiver: Incarnation(receiver), body }
         })
     }
 
@@ -167,8 +167,8 @@ mod tests {
         fn what_is_said_is_heard(message in message()) {
             let bytes = message.encode();
             let head: [u8; 16] = bytes[..16].try_into().unwrap();
-            prop_assert!(Message::is_one(&head));
-            prop_assert_eq!(Message::parse(&bytes), Ok(message));
+            prop_assert!(FlowMessage::is_one(&head));
+            prop_assert_eq!(FlowMessage::parse(&bytes), Ok(message));
         }
 
         #[test]
@@ -180,7 +180,7 @@ mod tests {
             if plain > 1 {
                 bytes[12..16].fill(0);
             }
-            if let Ok(message) = Message::parse(&bytes) {
+            if let Ok(message) = FlowMessage::parse(&bytes) {
                 prop_assert_eq!(message.encode(), bytes);
             }
         }
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         let sound =
-            Message { sender: Incarnation(1), receiver: Incarnation(2), body: Body::Stop { epoch: 3 } };
+            FlowMessage { sender: Incarnation(1), receiver: Incarnation(2), body: Body::Stop { epoch: 3 } };
         let with = |at: usize, byte: u8| {
             let mut bytes = sound.encode();
             bytes[at] = byte;
-            Message::parse(&bytes)
+            FlowMessage::parse(&bytes)
         };
         for (at, byte, says) in [
             (7, 0x80, "the number 9223372036854775811"),

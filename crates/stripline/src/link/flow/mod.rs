@@ -14,8 +14,8 @@
 //!
 //! No message is an increment: a grant is a total, and stops are numbered. So a message may be
 //! lost, repeated or overtaken, as on a datagram transport. A lost message is sent again when the
-//! sender asks, which it does as long as it is stalled ([`Sender::due`]). Over a transport that
-//! loses nothing the sender never asks ([`Channel::Ordered`]). It then checks more strictly.
+//! sender asks, which it does as long as it is stalled ([`Sender::next_probe`]). Over a transport that
+//! loses nothing the sender never asks ([`ChannelKind::Ordered`]). It then checks more strictly.
 //!
 //! Both sides have an [`Incarnation`], which grows when they restart. A message for or from an
 //! earlier incarnation is ignored.
@@ -30,8 +30,8 @@ mod watermarks;
 #[cfg(test)]
 mod model;
 
-pub(crate) use message::{Body, Incarnation, MESSAGE_BYTES, Message};
+pub(crate) use message::{Body, FlowMessage, Incarnation, MESSAGE_BYTES};
 pub(crate) use receiver::Receiver;
-pub(crate) use sender::{Channel, Sender};
+pub(crate) use sender::{ChannelKind, Sender};
 pub use watermarks::Flow;
 pub(crate) use watermarks::Watermarks;

@@ -4,7 +4,7 @@
 
 use crate::explorer::{System, explore};
 
-use super::{Body, Channel, Flow, Incarnation, Message, Receiver, Sender, Watermarks};
+use super::{Body, ChannelKind, Flow, FlowMessage, Incarnation, Receiver, Sender, Watermarks};
 
 /// What can happen in a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +37,7 @@ enum Fault {
     /// Grants are increments.
     GrantsAddUp,
     /// A sender without permission never asks.
-    NobodyAsks,
+    NoProbes,
     /// Credit is given for queued packets, as if they were taken.
     CreditForNothing,
     /// The sender acts on the last message received, however old.
@@ -78,8 +78,8 @@ struct World {
     /// The content of the next packet.
     next: u8,
     packets: Vec<Packet>,
-    grants: Vec<Message>,
-    asks: Vec<Message>,
+    grants: Vec<FlowMessage>,
+    probes: Vec<FlowMessage>,
     queue: Vec<u8>,
     /// The packet delivered last, and how many were delivered or reported lost.
     newest: Option<u8>,
@@ -103,7 +103,7 @@ impl World {
             next: 0,
             packets: Vec::new(),
             grants: Vec::new(),
-            asks: Vec::new(),
+            probes: Vec::new(),
             queue: Vec::new(),
             newest: None,
             delivered: 0,
@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    fn channel(rules: &Rules) -> Channel {
-        if rules.loses_messages { Channel::Lossy } else { Channel::Ordered }
+    fn channel(rules: &Rules) -> ChannelKind {
+        if rules.loses_messages { ChannelKind::Lossy } else { ChannelKind::Ordered }
     }
 
     fn restarts(&self) -> bool {
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Sends a message of the receiver, which may be lost.
-    fn say(&mut self, message: Option<Message>) {
+    fn reply(&mut self, message: Option<FlowMessage>) {
         let Some(message) = message else { return };
         let goes_on = matches!(message.body, Body::Resume { .. } | Body::Grant { .. });
         let forgotten = self.rules.fault == Fault::ResumeForgotten && goes_on;
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    fn has_room_to_say(&self) -> bool {
+    fn has_space_to_reply(&self) -> bool {
         // Where nothing may be lost, the side that sends waits for room. More than 8 never pile up.
         self.grants.len() < if self.rules.loses_messages { self.rules.under_way } else { 8 }
     }
@@ -159,14 +159,14 @@ impl World {
         Some(after)
     }
 
-    fn ask(&self) -> Option<Self> {
-        if self.rules.fault == Fault::NobodyAsks || self.asks.len() >= self.rules.under_way.min(1) {
+    fn probe(&self) -> Option<Self> {
+        if self.rules.fault == Fault::NoProbes || self.probes.len() >= self.rules.under_way.min(1) {
             return None;
         }
         // On a copy, at time 0: the interval between two asks is always over.
-        let ask = self.sender.clone().due(0)?;
+        let ask = self.sender.clone().next_probe(0)?;
         let mut after = self.clone();
-        after.asks.push(ask);
+        after.probes.push(ask);
         Some(after)
     }
 
@@ -174,7 +174,7 @@ impl World {
         let room = u64::from(self.rules.high) + self.rules.headroom;
         let is_full = self.receiver.waiting() >= room;
         // A stream holds a packet back. A datagram that finds no room is lost.
-        if is_full && !self.rules.loses_packets || !self.has_room_to_say() {
+        if is_full && !self.rules.loses_packets || !self.has_space_to_reply() {
             return Ok(None);
         }
         let mut after = self.clone();
@@ -187,15 +187,15 @@ impl World {
         if arrival.is_taken {
             after.queue.push(packet.content);
         }
-        after.say(arrival.say);
+        after.reply(arrival.reply);
         if self.rules.fault == Fault::CreditForNothing {
-            after.say(after.receiver.clone().take());
+            after.reply(after.receiver.clone().take());
         }
         Ok(Some(after))
     }
 
     fn take(&self) -> Result<Option<Self>, String> {
-        if self.queue.is_empty() || !self.has_room_to_say() {
+        if self.queue.is_empty() || !self.has_space_to_reply() {
             return Ok(None);
         }
         let mut after = self.clone();
@@ -205,12 +205,12 @@ impl World {
         }
         after.newest = Some(content);
         after.delivered += 1;
-        let say = after.receiver.take();
-        after.say(say);
+        let reply = after.receiver.take();
+        after.reply(reply);
         Ok(Some(after))
     }
 
-    fn is_heard(&self, index: usize) -> Result<Self, String> {
+    fn is_received(&self, index: usize) -> Result<Self, String> {
         let mut after = self.clone();
         let mut message = after.grants.remove(index);
         match (self.rules.fault, &mut message.body) {
@@ -225,20 +225,20 @@ impl World {
             }
             _ => {}
         }
-        after.sender.hear(&message)?;
+        after.sender.receive(&message)?;
         Ok(after)
     }
 
-    fn is_asked(&self, index: usize, gives_up: bool) -> Result<Self, String> {
+    fn is_probed(&self, index: usize, gives_up: bool) -> Result<Self, String> {
         let mut after = self.clone();
-        let ask = after.asks.remove(index);
-        let say = after.receiver.hear(&ask)?;
-        if gives_up && let (Body::Ask { sent, .. }, Some(_)) = (ask.body, say) {
+        let ask = after.probes.remove(index);
+        let reply = after.receiver.receive(&ask)?;
+        if gives_up && let (Body::Probe { sent, .. }, Some(_)) = (ask.body, reply) {
             let (lost, news) = after.receiver.give_up(sent);
             after.lost += lost;
-            after.say(news.or(say));
+            after.reply(news.or(reply));
         } else {
-            after.say(say);
+            after.reply(reply);
         }
         Ok(after)
     }
@@ -248,7 +248,7 @@ impl World {
         after.rules.sender_restarts = self.rules.sender_restarts.checked_sub(1)?;
         after.life = Incarnation(self.life.0 + 1);
         let marks = Watermarks::new(self.rules.high, None, Some(self.rules.low)).unwrap();
-        after.sender = Sender::new(self.rules.flow, marks, Channel::Lossy, after.life, None).unwrap();
+        after.sender = Sender::new(self.rules.flow, marks, ChannelKind::Lossy, after.life, None).unwrap();
         Some(after)
     }
 
@@ -290,7 +290,7 @@ impl System for World {
         let mut steps = Vec::new();
         let mut may = |word, after: Option<Self>| steps.extend(after.map(|after| (word, after)));
         may("a packet is sent", self.send());
-        may("the sender asks", self.ask());
+        may("the sender asks", self.probe());
         may("a packet is taken", self.take()?);
         may("the sender restarts", self.sender_restarts());
         may("the receiver restarts", self.receiver_restarts());
@@ -298,13 +298,13 @@ impl System for World {
             may("a packet comes", self.packet_comes(index)?);
         }
         for index in self.arrivals(messages, self.grants.len()) {
-            may("the sender gets a message", Some(self.is_heard(index)?));
+            may("the sender gets a message", Some(self.is_received(index)?));
         }
-        for index in self.arrivals(messages, self.asks.len()) {
-            if self.has_room_to_say() {
-                may("the receiver gets an ask", Some(self.is_asked(index, false)?));
+        for index in self.arrivals(messages, self.probes.len()) {
+            if self.has_space_to_reply() {
+                may("the receiver gets an ask", Some(self.is_probed(index, false)?));
                 if packets {
-                    may("the receiver gets an ask, and gives up", Some(self.is_asked(index, true)?));
+                    may("the receiver gets an ask, and gives up", Some(self.is_probed(index, true)?));
                 }
             }
         }
@@ -312,7 +312,7 @@ impl System for World {
             self.meddle(&mut steps, ["a message is lost", "a message comes twice"], |world| {
                 &mut world.grants
             });
-            self.meddle(&mut steps, ["an ask is lost", "an ask comes twice"], |world| &mut world.asks);
+            self.meddle(&mut steps, ["an ask is lost", "an ask comes twice"], |world| &mut world.probes);
         }
         if packets {
             self.meddle(&mut steps, ["a packet is lost", "a packet comes twice"], |world| &mut world.packets);
@@ -321,7 +321,7 @@ impl System for World {
             // Where the order in transit is irrelevant, states that differ only in it are one.
             if messages {
                 after.grants.sort();
-                after.asks.sort();
+                after.probes.sort();
             }
             if packets {
                 after.packets.sort();
@@ -415,8 +415,8 @@ fn faults_are_found() {
         (Fault::ResumeForgotten, stops, "nothing leads on"),
         (Fault::ResumeForgotten, SOUND, "nothing leads on"),
         (Fault::GrantsAddUp, lossy, "granted packets up to"),
-        (Fault::NobodyAsks, lossy, "nothing leads on"),
-        (Fault::NobodyAsks, Rules { flow: Flow::StopResume, ..lossy }, "nothing leads on"),
+        (Fault::NoProbes, lossy, "nothing leads on"),
+        (Fault::NoProbes, Rules { flow: Flow::StopResume, ..lossy }, "nothing leads on"),
         (Fault::CreditForNothing, Rules { headroom: 1, ..SOUND }, "where packets up to"),
         (Fault::StopsHaveNoNumbers, Rules { flow: Flow::StopResume, loses_packets: true, ..lossy }, ""),
     ] {

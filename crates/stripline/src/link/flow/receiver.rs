@@ -1,7 +1,7 @@
 //! The receiving side of flow control, which withholds permission.
 
 use super::message::NUMBER_MAX;
-use super::{Body, Flow, Incarnation, Message, Watermarks};
+use super::{Body, Flow, FlowMessage, Incarnation, Watermarks};
 
 /// The state that a receiver keeps of its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,13 +15,13 @@ pub(crate) struct Receiver {
     arrived: u64,
     /// The number of those that are not taken yet.
     waiting: u64,
-    said: Said,
+    announced: Announced,
     is_over: bool,
 }
 
 /// The permission that it last announced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Said {
+enum Announced {
     Granted(u64),
     Running { epoch: u64, is_stopped: bool },
 }
@@ -34,7 +34,7 @@ pub(crate) struct Arrival {
     /// Packets before it that did not arrive and will no longer be accepted.
     pub lost: u64,
     /// The message to send to the sender.
-    pub say: Option<Message>,
+    pub reply: Option<FlowMessage>,
 }
 
 impl Receiver {
@@ -49,13 +49,13 @@ impl Receiver {
         sender: Option<Incarnation>,
     ) -> Option<Self> {
         let (high, low) = (u64::from(marks.high()), u64::from(marks.low()));
-        let said = match flow {
+        let announced = match flow {
             Flow::Transport => return None,
-            Flow::Credit => Said::Granted(if sender.is_some() { high } else { 0 }),
-            Flow::StopResume => Said::Running { epoch: 0, is_stopped: false },
+            Flow::Credit => Announced::Granted(if sender.is_some() { high } else { 0 }),
+            Flow::StopResume => Announced::Running { epoch: 0, is_stopped: false },
         };
         let sender = sender.unwrap_or_default();
-        Some(Self { high, low, own, sender, arrived: 0, waiting: 0, said, is_over: false })
+        Some(Self { high, low, own, sender, arrived: 0, waiting: 0, announced, is_over: false })
     }
 
     /// Returns the number of packets that wait to be taken.
@@ -74,8 +74,8 @@ impl Receiver {
     ///
     /// # Errors
     /// A description of the sender's violation.
-    pub(crate) fn arrive_next(&mut self) -> Result<Option<Message>, String> {
-        self.arrive(self.sender, self.own, self.arrived).map(|arrival| arrival.say)
+    pub(crate) fn arrive_next(&mut self) -> Result<Option<FlowMessage>, String> {
+        self.arrive(self.sender, self.own, self.arrived).map(|arrival| arrival.reply)
     }
 
     /// Records the arrival of a packet with this sender, receiver and number.
@@ -93,7 +93,7 @@ impl Receiver {
         }
         let is_for_us = receiver == self.own || receiver == Incarnation::default();
         if sender < self.sender {
-            return Ok(Arrival { is_taken: false, lost: 0, say: None });
+            return Ok(Arrival { is_taken: false, lost: 0, reply: None });
         }
         if sender > self.sender {
             self.meet(sender, if is_for_us { 0 } else { number + 1 });
@@ -101,23 +101,23 @@ impl Receiver {
         if !is_for_us {
             // The sender has not seen this receiver yet: all it has sent was for the predecessor.
             let (lost, _) = self.give_up(number + 1);
-            return Ok(Arrival { is_taken: false, lost, say: Some(self.position()) });
+            return Ok(Arrival { is_taken: false, lost, reply: Some(self.position()) });
         }
-        if let Said::Granted(until) = self.said
+        if let Announced::Granted(until) = self.announced
             && number >= until
         {
             return Err(format!("sent packet {number}, where packets up to {until} were granted"));
         }
         if number < self.arrived {
-            return Ok(Arrival { is_taken: false, lost: 0, say: None });
+            return Ok(Arrival { is_taken: false, lost: 0, reply: None });
         }
         let lost = number - self.arrived;
         self.arrived = number + 1;
         self.waiting += 1;
-        let say = match &mut self.said {
+        let reply = match &mut self.announced {
             // Lost packets need no room.
-            Said::Granted(_) => self.grant(),
-            Said::Running { epoch, is_stopped } => {
+            Announced::Granted(_) => self.grant(),
+            Announced::Running { epoch, is_stopped } => {
                 let above = self.waiting.checked_sub(self.high);
                 let stops = above.is_some() && !*is_stopped;
                 if stops {
@@ -128,30 +128,30 @@ impl Receiver {
                 (stops || above.is_some_and(u64::is_power_of_two)).then(|| self.position())
             }
         };
-        Ok(Arrival { is_taken: true, lost, say })
+        Ok(Arrival { is_taken: true, lost, reply })
     }
 
     /// Records that a packet was taken from the queue. Returns the message to send, if any.
-    pub(crate) fn take(&mut self) -> Option<Message> {
+    pub(crate) fn take(&mut self) -> Option<FlowMessage> {
         self.waiting = self.waiting.saturating_sub(1);
         let is_low = self.waiting <= self.low;
-        match &mut self.said {
-            Said::Granted(_) => self.grant(),
-            Said::Running { is_stopped, .. } if *is_stopped && is_low => {
+        match &mut self.announced {
+            Announced::Granted(_) => self.grant(),
+            Announced::Running { is_stopped, .. } if *is_stopped && is_low => {
                 *is_stopped = false;
-                self.say()
+                self.reply()
             }
-            Said::Running { .. } => None,
+            Announced::Running { .. } => None,
         }
     }
 
     /// Gives up the packets with smaller numbers that have not arrived. Returns how many those are,
     /// and the message to send.
-    pub(crate) fn give_up(&mut self, until: u64) -> (u64, Option<Message>) {
+    pub(crate) fn give_up(&mut self, until: u64) -> (u64, Option<FlowMessage>) {
         let lost = until.saturating_sub(self.arrived);
         self.arrived += lost;
-        let say = if let Said::Granted(_) = self.said { self.grant() } else { None };
-        (lost, say)
+        let reply = if let Announced::Granted(_) = self.announced { self.grant() } else { None };
+        (lost, reply)
     }
 
     /// Handles a message of the sender. Returns the message to send, if any.
@@ -159,8 +159,8 @@ impl Receiver {
     /// # Errors
     /// A description of the sender's violation.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
-    pub(crate) fn hear(&mut self, message: &Message) -> Result<Option<Message>, String> {
-        let Body::Ask { sent, yours } = message.body else {
+    pub(crate) fn receive(&mut self, message: &FlowMessage) -> Result<Option<FlowMessage>, String> {
+        let Body::Probe { sent, yours } = message.body else {
             return Err("sent a message that only a receiver sends".into());
         };
         if message.sender < self.sender {
@@ -180,20 +180,20 @@ impl Receiver {
     }
 
     /// Records the end of the stream. Returns the last message to send.
-    pub(crate) fn end(&mut self) -> Message {
+    pub(crate) fn end(&mut self) -> FlowMessage {
         self.is_over = true;
         let body = Body::Over { arrived: self.arrived };
-        Message { sender: self.sender, receiver: self.own, body }
+        FlowMessage { sender: self.sender, receiver: self.own, body }
     }
 
     /// Records the first contact with a sender that has sent `arrived` packets before, none for
     /// this receiver.
     fn meet(&mut self, sender: Incarnation, arrived: u64) {
         (self.sender, self.arrived) = (sender, arrived);
-        self.said = match self.said {
-            Said::Granted(_) => Said::Granted(self.until()),
+        self.announced = match self.announced {
+            Announced::Granted(_) => Announced::Granted(self.until()),
             // The new sender counts its stops from 1 again.
-            Said::Running { .. } => Said::Running { epoch: 0, is_stopped: false },
+            Announced::Running { .. } => Announced::Running { epoch: 0, is_stopped: false },
         };
     }
 
@@ -203,28 +203,28 @@ impl Receiver {
     }
 
     /// Returns a new grant if credit and queued packets together have fallen to the low watermark.
-    fn grant(&mut self) -> Option<Message> {
+    fn grant(&mut self) -> Option<FlowMessage> {
         let until = self.until();
-        let Said::Granted(granted) = &mut self.said else { return None };
+        let Announced::Granted(granted) = &mut self.announced else { return None };
         if until < granted.saturating_add(self.high - self.low) {
             return None;
         }
         *granted = until;
-        self.say()
+        self.reply()
     }
 
-    fn say(&self) -> Option<Message> {
+    fn reply(&self) -> Option<FlowMessage> {
         (!self.is_over).then(|| self.position())
     }
 
     /// Returns a message that repeats the receiver's position.
-    fn position(&self) -> Message {
-        let body = match self.said {
-            Said::Granted(until) => Body::Grant { until },
-            Said::Running { epoch, is_stopped: true } => Body::Stop { epoch },
-            Said::Running { epoch, is_stopped: false } => Body::Resume { epoch },
+    fn position(&self) -> FlowMessage {
+        let body = match self.announced {
+            Announced::Granted(until) => Body::Grant { until },
+            Announced::Running { epoch, is_stopped: true } => Body::Stop { epoch },
+            Announced::Running { epoch, is_stopped: false } => Body::Resume { epoch },
         };
-        Message { sender: self.sender, receiver: self.own, body }
+        FlowMessage { sender: self.sender, receiver: self.own, body }
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         Receiver::new(flow, Watermarks::new(4, None, Some(1)).unwrap(), ME, Some(THEM)).unwrap()
     }
 
-    fn bodies(messages: impl IntoIterator<Item = Option<Message>>) -> Vec<Option<Body>> {
+    fn bodies(messages: impl IntoIterator<Item = Option<FlowMessage>>) -> Vec<Option<Body>> {
         messages.into_iter().map(|message| message.map(|message| message.body)).collect()
     }
 
@@ -250,8 +250,8 @@ mod tests {
             let queued = bodies((0..if round == 0 { 4 } else { 3 }).map(|_| receiver.arrive_next().unwrap()));
             assert!(queued.iter().all(Option::is_none), "{queued:?}");
             assert_eq!(receiver.waiting(), 4);
-            let said = bodies((0..3).map(|_| receiver.take()));
-            assert_eq!(said, [None, None, Some(Body::Grant { until: 4 + 3 * (round + 1) })]);
+            let announced = bodies((0..3).map(|_| receiver.take()));
+            assert_eq!(announced, [None, None, Some(Body::Grant { until: 4 + 3 * (round + 1) })]);
         }
         assert_eq!(receiver.end().body, Body::Over { arrived: 10 });
         assert_eq!(bodies((0..1).map(|_| receiver.take())), [None]);
@@ -280,14 +280,14 @@ mod tests {
     fn what_is_lost_takes_no_credit() {
         let mut receiver = receiver(Flow::Credit);
         let arrival = receiver.arrive(THEM, ME, 2).unwrap();
-        assert_eq!((arrival.is_taken, arrival.lost, arrival.say), (true, 2, None));
+        assert_eq!((arrival.is_taken, arrival.lost, arrival.reply), (true, 2, None));
         // Late, and duplicates.
         for number in [0, 1, 2] {
             assert!(!receiver.arrive(THEM, ME, number).unwrap().is_taken);
         }
         assert_eq!(bodies([receiver.take()]), [Some(Body::Grant { until: 7 })]);
-        let (lost, say) = receiver.give_up(7);
-        assert_eq!((lost, bodies([say])), (4, vec![Some(Body::Grant { until: 11 })]));
+        let (lost, reply) = receiver.give_up(7);
+        assert_eq!((lost, bodies([reply])), (4, vec![Some(Body::Grant { until: 11 })]));
     }
 
     #[test]
@@ -299,22 +299,22 @@ mod tests {
         assert!(
             receiver.arrive(THEM, ME, u64::MAX).unwrap_err().contains("beyond the limit of a connection")
         );
-        let grant = Message { sender: THEM, receiver: ME, body: Body::Grant { until: 1 } };
-        assert!(receiver.hear(&grant).unwrap_err().contains("only a receiver"));
+        let grant = FlowMessage { sender: THEM, receiver: ME, body: Body::Grant { until: 1 } };
+        assert!(receiver.receive(&grant).unwrap_err().contains("only a receiver"));
     }
 
     #[test]
     fn a_sender_that_restarts_gets_what_room_there_is() {
         let mut receiver = receiver(Flow::Credit);
         (0..3).for_each(|_| assert_eq!(receiver.arrive_next(), Ok(None)));
-        let ask = |sender, receiver, sent| Message {
+        let ask = |sender, receiver, sent| FlowMessage {
             sender,
             receiver,
-            body: Body::Ask { sent, yours: sent as u32 },
+            body: Body::Probe { sent, yours: sent as u32 },
         };
-        let answer = receiver.hear(&ask(Incarnation(8), Incarnation(0), 0)).unwrap();
+        let answer = receiver.receive(&ask(Incarnation(8), Incarnation(0), 0)).unwrap();
         assert_eq!(bodies([answer]), [Some(Body::Grant { until: 1 })]);
-        assert_eq!(receiver.hear(&ask(THEM, ME, 4)), Ok(None), "messages of the predecessor are ignored");
+        assert_eq!(receiver.receive(&ask(THEM, ME, 4)), Ok(None), "messages of the predecessor are ignored");
         assert!(!receiver.arrive(THEM, ME, 3).unwrap().is_taken);
         assert!(receiver.arrive(Incarnation(8), ME, 0).unwrap().is_taken);
     }
@@ -325,10 +325,10 @@ mod tests {
         let mut successor = Receiver::new(Flow::Credit, marks, Incarnation(4), None).unwrap();
         let arrival = successor.arrive(THEM, ME, 9).unwrap();
         assert!(!arrival.is_taken);
-        assert_eq!(bodies([arrival.say]), [Some(Body::Grant { until: 14 })]);
+        assert_eq!(bodies([arrival.reply]), [Some(Body::Grant { until: 14 })]);
         // The sender asks the predecessor for its position, and has sent more meanwhile.
-        let ask = Message { sender: THEM, receiver: ME, body: Body::Ask { sent: 12, yours: 3 } };
-        let answer = successor.hear(&ask).unwrap();
+        let ask = FlowMessage { sender: THEM, receiver: ME, body: Body::Probe { sent: 12, yours: 3 } };
+        let answer = successor.receive(&ask).unwrap();
         assert_eq!((bodies([answer]), successor.arrived()), (vec![Some(Body::Grant { until: 16 })], 12));
     }
 }

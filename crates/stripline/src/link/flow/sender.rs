@@ -1,14 +1,14 @@
 //! The sending side of flow control, which may be stalled.
 
-use super::{Body, Flow, Incarnation, Message, Watermarks};
+use super::{Body, Flow, FlowMessage, Incarnation, Watermarks};
 
 /// The interval at which a stalled sender asks for its receiver's position, in nanoseconds, over a
 /// lossy channel.
-pub(crate) const ASK_EVERY_NS: u64 = 100_000_000;
+pub(crate) const PROBE_EVERY_NS: u64 = 100_000_000;
 
 /// What may happen to messages in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Channel {
+pub(crate) enum ChannelKind {
     /// Each message arrives once, in order, and the connection ends with either side.
     Ordered,
     /// Messages may be lost, repeated or late; either side may restart.
@@ -20,23 +20,23 @@ pub(crate) enum Channel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sender {
     high: u64,
-    channel: Channel,
+    channel: ChannelKind,
     own: Incarnation,
     receiver: Incarnation,
     /// Packets sent in all.
     sent: u64,
     /// The number of those that were for earlier receivers.
     others: u64,
-    leave: Leave,
+    permission: Permission,
     /// The time at which the sender was first noticed to be stalled, in nanoseconds.
-    held_ns: Option<u64>,
-    asked_ns: Option<u64>,
+    stalled_ns: Option<u64>,
+    probed_ns: Option<u64>,
     is_over: bool,
 }
 
 /// The permission to send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Leave {
+enum Permission {
     /// While fewer packets have been sent.
     Granted(u64),
     /// Unless stopped; `epoch` is the number of the stop received last.
@@ -52,15 +52,15 @@ impl Sender {
     pub(crate) fn new(
         flow: Flow,
         marks: Watermarks,
-        channel: Channel,
+        channel: ChannelKind,
         own: Incarnation,
         receiver: Option<Incarnation>,
     ) -> Option<Self> {
         let high = u64::from(marks.high());
-        let leave = match flow {
+        let permission = match flow {
             Flow::Transport => return None,
-            Flow::Credit => Leave::Granted(if receiver.is_some() { high } else { 0 }),
-            Flow::StopResume => Leave::Running { epoch: 0, is_stopped: false },
+            Flow::Credit => Permission::Granted(if receiver.is_some() { high } else { 0 }),
+            Flow::StopResume => Permission::Running { epoch: 0, is_stopped: false },
         };
         let receiver = receiver.unwrap_or_default();
         Some(Self {
@@ -70,38 +70,38 @@ impl Sender {
             receiver,
             sent: 0,
             others: 0,
-            leave,
-            held_ns: None,
-            asked_ns: None,
+            permission,
+            stalled_ns: None,
+            probed_ns: None,
             is_over: false,
         })
     }
 
     /// Returns the kind of flow control.
     pub(crate) fn flow(&self) -> Flow {
-        match self.leave {
-            Leave::Granted(_) => Flow::Credit,
-            Leave::Running { .. } => Flow::StopResume,
+        match self.permission {
+            Permission::Granted(_) => Flow::Credit,
+            Permission::Running { .. } => Flow::StopResume,
         }
     }
 
     /// Whether the next packet may be sent.
     pub(crate) fn may_send(&self) -> bool {
-        match self.leave {
-            Leave::Granted(until) => self.sent < until,
-            Leave::Running { is_stopped, .. } => !is_stopped,
+        match self.permission {
+            Permission::Granted(until) => self.sent < until,
+            Permission::Running { is_stopped, .. } => !is_stopped,
         }
     }
 
     /// Whether it may be sent without polling for messages of the receiver first.
-    pub(crate) fn may_send_unheard(&self) -> bool {
-        matches!(self.leave, Leave::Granted(until) if self.sent < until)
+    pub(crate) fn may_send_without_poll(&self) -> bool {
+        matches!(self.permission, Permission::Granted(until) if self.sent < until)
     }
 
     /// Records that a packet is sent.
     pub(crate) fn send(&mut self) {
         self.sent += 1;
-        self.held_ns = None;
+        self.stalled_ns = None;
     }
 
     /// Returns the number of packets sent in all, which is the number of the next.
@@ -125,31 +125,31 @@ impl Sender {
     }
 
     /// Records a stall at this time, if the sender may not send.
-    pub(crate) fn note_held(&mut self, now_ns: u64) {
+    pub(crate) fn note_stall(&mut self, now_ns: u64) {
         if !self.may_send() {
-            self.held_ns.get_or_insert(now_ns);
+            self.stalled_ns.get_or_insert(now_ns);
         }
     }
 
     /// Returns the time since which the sender is stalled, in nanoseconds.
-    pub(crate) fn held_since(&self) -> Option<u64> {
-        self.held_ns.filter(|_| !self.may_send())
+    pub(crate) fn stalled_since(&self) -> Option<u64> {
+        self.stalled_ns.filter(|_| !self.may_send())
     }
 
     /// Returns the message to send at this time, if any. A stalled sender asks again and again,
     /// because the message that ends the stall may have been lost.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
-    pub(crate) fn due(&mut self, now_ns: u64) -> Option<Message> {
-        let is_due = self.asked_ns.is_none_or(|asked| now_ns.saturating_sub(asked) >= ASK_EVERY_NS);
-        if self.channel == Channel::Ordered || self.may_send() || !is_due {
+    pub(crate) fn next_probe(&mut self, now_ns: u64) -> Option<FlowMessage> {
+        let is_due = self.probed_ns.is_none_or(|asked| now_ns.saturating_sub(asked) >= PROBE_EVERY_NS);
+        if self.channel == ChannelKind::Ordered || self.may_send() || !is_due {
             return None;
         }
-        self.asked_ns = Some(now_ns);
+        self.probed_ns = Some(now_ns);
         let yours = u32::try_from(self.sent - self.others).unwrap_or(u32::MAX);
-        Some(Message {
+        Some(FlowMessage {
             sender: self.own,
             receiver: self.receiver,
-            body: Body::Ask { sent: self.sent, yours },
+            body: Body::Probe { sent: self.sent, yours },
         })
     }
 
@@ -157,8 +157,8 @@ impl Sender {
     ///
     /// # Errors
     /// A description of the receiver's violation. No later message of it may be used.
-    pub(crate) fn hear(&mut self, message: &Message) -> Result<(), String> {
-        let is_lossy = self.channel == Channel::Lossy;
+    pub(crate) fn receive(&mut self, message: &FlowMessage) -> Result<(), String> {
+        let is_lossy = self.channel == ChannelKind::Lossy;
         if message.sender != self.own {
             return if is_lossy { Ok(()) } else { Err("sent flow control for another sender".into()) };
         }
@@ -170,17 +170,17 @@ impl Sender {
                 // It has restarted, and what its predecessor announced is void.
                 (_, true) => {
                     self.others = self.sent;
-                    self.leave = match self.leave {
-                        Leave::Granted(_) => Leave::Granted(0),
-                        Leave::Running { .. } => Leave::Running { epoch: 0, is_stopped: false },
+                    self.permission = match self.permission {
+                        Permission::Granted(_) => Permission::Granted(0),
+                        Permission::Running { .. } => Permission::Running { epoch: 0, is_stopped: false },
                     };
                 }
             }
             self.receiver = message.receiver;
         }
         let sent = self.sent;
-        match (message.body, &mut self.leave) {
-            (Body::Grant { until }, Leave::Granted(granted)) => {
+        match (message.body, &mut self.permission) {
+            (Body::Grant { until }, Permission::Granted(granted)) => {
                 let window = sent.saturating_add(self.high);
                 if until > window {
                     return Err(format!(
@@ -195,7 +195,7 @@ impl Sender {
             }
             (
                 Body::Stop { epoch: number } | Body::Resume { epoch: number },
-                Leave::Running { epoch, is_stopped },
+                Permission::Running { epoch, is_stopped },
             ) => {
                 // Every further stop needs at least one packet in between.
                 if number > sent {
@@ -213,9 +213,11 @@ impl Sender {
                 }
                 self.is_over = true;
             }
-            (Body::Ask { .. }, _) => return Err("sent an ask, which only a sender sends".into()),
-            (_, Leave::Granted(_)) => return Err("sent stop or resume where credits were agreed on".into()),
-            (_, Leave::Running { .. }) => {
+            (Body::Probe { .. }, _) => return Err("sent an ask, which only a sender sends".into()),
+            (_, Permission::Granted(_)) => {
+                return Err("sent stop or resume where credits were agreed on".into());
+            }
+            (_, Permission::Running { .. }) => {
                 return Err("granted credits where stop and resume were agreed on".into());
             }
         }
@@ -230,80 +232,80 @@ mod tests {
     const ME: Incarnation = Incarnation(7);
     const THEM: Incarnation = Incarnation(3);
 
-    fn sender(flow: Flow, channel: Channel) -> Sender {
+    fn sender(flow: Flow, channel: ChannelKind) -> Sender {
         let marks = Watermarks::new(4, None, Some(1)).unwrap();
         Sender::new(flow, marks, channel, ME, Some(THEM)).unwrap()
     }
 
-    fn says(body: Body) -> Message {
-        Message { sender: ME, receiver: THEM, body }
+    fn says(body: Body) -> FlowMessage {
+        FlowMessage { sender: ME, receiver: THEM, body }
     }
 
     #[test]
     fn credits_are_totals() {
-        for channel in [Channel::Ordered, Channel::Lossy] {
+        for channel in [ChannelKind::Ordered, ChannelKind::Lossy] {
             let mut sender = sender(Flow::Credit, channel);
             (0..4).for_each(|_| sender.send());
             assert!(!sender.may_send());
             let grant = says(Body::Grant { until: 7 });
             // A repeated grant counts once.
-            assert_eq!((sender.hear(&grant), sender.hear(&grant)), (Ok(()), Ok(())));
+            assert_eq!((sender.receive(&grant), sender.receive(&grant)), (Ok(()), Ok(())));
             (0..3).for_each(|_| sender.send());
             assert!(!sender.may_send());
-            assert_eq!(sender.hear(&grant), Ok(()));
+            assert_eq!(sender.receive(&grant), Ok(()));
             assert!(!sender.may_send());
         }
     }
 
     #[test]
     fn a_late_stop_stops_nobody() {
-        let mut sender = sender(Flow::StopResume, Channel::Lossy);
+        let mut sender = sender(Flow::StopResume, ChannelKind::Lossy);
         (0..4).for_each(|_| sender.send());
-        sender.hear(&says(Body::Stop { epoch: 1 })).unwrap();
+        sender.receive(&says(Body::Stop { epoch: 1 })).unwrap();
         assert!(!sender.may_send());
-        sender.hear(&says(Body::Resume { epoch: 1 })).unwrap();
-        sender.hear(&says(Body::Stop { epoch: 1 })).unwrap();
+        sender.receive(&says(Body::Resume { epoch: 1 })).unwrap();
+        sender.receive(&says(Body::Stop { epoch: 1 })).unwrap();
         assert!(sender.may_send());
-        sender.hear(&says(Body::Stop { epoch: 2 })).unwrap();
-        sender.hear(&says(Body::Resume { epoch: 1 })).unwrap();
+        sender.receive(&says(Body::Stop { epoch: 2 })).unwrap();
+        sender.receive(&says(Body::Resume { epoch: 1 })).unwrap();
         assert!(!sender.may_send());
     }
 
     #[test]
     fn it_asks_only_while_it_may_not_send() {
-        let mut sender = sender(Flow::Credit, Channel::Lossy);
-        assert_eq!(sender.due(0), None);
+        let mut sender = sender(Flow::Credit, ChannelKind::Lossy);
+        assert_eq!(sender.next_probe(0), None);
         (0..4).for_each(|_| sender.send());
-        let ask = says(Body::Ask { sent: 4, yours: 4 });
-        assert_eq!(sender.due(5), Some(ask));
-        assert_eq!(sender.due(6), None);
-        assert_eq!(sender.due(5 + ASK_EVERY_NS), Some(ask));
-        sender.note_held(9);
-        sender.note_held(10);
-        assert_eq!(sender.held_since(), Some(9));
-        sender.hear(&says(Body::Grant { until: 5 })).unwrap();
-        assert_eq!((sender.held_since(), sender.due(u64::MAX)), (None, None));
+        let ask = says(Body::Probe { sent: 4, yours: 4 });
+        assert_eq!(sender.next_probe(5), Some(ask));
+        assert_eq!(sender.next_probe(6), None);
+        assert_eq!(sender.next_probe(5 + PROBE_EVERY_NS), Some(ask));
+        sender.note_stall(9);
+        sender.note_stall(10);
+        assert_eq!(sender.stalled_since(), Some(9));
+        sender.receive(&says(Body::Grant { until: 5 })).unwrap();
+        assert_eq!((sender.stalled_since(), sender.next_probe(u64::MAX)), (None, None));
     }
 
     #[test]
     fn a_receiver_that_restarts_begins_anew() {
-        let mut sender = sender(Flow::Credit, Channel::Lossy);
+        let mut sender = sender(Flow::Credit, ChannelKind::Lossy);
         (0..3).for_each(|_| sender.send());
-        let next = |body| Message { receiver: Incarnation(9), ..says(body) };
-        sender.hear(&next(Body::Grant { until: 3 })).unwrap();
-        assert_eq!(sender.due(0).unwrap().body, Body::Ask { sent: 3, yours: 0 });
+        let next = |body| FlowMessage { receiver: Incarnation(9), ..says(body) };
+        sender.receive(&next(Body::Grant { until: 3 })).unwrap();
+        assert_eq!(sender.next_probe(0).unwrap().body, Body::Probe { sent: 3, yours: 0 });
         assert!(!sender.may_send(), "the credit of its predecessor is void");
-        sender.hear(&says(Body::Grant { until: 7 })).unwrap();
+        sender.receive(&says(Body::Grant { until: 7 })).unwrap();
         assert!(!sender.may_send(), "messages of the predecessor are ignored");
-        sender.hear(&next(Body::Grant { until: 7 })).unwrap();
+        sender.receive(&next(Body::Grant { until: 7 })).unwrap();
         assert!(sender.may_send());
         // This was for the predecessor of this sender.
-        sender.hear(&Message { sender: Incarnation(6), ..says(Body::Grant { until: 999 }) }).unwrap();
+        sender.receive(&FlowMessage { sender: Incarnation(6), ..says(Body::Grant { until: 999 }) }).unwrap();
     }
 
     #[test]
     fn lies_are_named() {
-        use Channel::{Lossy, Ordered};
+        use ChannelKind::{Lossy, Ordered};
         use Flow::{Credit, StopResume};
         for (flow, channel, message, violation) in [
             (
@@ -328,7 +330,7 @@ mod tests {
             (
                 Credit,
                 Ordered,
-                says(Body::Ask { sent: 1, yours: 1 }),
+                says(Body::Probe { sent: 1, yours: 1 }),
                 "sent an ask, which only a sender sends",
             ),
             (Credit, Ordered, says(Body::Over { arrived: 2 }), "has got 2 packets, where 1 were sent"),
@@ -338,19 +340,19 @@ mod tests {
             (
                 Credit,
                 Ordered,
-                Message { sender: THEM, ..says(Body::Grant { until: 4 }) },
+                FlowMessage { sender: THEM, ..says(Body::Grant { until: 4 }) },
                 "for another sender",
             ),
             (
                 Credit,
                 Ordered,
-                Message { receiver: ME, ..says(Body::Grant { until: 4 }) },
+                FlowMessage { receiver: ME, ..says(Body::Grant { until: 4 }) },
                 "of another receiver",
             ),
         ] {
             let mut sender = sender(flow, channel);
             sender.send();
-            let error = sender.hear(&message).unwrap_err();
+            let error = sender.receive(&message).unwrap_err();
             assert!(error.contains(violation), "{error}");
         }
     }

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::link::Scope;
-use crate::link::flow::{self, MESSAGE_BYTES, Message};
+use crate::link::flow::{self, FlowMessage, MESSAGE_BYTES};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
 use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
@@ -79,7 +79,7 @@ pub(super) struct StreamAckSender {
 struct Backlog {
     acks: Vec<u8>,
     /// Only the latest message of flow control, which supersedes all before it.
-    flow: Option<Message>,
+    flow: Option<FlowMessage>,
 }
 
 impl StreamAckSender {
@@ -153,7 +153,7 @@ impl AckSender for StreamAckSender {
         self.send(&mut backlog);
     }
 
-    fn send_flow(&self, message: Message) {
+    fn send_flow(&self, message: FlowMessage) {
         let mut backlog = self.lock();
         backlog.flow =
             backlog.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
@@ -270,7 +270,7 @@ impl AckReader {
             behind = self.bytes.len() - rest.len();
             match record {
                 Record::Flow(message) => match &mut self.flow_sender {
-                    Some(flow_sender) => flow_sender.hear(&message)?,
+                    Some(flow_sender) => flow_sender.receive(&message)?,
                     None => return Err("sent flow control that it did not request".into()),
                 },
                 Record::Ack(sequence, kind, reason) => {
@@ -309,15 +309,15 @@ impl AckReader {
 enum Record<'a> {
     /// A packet's number and outcome, and the reason if it was refused.
     Ack(u64, u8, Option<&'a [u8]>),
-    Flow(Message),
+    Flow(FlowMessage),
 }
 
 /// Returns the first record, and the bytes behind it; `None`: it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
-    if Message::is_one(record) {
+    if FlowMessage::is_one(record) {
         let Some((message, behind)) = bytes.split_first_chunk::<MESSAGE_BYTES>() else { return Ok(None) };
-        return Ok(Some((Record::Flow(Message::parse(message)?), behind)));
+        return Ok(Some((Record::Flow(FlowMessage::parse(message)?), behind)));
     }
     let [s0, s1, s2, s3, s4, s5, s6, s7, kind, zero, l0, l1, rest @ ..] = *record;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
@@ -361,7 +361,8 @@ mod tests {
         let mut goodbye = [0; RECORD_BYTES];
         io::Read::read_exact(&mut &ours, &mut goodbye).unwrap();
         let only = flow::Incarnation::ONLY;
-        let grant = Message { sender: only, receiver: only, body: flow::Body::Grant { until: 10 } }.encode();
+        let grant =
+            FlowMessage { sender: only, receiver: only, body: flow::Body::Grant { until: 10 } }.encode();
         assert_eq!(examples, [&record(7, Ack::Finished)[..], &goodbye, &grant].concat());
     }
 

@@ -46,7 +46,7 @@ impl StreamReceiver {
 
     /// Polls for flow control, unless the permission already suffices.
     fn poll_flow(&mut self) {
-        if self.acks.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_unheard()) {
+        if self.acks.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_without_poll()) {
             return;
         }
         match self.acks.read_from(&self.socket) {
@@ -57,7 +57,7 @@ impl StreamReceiver {
             }
         }
         if let Some(flow_sender) = self.acks.flow_sender() {
-            flow_sender.note_held(now_ns());
+            flow_sender.note_stall(now_ns());
         }
     }
 }

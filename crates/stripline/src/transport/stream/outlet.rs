@@ -312,7 +312,8 @@ impl Outlet for StreamOutlet {
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &StreamReceiver| {
-            receiver.is_free() && receiver.acks.flow_sender_ref().is_none_or(flow::Sender::may_send_unheard)
+            receiver.is_free()
+                && receiver.acks.flow_sender_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
             && !self.accept_queue.has_accepted()
@@ -391,7 +392,7 @@ impl Outlet for StreamOutlet {
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
         let flow_sender = receiver.acks.flow_sender_ref()?;
-        let since_ns = now_ns().saturating_sub(flow_sender.held_since()?);
+        let since_ns = now_ns().saturating_sub(flow_sender.stalled_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
 
