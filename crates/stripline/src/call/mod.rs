@@ -27,7 +27,6 @@
 //!
 //! `docs/calls.md` describes the wire format byte by byte.
 
-mod ahead;
 mod caller;
 mod chain;
 mod client;
@@ -40,6 +39,7 @@ mod node;
 mod options;
 mod payload;
 mod replies;
+mod request_queue;
 mod server;
 mod service;
 mod table;

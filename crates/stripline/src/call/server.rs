@@ -19,10 +19,10 @@ use crate::transport::duplex::{CallAcceptor, CallListener};
 use crate::transport::{StopToken, Wait, random};
 
 use super::ServerOptions;
-use super::ahead::{Ahead, Look, Waiting, Work};
 use super::chain;
 use super::lobby::{Card, Desk, Lobby};
 use super::replies::{Answer, Replies};
+use super::request_queue::{InFlight, QueuedRequest, RequestQueue, ScanScope};
 use super::service::{Context, Operation, Service};
 use super::wire::{ChainBytes, ChainLink, Request, Status};
 
@@ -31,8 +31,8 @@ pub(super) struct Counts {
     calls: AtomicU64,
     pub refused: AtomicU64,
     panicked: AtomicU64,
-    pub taken_back: AtomicU64,
-    misbehaved: AtomicU64,
+    pub cancelled: AtomicU64,
+    evicted: AtomicU64,
     pub replies_dropped: AtomicU64,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Source {
     lobby: Arc<Lobby>,
     pub(super) counts: Arc<Counts>,
     /// The requests read ahead.
-    pub(super) ahead: Ahead,
+    pub(super) queue: RequestQueue,
 }
 
 pub(super) struct Seat {
@@ -129,7 +129,7 @@ struct Call<'a> {
     age: Option<(u64, u64)>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
-    is_taken_back: bool,
+    is_cancelled: bool,
 }
 
 /// The parts that the node gives a server.
@@ -171,7 +171,7 @@ impl<'h> Server<'h> {
             departures: 0,
             lobby: Arc::clone(&lobby),
             counts: Arc::clone(&counts),
-            ahead: Ahead::new(options.waiting),
+            queue: RequestQueue::new(options.waiting),
         };
         let core = Core { service, id, counts, lobby, process: Process::current() };
         let (door, offer) = (Local::new(door), Local::new(offer));
@@ -226,8 +226,8 @@ impl<'h> Server<'h> {
             calls: read(&counts.calls),
             refused: read(&counts.refused),
             panicked: read(&counts.panicked),
-            cancelled: read(&counts.taken_back),
-            evicted: read(&counts.misbehaved),
+            cancelled: read(&counts.cancelled),
+            evicted: read(&counts.evicted),
             replies_dropped: read(&counts.replies_dropped),
             clients: if self.door.is_current() { self.core.lobby.count() as u64 } else { 0 },
         }
@@ -267,26 +267,26 @@ impl<'h> Server<'h> {
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { core, source, scratch, .. } = self;
         core.check_own()?;
-        let look = if source.ahead.is_empty() {
+        let look = if source.queue.is_empty() {
             if !source.receive(wait)? {
                 return Ok(false);
             }
-            let look = source.look_due();
-            if look == Look::Nowhere {
+            let look = source.scan_new();
+            if look == ScanScope::None {
                 return Ok(core.serve_in_place(source, scratch));
             }
-            source.put_ahead(&[]);
+            source.enqueue(&[]);
             look
         } else {
-            source.look_again()
+            source.scan_again()
         };
-        source.look_ahead(look, &[])?;
-        let Some(next) = source.ahead.pop() else { return Ok(false) };
+        source.fill(look, &[])?;
+        let Some(next) = source.queue.pop() else { return Ok(false) };
         let served = match source.replies_to(&next) {
             Some(replies) => core.answer_waiting(&next, 1, &replies, None, scratch),
             None => false,
         };
-        source.ahead.keep(next.request);
+        source.queue.recycle(next.request);
         fail_point!("call-released");
         Ok(served)
     }
@@ -294,12 +294,12 @@ impl<'h> Server<'h> {
     fn serve_with(&mut self, threads: usize) -> Result<()> {
         let Self { core, source, .. } = self;
         core.check_own()?;
-        let works = (0..threads).map(|_| Work::default()).collect();
-        let pool = Pool { core, source: Mutex::new(source), works, failure: Mutex::new(None) };
+        let in_flight = (0..threads).map(|_| InFlight::default()).collect();
+        let pool = Pool { core, source: Mutex::new(source), in_flight, failure: Mutex::new(None) };
         std::thread::scope(|scope| {
-            for work in &pool.works {
+            for in_flight in &pool.in_flight {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
-                if let Err(error) = thread.spawn_scoped(scope, || pool.play(work)) {
+                if let Err(error) = thread.spawn_scoped(scope, || pool.play(in_flight)) {
                     pool.fail(Error::system("cannot start a thread of a pool", error));
                     break;
                 }
@@ -313,21 +313,21 @@ impl<'h> Server<'h> {
 struct Pool<'a, 'h> {
     core: &'a Core<'h>,
     source: Mutex<&'a mut Source>,
-    works: Vec<Work>,
+    in_flight: Vec<InFlight>,
     failure: Mutex<Option<Error>>,
 }
 
 impl Pool<'_, '_> {
     /// Runs one thread.
-    fn play(&self, work: &Work) {
+    fn play(&self, in_flight: &InFlight) {
         let (mut spare, mut scratch) = (Vec::new(), Vec::new());
         loop {
-            match self.next(work, &mut spare) {
+            match self.next(in_flight, &mut spare) {
                 Ok(Some((next, replies))) => {
-                    let threads = self.works.len() as u32;
-                    let taken_back = Some(&work.taken_back);
-                    self.core.answer_waiting(&next, threads, &replies, taken_back, &mut scratch);
-                    work.end();
+                    let threads = self.in_flight.len() as u32;
+                    let cancelled = Some(&in_flight.cancelled);
+                    self.core.answer_waiting(&next, threads, &replies, cancelled, &mut scratch);
+                    in_flight.end();
                     spare = next.request;
                 }
                 Ok(None) => {}
@@ -338,25 +338,29 @@ impl Pool<'_, '_> {
     }
 
     /// Returns the next call; `None`: the packet was not a call.
-    fn next(&self, work: &Work, spare: &mut Vec<u8>) -> Result<Option<(Waiting, Arc<Replies>)>> {
+    fn next(
+        &self,
+        in_flight: &InFlight,
+        spare: &mut Vec<u8>,
+    ) -> Result<Option<(QueuedRequest, Arc<Replies>)>> {
         // In a child that a handler forked, the lock may be held for ever.
         self.core.check_own()?;
         // No user code runs under this lock.
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        source.ahead.keep(std::mem::take(spare));
-        let look = if source.ahead.is_empty() {
+        source.queue.recycle(std::mem::take(spare));
+        let look = if source.queue.is_empty() {
             if !source.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
-            let look = source.look_due();
-            source.put_ahead(&self.works);
+            let look = source.scan_new();
+            source.enqueue(&self.in_flight);
             look
         } else {
-            source.look_again()
+            source.scan_again()
         };
-        source.look_ahead(look, &self.works)?;
-        let Some(next) = source.ahead.pop() else { return Ok(None) };
-        work.begin(&next);
+        source.fill(look, &self.in_flight)?;
+        let Some(next) = source.queue.pop() else { return Ok(None) };
+        in_flight.begin(&next);
         Ok(source.replies_to(&next).map(|replies| (next, replies)))
     }
 
@@ -388,13 +392,13 @@ impl Core<'_> {
         let age = incoming.age_ns().zip(incoming.taken_ns());
         let outcome = match Request::parse(incoming.payload()) {
             Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
-                let is_taken_back = false;
-                let call = Call { number, operation, deadline_us, age, chain, payload, is_taken_back };
+                let is_cancelled = false;
+                let call = Call { number, operation, deadline_us, age, chain, payload, is_cancelled };
                 self.answer(&call, 1, &seat.replies, None, scratch);
                 Ok(true)
             }
             Ok(Request::Cancel { .. }) => {
-                self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
+                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 Ok(false)
             }
             Err(violation) => Err(violation),
@@ -415,10 +419,10 @@ impl Core<'_> {
     /// Answers a call that was queued; false: it was cancelled or could not be started.
     fn answer_waiting(
         &self,
-        waiting: &Waiting,
+        waiting: &QueuedRequest,
         threads: u32,
         replies: &Arc<Replies>,
-        taken_back: Option<&AtomicBool>,
+        cancelled: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) -> bool {
         // Parsed before it was queued.
@@ -431,10 +435,10 @@ impl Core<'_> {
             let now_ns = now_ns();
             (now_ns.saturating_sub(waiting.sent_ns), now_ns)
         });
-        let is_taken_back = waiting.is_taken_back;
-        let call = Call { number, operation, deadline_us, age, chain, payload, is_taken_back };
-        self.answer(&call, threads, replies, taken_back, scratch);
-        !is_taken_back
+        let is_cancelled = waiting.is_cancelled;
+        let call = Call { number, operation, deadline_us, age, chain, payload, is_cancelled };
+        self.answer(&call, threads, replies, cancelled, scratch);
+        !is_cancelled
     }
 }
 
@@ -467,7 +471,7 @@ impl Source {
         for (place, seat) in self.seats.iter_mut().enumerate() {
             let is_gone = |seat: &mut Seat| !self.incoming.is_there(place, seat.connection);
             if let Some(gone) = seat.take_if(is_gone) {
-                self.ahead.succeed(place, &gone.replies);
+                self.queue.set_successor(place, &gone.replies);
             }
         }
     }
@@ -501,7 +505,7 @@ impl Source {
             self.seats.resize_with(place + 1, || None);
         }
         if let Some(before) = &self.seats[place] {
-            self.ahead.succeed(place, &before.replies);
+            self.queue.set_successor(place, &before.replies);
         }
         self.seats[place] = replies.map(|replies| Seat { connection, replies });
     }
@@ -512,14 +516,14 @@ impl Source {
         let place = self.incoming.connection_index().0;
         let error = self.incoming.evict(violation);
         if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
-            self.ahead.succeed(place, &seat.replies);
+            self.queue.set_successor(place, &seat.replies);
             seat.replies.close();
         }
         self.threw_out(&error);
     }
 
     fn threw_out(&self, error: &Error) {
-        self.counts.misbehaved.fetch_add(1, Ordering::Relaxed);
+        self.counts.evicted.fetch_add(1, Ordering::Relaxed);
         crate::sys::complain!("stripline: {error}");
     }
 }
@@ -532,7 +536,7 @@ impl Core<'_> {
         call: &Call<'_>,
         threads: u32,
         replies: &Arc<Replies>,
-        taken_back: Option<&AtomicBool>,
+        cancelled: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) {
         let (number, deadline_us) = (call.number, call.deadline_us);
@@ -549,7 +553,7 @@ impl Core<'_> {
                 &format!("operation {} of {count} is not there", call.operation),
             );
         };
-        if call.is_taken_back {
+        if call.is_cancelled {
             return refuse(Status::Cancelled, "it was cancelled before it was started");
         }
         if call.age.is_some_and(|(age_ns, _)| age_ns > deadline_ns) {
@@ -565,7 +569,7 @@ impl Core<'_> {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
         let until_ns = call.age.map(|(age_ns, then_ns)| then_ns.saturating_add(deadline_ns - age_ns));
-        let context = Context { client: &replies.connection, deadline_us, cancelled: taken_back };
+        let context = Context { client: &replies.connection, deadline_us, cancelled };
         scratch.clear();
         fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);

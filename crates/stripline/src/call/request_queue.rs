@@ -26,31 +26,31 @@ const BYTES_MAX: usize = 4 << 20;
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
-pub(super) struct Ahead {
-    waiting: VecDeque<Waiting>,
+pub(super) struct RequestQueue {
+    waiting: VecDeque<QueuedRequest>,
     bytes: usize,
     /// Calls that may wait behind the next one; others are refused.
     waiting_max: usize,
     spares: Vec<Vec<u8>>,
     /// When the system was last polled for more, where that takes a system call.
-    asked_ns: u64,
+    scanned_ns: u64,
 }
 
 /// Where to search for a cancellation before a call is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ScanScope {
     /// Nowhere: the request came just now, to a server that was polling, or woke one and came
     /// alone.
-    Nowhere,
+    None,
     /// In what is already buffered: the system has just been drained, and to poll it again costs as
     /// much as the rest of a call.
-    AtHand,
+    Buffered,
     /// In everything: the request was there before the server was free.
-    Everywhere,
+    All,
 }
 
 /// A queued request.
-pub(super) struct Waiting {
+pub(super) struct QueuedRequest {
     /// Its client: an index among the server's connections, and the connection's number there.
     pub from: (usize, u16),
     pub number: u64,
@@ -59,13 +59,13 @@ pub(super) struct Waiting {
     pub request: Vec<u8>,
     /// Set if the client has lost its place to another.
     pub replies: Option<Arc<Replies>>,
-    pub is_taken_back: bool,
+    pub is_cancelled: bool,
 }
 
-impl Ahead {
+impl RequestQueue {
     pub(super) fn new(waiting_max: Option<u32>) -> Self {
         let waiting_max = waiting_max.map_or(usize::MAX, |max| max as usize);
-        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new(), asked_ns: 0 }
+        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new(), scanned_ns: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,7 +73,7 @@ impl Ahead {
     }
 
     /// Whether another request may be read.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_space(&self) -> bool {
         // One more than may wait, because the excess ones are refused.
         self.waiting.len() <= ServerOptions::WAITING_MAX as usize && self.bytes < BYTES_MAX
     }
@@ -88,30 +88,30 @@ impl Ahead {
         request.clear();
         request.extend_from_slice(bytes);
         self.bytes += bytes.len();
-        let (replies, is_taken_back) = (None, false);
-        self.waiting.push_back(Waiting { from, number, sent_ns, request, replies, is_taken_back });
+        let (replies, is_cancelled) = (None, false);
+        self.waiting.push_back(QueuedRequest { from, number, sent_ns, request, replies, is_cancelled });
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    pub(super) fn pop(&mut self) -> Option<QueuedRequest> {
         let next = self.waiting.pop_front()?;
         self.bytes -= next.request.len();
         Some(next)
     }
 
     /// Keeps the buffer of a request for a later one.
-    pub(super) fn keep(&mut self, request: Vec<u8>) {
+    pub(super) fn recycle(&mut self, request: Vec<u8>) {
         if self.spares.len() < SPARES_MAX && request.capacity() <= SPARE_BYTES_MAX {
             self.spares.push(request);
         }
     }
 
     /// Marks a call as cancelled; false: it does not wait here.
-    pub(super) fn take_back(&mut self, from: (usize, u16), number: u64) -> bool {
-        let is_it = |call: &&mut Waiting| call.number == number && call.from == from;
+    pub(super) fn cancel(&mut self, from: (usize, u16), number: u64) -> bool {
+        let is_it = |call: &&mut QueuedRequest| call.number == number && call.from == from;
         // From the end: a cancelled call has often just been made.
         match self.waiting.iter_mut().rev().find(is_it) {
             Some(call) => {
-                call.is_taken_back = true;
+                call.is_cancelled = true;
                 true
             }
             None => false,
@@ -119,7 +119,7 @@ impl Ahead {
     }
 
     /// Records that a new client takes that index. Queued calls of the one before keep its replies.
-    pub(super) fn succeed(&mut self, place: usize, replies: &Arc<Replies>) {
+    pub(super) fn set_successor(&mut self, place: usize, replies: &Arc<Replies>) {
         let its = self.waiting.iter_mut().filter(|call| call.from.0 == place && call.replies.is_none());
         its.for_each(|call| call.replies = Some(Arc::clone(replies)));
     }
@@ -127,20 +127,20 @@ impl Ahead {
 
 /// The call that one thread of a pool works on. Written and searched by the thread that receives.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct InFlight {
     client: AtomicU64,
     /// 0: none, or one that cannot be cancelled.
     number: AtomicU64,
-    pub taken_back: AtomicBool,
+    pub cancelled: AtomicBool,
 }
 
-impl Work {
+impl InFlight {
     /// Records the start of a call of that client.
-    pub(super) fn begin(&self, next: &Waiting) {
+    pub(super) fn begin(&self, next: &QueuedRequest) {
         // Relaxed throughout: only the thread that holds the lock accesses them; the flag is a
         // hint.
         self.client.store(Self::name_of(next.from), Ordering::Relaxed);
-        self.taken_back.store(false, Ordering::Relaxed);
+        self.cancelled.store(false, Ordering::Relaxed);
         self.number.store(next.number, Ordering::Relaxed);
     }
 
@@ -150,11 +150,11 @@ impl Work {
     }
 
     /// Sets the flag if the cancelled call is this one.
-    pub(super) fn take_back(&self, from: (usize, u16), number: u64) {
+    pub(super) fn cancel(&self, from: (usize, u16), number: u64) {
         let is_it = self.number.load(Ordering::Relaxed) == number
             && self.client.load(Ordering::Relaxed) == Self::name_of(from);
         if is_it {
-            self.taken_back.store(true, Ordering::Relaxed);
+            self.cancelled.store(true, Ordering::Relaxed);
         }
     }
 
@@ -166,51 +166,51 @@ impl Work {
 impl Source {
     /// Returns where a cancellation of the current request may be.
     #[inline]
-    pub(super) fn look_due(&mut self) -> Look {
+    pub(super) fn scan_new(&mut self) -> ScanScope {
         let is_young = self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS);
         match self.incoming.arrived_while() {
-            ArrivedWhile::Spinning if is_young => Look::Nowhere,
-            ArrivedWhile::Sleeping if is_young && !self.incoming.has_buffered() => Look::Nowhere,
-            ArrivedWhile::Sleeping if is_young => Look::AtHand,
+            ArrivedWhile::Spinning if is_young => ScanScope::None,
+            ArrivedWhile::Sleeping if is_young && !self.incoming.has_buffered() => ScanScope::None,
+            ArrivedWhile::Sleeping if is_young => ScanScope::Buffered,
             // The request was there before the server slept, which then did not sleep.
-            ArrivedWhile::Sleeping | ArrivedWhile::Spinning | ArrivedWhile::Idle => self.look_again(),
+            ArrivedWhile::Sleeping | ArrivedWhile::Spinning | ArrivedWhile::Idle => self.scan_again(),
         }
     }
 
     /// Returns where a cancellation of a queued request may be.
-    pub(super) fn look_again(&mut self) -> Look {
+    pub(super) fn scan_again(&mut self) -> ScanScope {
         if self.incoming.polls_without_syscall() {
-            return Look::Everywhere;
+            return ScanScope::All;
         }
         let now_ns = now_ns();
-        if now_ns.saturating_sub(self.ahead.asked_ns) < FRESH_NS {
-            return Look::AtHand;
+        if now_ns.saturating_sub(self.queue.scanned_ns) < FRESH_NS {
+            return ScanScope::Buffered;
         }
-        self.ahead.asked_ns = now_ns;
-        Look::Everywhere
+        self.queue.scanned_ns = now_ns;
+        ScanScope::All
     }
 
     /// Queues the current request behind those that wait.
-    pub(super) fn put_ahead(&mut self, works: &[Work]) {
+    pub(super) fn enqueue(&mut self, in_flight: &[InFlight]) {
         let from = self.incoming.connection_index();
         let violation = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
-            (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.ahead.is_overloaded() => {
+            (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.queue.is_overloaded() => {
                 // Relaxed: exact by itself, like all counters.
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                let words = format!("{} calls wait, which is the limit", self.ahead.waiting_max);
+                let words = format!("{} calls wait, which is the limit", self.queue.waiting_max);
                 let (status, payload) = (Status::Overloaded, words.as_bytes());
                 seat.replies.send(&Answer { number, status, payload, deadline_us });
                 None
             }
             (Ok(Request::Call { number, .. }), Some(_)) => {
-                self.ahead.push(from, number, self.incoming.sent_ns(), self.incoming.payload());
+                self.queue.push(from, number, self.incoming.sent_ns(), self.incoming.payload());
                 fail_point!("call-waits");
                 None
             }
             (Ok(Request::Cancel { number }), Some(_)) => {
-                self.counts.taken_back.fetch_add(1, Ordering::Relaxed);
-                if !self.ahead.take_back(from, number) {
-                    works.iter().for_each(|work| work.take_back(from, number));
+                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
+                if !self.queue.cancel(from, number) {
+                    in_flight.iter().for_each(|in_flight| in_flight.cancel(from, number));
                 }
                 None
             }
@@ -225,23 +225,23 @@ impl Source {
     }
 
     /// Reads the available requests from the links, as far as there is room for them.
-    pub(super) fn look_ahead(&mut self, look: Look, works: &[Work]) -> Result<()> {
-        while self.ahead.has_room() {
+    pub(super) fn fill(&mut self, look: ScanScope, in_flight: &[InFlight]) -> Result<()> {
+        while self.queue.has_space() {
             let found = match look {
-                Look::Nowhere => false,
-                Look::AtHand => self.incoming.try_receive_fast() && self.is_seated(),
-                Look::Everywhere => self.receive(Wait::Never)?,
+                ScanScope::None => false,
+                ScanScope::Buffered => self.incoming.try_receive_fast() && self.is_seated(),
+                ScanScope::All => self.receive(Wait::Never)?,
             };
             if !found {
                 break;
             }
-            self.put_ahead(works);
+            self.enqueue(in_flight);
         }
         Ok(())
     }
 
     /// Returns where a queued call is answered.
-    pub(super) fn replies_to(&self, waiting: &Waiting) -> Option<Arc<Replies>> {
+    pub(super) fn replies_to(&self, waiting: &QueuedRequest) -> Option<Arc<Replies>> {
         let (place, connection) = waiting.from;
         let seat = self.seats.get(place).and_then(Option::as_ref);
         let seat = seat.filter(|seat| seat.connection == connection).map(|seat| &seat.replies);
@@ -255,29 +255,29 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_back_where_it_waits_and_nowhere_else() {
-        let mut ahead = Ahead::new(Some(1));
+        let mut queue = RequestQueue::new(Some(1));
         for (from, number) in [((0, 1), 7), ((1, 2), 7), ((0, 1), 8)] {
-            ahead.push(from, number, 0, &[number as u8]);
+            queue.push(from, number, 0, &[number as u8]);
         }
-        assert!(ahead.is_overloaded() && ahead.has_room());
-        assert!(ahead.take_back((1, 2), 7));
+        assert!(queue.is_overloaded() && queue.has_space());
+        assert!(queue.cancel((1, 2), 7));
         // Another client at the same index, and a call that is not there.
-        assert!(!ahead.take_back((1, 3), 7) && !ahead.take_back((0, 1), 9));
-        let popped: Vec<_> = std::iter::from_fn(|| ahead.pop()).map(|call| call.is_taken_back).collect();
+        assert!(!queue.cancel((1, 3), 7) && !queue.cancel((0, 1), 9));
+        let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|call| call.is_cancelled).collect();
         assert_eq!(popped, [false, true, false]);
-        assert!(ahead.is_empty() && !ahead.is_overloaded() && ahead.bytes == 0);
+        assert!(queue.is_empty() && !queue.is_overloaded() && queue.bytes == 0);
     }
 
     #[test]
     fn no_more_is_taken_off_the_links_than_there_is_room_for() {
-        let mut ahead = Ahead::new(None);
-        while ahead.has_room() {
-            ahead.push((0, 0), 1, 0, &[0; 1 << 20]);
+        let mut queue = RequestQueue::new(None);
+        while queue.has_space() {
+            queue.push((0, 0), 1, 0, &[0; 1 << 20]);
         }
-        assert_eq!(ahead.waiting.len(), 4);
+        assert_eq!(queue.waiting.len(), 4);
         // So large a buffer is not kept.
-        let large = ahead.pop().unwrap().request;
-        ahead.keep(large);
-        assert!(ahead.spares.is_empty() && ahead.has_room());
+        let large = queue.pop().unwrap().request;
+        queue.recycle(large);
+        assert!(queue.spares.is_empty() && queue.has_space());
     }
 }
