@@ -13,8 +13,8 @@ use crate::transport::StopToken;
 use super::ClientOptions;
 use super::client::ServerReport;
 use super::error::Refusal;
-use super::line::{Ends, Line, NotStarted, Return, Sender};
 use super::lobby::Card;
+use super::server_connection::{ConnectionEnds, ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
 use super::term::Term;
 use super::wire::SHORT_MAX;
@@ -28,7 +28,7 @@ pub(crate) struct Caller {
     pub(super) process: Process,
     pub(super) options: ClientOptions,
     pub(super) stop: StopToken,
-    pub(super) lines: Box<[Line]>,
+    pub(super) lines: Box<[ServerConnection]>,
     /// How many of the connections have ever been used.
     pub(super) used: AtomicUsize,
     /// The index of the next server in turn.
@@ -42,7 +42,7 @@ pub(crate) struct Caller {
 }
 
 /// The reason why a call was not made.
-pub(super) enum NotMade {
+pub(super) enum StartError {
     NoServer,
     TooMany,
     NoRoom(usize),
@@ -59,7 +59,7 @@ impl Caller {
             process: Process::current(),
             options,
             stop,
-            lines: (0..ClientOptions::SERVERS_MAX).map(|_| Line::default()).collect(),
+            lines: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),
             used: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             operations: Mutex::default(),
@@ -90,27 +90,27 @@ impl Caller {
         outgoing: Outgoing,
         incoming: Incoming,
         card: serde_json::Value,
-        way_back: Return,
+        way_back: ReconnectOnDrop,
     ) -> Result<()> {
         let card = Card::read(card, &self.service, incoming.port())?;
         let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
-        let sender = Sender {
+        let sender = RequestSender {
             outgoing,
             operations,
             offered: card.operations,
             server: card.id,
-            hint: 0,
-            _return: Local::new(way_back),
+            next_slot: 0,
+            _reconnect: Local::new(way_back),
         };
-        let mut ends = Box::new(Ends { sender, incoming });
+        let mut ends = Box::new(ConnectionEnds { sender, incoming });
         ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
         let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        for (index, line) in self.lines.iter().enumerate() {
-            match line.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
+        for (index, connection) in self.lines.iter().enumerate() {
+            match connection.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
                 Ok(()) => {
                     self.used.fetch_max(index + 1, Ordering::Release);
                     *lock(&self.arrivals) += 1;
@@ -129,8 +129,8 @@ impl Caller {
         if let Some(known) = operations.iter().position(|known| known.is_like(&operation)) {
             return known;
         }
-        for line in &self.lines {
-            line.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
+        for connection in &self.lines {
+            connection.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
         }
         operations.push(operation);
         operations.len() - 1
@@ -143,27 +143,27 @@ impl Caller {
         payload: &[u8],
         key: Option<u64>,
         term: &mut Term,
-    ) -> Result<(usize, u64), NotMade> {
-        self.check_own().map_err(NotMade::Link)?;
+    ) -> Result<(usize, u64), StartError> {
+        self.check_own().map_err(StartError::Link)?;
         loop {
-            let Some(line) = self.pick(key) else {
-                let there = self.wait_for_servers(1, term.until()).map_err(NotMade::Link)?;
-                if there { continue } else { return Err(NotMade::NoServer) }
+            let Some(connection) = self.pick(key) else {
+                let there = self.wait_for_servers(1, term.until()).map_err(StartError::Link)?;
+                if there { continue } else { return Err(StartError::NoServer) }
             };
-            match self.lines[line].start(operation, payload, term) {
+            match self.lines[connection].start(operation, payload, term) {
                 Ok(number) => {
                     // Inexact if several threads call at the same time: `calls` is for display
                     // only.
                     self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    return Ok((line, number));
+                    return Ok((connection, number));
                 }
-                Err(NotStarted::Closed) => {}
-                Err(NotStarted::TooMany) => return Err(NotMade::TooMany),
-                Err(NotStarted::Refused(refusal, reason)) => {
-                    return Err(NotMade::Refused(line, refusal, reason));
+                Err(SendError::Closed) => {}
+                Err(SendError::TooMany) => return Err(StartError::TooMany),
+                Err(SendError::Refused(refusal, reason)) => {
+                    return Err(StartError::Refused(connection, refusal, reason));
                 }
-                Err(NotStarted::Full) => return Err(NotMade::NoRoom(line)),
-                Err(NotStarted::Link(error)) => return Err(NotMade::Link(error)),
+                Err(SendError::Full) => return Err(StartError::NoRoom(connection)),
+                Err(SendError::Link(error)) => return Err(StartError::Link(error)),
             }
         }
     }
@@ -172,18 +172,21 @@ impl Caller {
     #[inline]
     fn pick(&self, key: Option<u64>) -> Option<usize> {
         let used = self.used.load(Ordering::Acquire);
-        let lines = &self.lines[..used];
+        let connections = &self.lines[..used];
         if let Some(key) = key {
             // Highest random weight (Thaler and Ravishankar, 1998).
-            let living = lines.iter().enumerate().filter(|(_, line)| line.is_alive());
-            return living.max_by_key(|(_, line)| mixed(line.hash() ^ mixed(key))).map(|(index, _)| index);
+            let living = connections.iter().enumerate().filter(|(_, connection)| connection.is_alive());
+            return living
+                .max_by_key(|(_, connection)| mixed(connection.hash() ^ mixed(key)))
+                .map(|(index, _)| index);
         }
-        if let [only] = lines {
+        if let [only] = connections {
             return only.is_alive().then_some(0);
         }
         // Inexact if several threads call at the same time, which only affects the turn.
         let turn = self.turn.load(Ordering::Relaxed);
-        let index = (0..used).map(|step| (turn + step) % used).find(|&index| lines[index].is_alive())?;
+        let index =
+            (0..used).map(|step| (turn + step) % used).find(|&index| connections[index].is_alive())?;
         self.turn.store(index + 1, Ordering::Relaxed);
         Some(index)
     }
@@ -195,8 +198,11 @@ impl Caller {
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            self.lines.iter().filter(|line| line.is_alive()).for_each(Line::sweep);
-            if self.lines.iter().filter(|line| line.is_alive()).count() >= count {
+            self.lines
+                .iter()
+                .filter(|connection| connection.is_alive())
+                .for_each(ServerConnection::drain_late);
+            if self.lines.iter().filter(|connection| connection.is_alive()).count() >= count {
                 return Ok(true);
             }
             let now = Instant::now();
@@ -213,17 +219,17 @@ impl Caller {
             return Vec::new();
         }
         let used = self.used.load(Ordering::Acquire);
-        self.lines[..used].iter().for_each(Line::sweep);
-        let report = |line: &Line| ServerReport {
-            server: line.label().to_string(),
-            connected: line.is_alive(),
-            outstanding: line.table().map_or(0, |table| table.outstanding() as u64),
-            late: line.table().map_or(0, |table| table.late_replies()),
-            round_trips: line
-                .table()
+        self.lines[..used].iter().for_each(ServerConnection::drain_late);
+        let report = |connection: &ServerConnection| ServerReport {
+            server: connection.label().to_string(),
+            connected: connection.is_alive(),
+            outstanding: connection.pending().map_or(0, |table| table.outstanding() as u64),
+            late: connection.pending().map_or(0, |table| table.late_replies()),
+            round_trips: connection
+                .pending()
                 .map(|table| RawLatencies(table.round_trips.pairs()).percentiles())
                 .unwrap_or_default(),
-            operations: line.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
+            operations: connection.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
         };
         self.lines[..used].iter().map(report).collect()
     }

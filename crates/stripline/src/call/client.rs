@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::link::LatencyReport;
 
-use super::caller::{Caller, NotMade};
+use super::caller::{Caller, StartError};
 use super::error::Refusal;
-use super::line::{Line, Waited};
+use super::server_connection::{ServerConnection, WaitOutcome};
 use super::service::Operation;
 use super::term::Term;
 use super::wire::{Reply, Status};
@@ -122,7 +122,7 @@ impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
     client: &'c Client<Req, Rep, E>,
-    line: usize,
+    connection: usize,
     number: u64,
     term: Term,
     is_over: bool,
@@ -212,25 +212,25 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     fn start_at(&self, request: &Req, key: Option<u64>) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
         let mut term = Term::now(self.caller.options.deadline);
-        let (line, number) = self.begin(request, key, &mut term)?;
-        Ok(Pending { client: self, line, number, term, is_over: false })
+        let (connection, number) = self.begin(request, key, &mut term)?;
+        Ok(Pending { client: self, connection, number, term, is_over: false })
     }
 
     #[inline]
     fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
         let mut term = Term::soon(deadline);
-        let (line, number) = self.begin(request, key, &mut term)?;
+        let (connection, number) = self.begin(request, key, &mut term)?;
         // The usual reply has a variable of its own. Moved as a part of something larger, it would
         // be read in other chunks than it was written in, which stalls.
         let (mut usual, mut odd) = (None, None);
-        let waited = self.caller.lines[line].wait(number, &mut term, |reply| match decode(&reply) {
+        let waited = self.caller.lines[connection].wait(number, &mut term, |reply| match decode(&reply) {
             Some(value) => usual = Some(value),
             None => odd = Some(read(reply)),
         });
         match (waited, usual) {
-            (Waited::Reply(()), Some(value)) => Ok(value),
+            (WaitOutcome::Reply(()), Some(value)) => Ok(value),
             (waited, usual) => {
-                let pending = Pending { client: self, line, number, term, is_over: false };
+                let pending = Pending { client: self, connection, number, term, is_over: false };
                 pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(odd))
             }
         }
@@ -249,35 +249,41 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         })
     }
 
-    fn encode<R>(&self, request: &Req, send: impl FnOnce(&[u8]) -> Result<R, NotMade>) -> Result<R, NotMade> {
+    fn encode<R>(
+        &self,
+        request: &Req,
+        send: impl FnOnce(&[u8]) -> Result<R, StartError>,
+    ) -> Result<R, StartError> {
         let mut scratch = SCRATCH.take();
         scratch.clear();
         let sent = match request.encode(&mut scratch) {
             Ok(bytes) => send(bytes),
-            Err(error) => Err(NotMade::Link(error)),
+            Err(error) => Err(StartError::Link(error)),
         };
         SCRATCH.set(scratch);
         sent
     }
 
     #[cold]
-    fn why(&self, not_made: NotMade, deadline: Duration) -> CallError<E> {
+    fn why(&self, not_made: StartError, deadline: Duration) -> CallError<E> {
         let service = self.caller.service.clone();
         match not_made {
-            NotMade::NoServer => CallError::NoServer { service, waited: deadline },
-            NotMade::TooMany => {
+            StartError::NoServer => CallError::NoServer { service, waited: deadline },
+            StartError::TooMany => {
                 CallError::TooMany { service, outstanding_max: self.caller.options.outstanding }
             }
-            NotMade::Refused(line, refusal, reason) => {
-                CallError::Refused { call: self.label(line), refusal, reason }
+            StartError::Refused(connection, refusal, reason) => {
+                CallError::Refused { call: self.label(connection), refusal, reason }
             }
-            NotMade::NoRoom(line) => CallError::Unanswered { call: self.label(line), deadline },
-            NotMade::Link(error) => CallError::Link(error),
+            StartError::NoRoom(connection) => {
+                CallError::Unanswered { call: self.label(connection), deadline }
+            }
+            StartError::Link(error) => CallError::Link(error),
         }
     }
 
-    fn label(&self, line: usize) -> String {
-        format!("{} at `{}`", self.name, self.caller.lines[line].label())
+    fn label(&self, connection: usize) -> String {
+        format!("{} at `{}`", self.name, self.caller.lines[connection].label())
     }
 }
 
@@ -285,7 +291,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// Sends bytes that are not a request.
     pub(super) fn misbehave(&self, bytes: &[u8]) {
-        let send = |sender: &mut super::line::Sender| {
+        let send = |sender: &mut super::server_connection::RequestSender| {
             let wait = crate::transport::Wait::Never;
             sender.outgoing.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes))
         };
@@ -304,17 +310,21 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         }
         self.client.caller.check_own().map_err(CallError::Link)?;
         let (mut term, mut outcome) = (self.term, None);
-        let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        let waited = self.connection().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
         self.conclude(waited, outcome)
     }
 
     /// Returns the outcome of a wait without a limit of its own.
-    fn conclude(mut self, waited: Waited<()>, outcome: Option<Outcome<Rep, E>>) -> Result<Rep, CallError<E>> {
+    fn conclude(
+        mut self,
+        waited: WaitOutcome<()>,
+        outcome: Option<Outcome<Rep, E>>,
+    ) -> Result<Rep, CallError<E>> {
         match self.settle(waited, outcome) {
             Some(outcome) => outcome,
             None => {
                 self.give_up();
-                let call = self.client.label(self.line);
+                let call = self.client.label(self.connection);
                 self.failed(CallError::Unanswered { call, deadline: self.term.deadline })
             }
         }
@@ -326,10 +336,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             return None;
         }
         if let Err(error) = self.client.caller.check_own() {
-            return self.settle(Waited::Link(error), None);
+            return self.settle(WaitOutcome::Link(error), None);
         }
         let mut outcome = None;
-        let waited = self.line().try_take(self.number, |reply| outcome = Some(read(reply)));
+        let waited = self.connection().try_take(self.number, |reply| outcome = Some(read(reply)));
         self.settle(waited, outcome)
     }
 
@@ -339,10 +349,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             return None;
         }
         if let Err(error) = self.client.caller.check_own() {
-            return self.settle(Waited::Link(error), None);
+            return self.settle(WaitOutcome::Link(error), None);
         }
         let (mut term, mut outcome) = (self.term.at_most(timeout), None);
-        let waited = self.line().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        let waited = self.connection().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
         self.settle(waited, outcome)
     }
 
@@ -352,31 +362,33 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.give_up();
     }
 
-    fn line(&self) -> &Line {
-        &self.client.caller.lines[self.line]
+    fn connection(&self) -> &ServerConnection {
+        &self.client.caller.lines[self.connection]
     }
 
     /// Returns the outcome of a wait; `None`: the call is still outstanding.
     fn settle(
         &mut self,
-        waited: Waited<()>,
+        waited: WaitOutcome<()>,
         outcome: Option<Outcome<Rep, E>>,
     ) -> Option<Result<Rep, CallError<E>>> {
-        let call = || self.client.label(self.line);
+        let call = || self.client.label(self.connection);
         let error = match (waited, outcome) {
-            (Waited::TimedOut, _) => return None,
-            (Waited::Reply(()), Some(Ok(reply))) => {
+            (WaitOutcome::TimedOut, _) => return None,
+            (WaitOutcome::Reply(()), Some(Ok(reply))) => {
                 self.is_over = true;
                 return Some(reply);
             }
-            (Waited::Reply(()), Some(Err(Odd::Undecodable(reason)))) => {
+            (WaitOutcome::Reply(()), Some(Err(Odd::Undecodable(reason)))) => {
                 CallError::Decode { call: call(), reason }
             }
-            (Waited::Reply(()), Some(Err(Odd::Refused(refusal, reason)))) => {
+            (WaitOutcome::Reply(()), Some(Err(Odd::Refused(refusal, reason)))) => {
                 CallError::Refused { call: call(), refusal, reason }
             }
-            (Waited::Reply(()), None) | (Waited::Gone, _) => CallError::ServerGone { call: call() },
-            (Waited::Link(error), _) => {
+            (WaitOutcome::Reply(()), None) | (WaitOutcome::Closed, _) => {
+                CallError::ServerGone { call: call() }
+            }
+            (WaitOutcome::Link(error), _) => {
                 self.give_up();
                 CallError::Link(error)
             }
@@ -393,7 +405,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     fn give_up(&mut self) {
         let is_over = std::mem::replace(&mut self.is_over, true);
         if !is_over && self.client.caller.process.is_current() {
-            self.client.caller.lines[self.line].give_up(self.number);
+            self.client.caller.lines[self.connection].abandon(self.number);
         }
     }
 }

@@ -33,7 +33,6 @@ mod client;
 mod error;
 #[cfg(test)]
 mod hostile;
-mod line;
 mod lobby;
 mod node;
 mod options;
@@ -41,6 +40,7 @@ mod payload;
 mod replies;
 mod request_queue;
 mod server;
+mod server_connection;
 mod service;
 mod table;
 mod term;

@@ -16,9 +16,9 @@ use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::caller::Caller;
-use super::line::Return;
 use super::lobby::Card;
 use super::server::Premises;
+use super::server_connection::ReconnectOnDrop;
 use super::table::Table;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
@@ -269,8 +269,11 @@ impl Customer for Seeker {
         let asked = caller.options();
         let (outgoing, incoming, card) =
             visit(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
-        let way_back =
-            Return { again: self.node.clone(), customer: self.own.clone(), endpoint: offer.endpoint.clone() };
+        let way_back = ReconnectOnDrop {
+            reconnector: self.node.clone(),
+            consumer: self.own.clone(),
+            endpoint: offer.endpoint.clone(),
+        };
         caller.welcome(outgoing, incoming, card, way_back)
     }
 }

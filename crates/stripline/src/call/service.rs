@@ -238,8 +238,9 @@ impl<'h> Service<'h> {
     pub fn doc(mut self, text: &str) -> Self {
         if let Some(operation) = self.operations.last_mut() {
             // In a doc comment, a space follows `///`.
-            let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
-            operation.doc = lines.join("\n").trim().to_string();
+            let connections: Vec<&str> =
+                text.lines().map(|connection| connection.strip_prefix(' ').unwrap_or(connection)).collect();
+            operation.doc = connections.join("\n").trim().to_string();
         }
         self
     }

@@ -238,13 +238,13 @@ mod tests {
     /// Returns the bytes of the `nth` example in `docs/calls.md`: a line of hexadecimal numbers.
     fn example(nth: usize) -> Vec<u8> {
         let document = include_str!("../../../../docs/calls.md");
-        let is_example = |line: &&str| {
-            let line = line.trim();
-            line.len() > 20
-                && line.split_whitespace().all(|w| w.len() == 2 && u8::from_str_radix(w, 16).is_ok())
+        let is_example = |connection: &&str| {
+            let connection = connection.trim();
+            connection.len() > 20
+                && connection.split_whitespace().all(|w| w.len() == 2 && u8::from_str_radix(w, 16).is_ok())
         };
-        let line = document.lines().filter(is_example).nth(nth).unwrap();
-        line.split_whitespace().map(|word| u8::from_str_radix(word, 16).unwrap()).collect()
+        let connection = document.lines().filter(is_example).nth(nth).unwrap();
+        connection.split_whitespace().map(|word| u8::from_str_radix(word, 16).unwrap()).collect()
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say}
 const CONNECTIONS: usize = 4000;
 /// Descriptors that a process may spend on them.
 const DESCRIPTORS_MAX: usize = 256;
-const NOBODY: u32 = 65_534;
+const NO_CALL: u32 = 65_534;
 
 fn join(domain: &str, transport: &str) -> Node {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'")).unwrap();
@@ -216,7 +216,7 @@ fn a_flood_of_another_user_delays_no_newcomer() {
         return;
     }
     for transport in ["shm", "uds", "tcp"] {
-        everything_is_served(transport, "silent", Some((NOBODY, &[])));
+        everything_is_served(transport, "silent", Some((NO_CALL, &[])));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say}
 const TOPICS: [&str; 3] = ["ring", "lossy", "socket"];
 const PACKETS: u64 = 300;
 /// A user other than root; no account need have this number.
-const NOBODY: u32 = 65_534;
+const NO_CALL: u32 = 65_534;
 
 fn topics(group: &str) -> Topics {
     let text = format!(
@@ -39,7 +39,7 @@ fn a_domain_with_a_group_is_open_to_its_members_only() {
     if !is_root() {
         return same_user_only(&domain);
     }
-    let (group, gid) = a_group(|gid| gid != 0 && gid != NOBODY).expect("some group");
+    let (group, gid) = a_group(|gid| gid != 0 && gid != NO_CALL).expect("some group");
     let words = [&*domain, &*group];
     let member =
         |user| Cast { words: &words, user: Some((user, std::slice::from_ref(&gid))), ..Cast::default() };
@@ -47,7 +47,7 @@ fn a_domain_with_a_group_is_open_to_its_members_only() {
     assert_eq!(publisher.hear(), "ready");
 
     // A member of the group gets every packet, and copies where a sender could change it.
-    let mut subscriber = Actor::start("subscribe", &member(NOBODY));
+    let mut subscriber = Actor::start("subscribe", &member(NO_CALL));
     assert_eq!(subscriber.hear(), "ready");
     publisher.go_on();
     let said = subscriber.hear();
@@ -66,12 +66,12 @@ fn a_domain_with_a_group_is_open_to_its_members_only() {
     words.push(&name);
     words.extend(endpoints.split_whitespace());
     let mut stranger =
-        Actor::start("stranger", &Cast { words: &words, user: Some((NOBODY, &[])), ..Cast::default() });
+        Actor::start("stranger", &Cast { words: &words, user: Some((NO_CALL, &[])), ..Cast::default() });
     assert_eq!(stranger.hear(), "kept out");
     stranger.end();
     subscriber.end();
     publisher.end();
-    println!("tested with processes of users 0 and {NOBODY}, in and out of group {group} ({gid})");
+    println!("tested with processes of users 0 and {NO_CALL}, in and out of group {group} ({gid})");
 }
 
 /// Tests within one user where this process cannot become another; a unit test covers the decision
@@ -182,7 +182,7 @@ pub fn stranger(words: &[&str]) {
     for endpoint in endpoints {
         let said = last_words(endpoint);
         assert!(said.contains("Refused") || said.contains("refused"), "{said}");
-        assert!(said.contains(&format!("user {NOBODY} is neither user 0 nor in group")), "{said}");
+        assert!(said.contains(&format!("user {NO_CALL} is neither user 0 nor in group")), "{said}");
     }
     say("kept out");
 }

@@ -24,35 +24,35 @@ use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, pu
 
 /// How often a follower checks that its wake-up was not missed. It can be missed because the
 /// receiver role is handed over without a fence.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A number that belongs to no call.
-const NOBODY: u64 = u64::MAX;
+const NO_CALL: u64 = u64::MAX;
 /// How often a thread checks for replies to abandoned calls, while another thread receives.
-const LATE_LOOK: Duration = Duration::from_micros(100);
+const LATE_POLL: Duration = Duration::from_micros(100);
 /// Calls between two checks for replies to abandoned calls.
-const CALLS_PER_SWEEP: u64 = 64;
+const CALLS_PER_DRAIN: u64 = 64;
 
-pub(super) struct Line {
+pub(super) struct ServerConnection {
     is_alive: AtomicBool,
     /// The hash of the server's name.
     hash: AtomicU64,
-    sender: Biased<Option<Sender>>,
+    sender: Biased<Option<RequestSender>>,
     receiver: Biased<Option<Incoming>>,
-    table: OnceLock<Table>,
+    pending: OnceLock<Table>,
     /// Threads that wait for a reply while another receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
     label: Mutex<Label>,
 }
 
-impl Default for Line {
+impl Default for ServerConnection {
     fn default() -> Self {
         Self {
             is_alive: AtomicBool::default(),
             hash: AtomicU64::default(),
             sender: Biased::new(None),
             receiver: Biased::new(None),
-            table: OnceLock::default(),
+            pending: OnceLock::default(),
             followers: AtomicU32::default(),
             queue: Mutex::default(),
             label: Mutex::default(),
@@ -70,7 +70,7 @@ impl Default for Label {
 }
 
 /// The state of the thread that sends.
-pub(super) struct Sender {
+pub(super) struct RequestSender {
     pub outgoing: Outgoing,
     /// The number of each operation of the client at this server, or why it has none.
     pub operations: Vec<Result<u16, (Refusal, String)>>,
@@ -78,34 +78,34 @@ pub(super) struct Sender {
     pub offered: Vec<Operation>,
     /// The server's own number, for chains.
     pub server: u64,
-    pub hint: usize,
+    pub next_slot: usize,
     /// Reconnects to the server when it is dropped.
-    pub _return: Local<Return>,
+    pub _reconnect: Local<ReconnectOnDrop>,
 }
 
 /// Both ends of a connection.
-pub(super) struct Ends {
-    pub sender: Sender,
+pub(super) struct ConnectionEnds {
+    pub sender: RequestSender,
     pub incoming: Incoming,
 }
 
 /// A guard that reconnects a client when dropped, if the server is still offered.
-pub(super) struct Return {
-    pub again: Again,
-    pub customer: Weak<dyn Customer>,
+pub(super) struct ReconnectOnDrop {
+    pub reconnector: Again,
+    pub consumer: Weak<dyn Customer>,
     pub endpoint: Endpoint,
 }
 
-impl Drop for Return {
+impl Drop for ReconnectOnDrop {
     fn drop(&mut self) {
-        if let Some(customer) = self.customer.upgrade() {
-            self.again.connect(&customer, &self.endpoint);
+        if let Some(consumer) = self.consumer.upgrade() {
+            self.reconnector.connect(&consumer, &self.endpoint);
         }
     }
 }
 
 /// The reason why a call could not be started.
-pub(super) enum NotStarted {
+pub(super) enum SendError {
     /// The server is gone: try another.
     Closed,
     TooMany,
@@ -115,14 +115,14 @@ pub(super) enum NotStarted {
 }
 
 /// The outcome of a wait.
-pub(super) enum Waited<R> {
+pub(super) enum WaitOutcome<R> {
     Reply(R),
     TimedOut,
-    Gone,
+    Closed,
     Link(Error),
 }
 
-impl Line {
+impl ServerConnection {
     /// Whether there is a server, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
         // Relaxed: a thread that reads it late finds the sender gone, under the lock.
@@ -138,34 +138,34 @@ impl Line {
         Arc::clone(&lock(&self.label).0)
     }
 
-    pub(super) fn table(&self) -> Option<&Table> {
-        self.table.get()
+    pub(super) fn pending(&self) -> Option<&Table> {
+        self.pending.get()
     }
 
     /// Takes a connection unless there is one already, and returns it otherwise.
     pub(super) fn connect(
         &self,
-        ends: Box<Ends>,
+        ends: Box<ConnectionEnds>,
         label: Arc<str>,
         hash: u64,
         outstanding: u32,
-    ) -> Result<(), Box<Ends>> {
+    ) -> Result<(), Box<ConnectionEnds>> {
         if self.is_alive() {
             return Err(ends);
         }
-        let table = self.table.get_or_init(|| Table::new(outstanding));
+        let table = self.pending.get_or_init(|| Table::new(outstanding));
         // The receiver first: a receiving thread locks the sender after it.
         let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
             // Remains of a server that is gone.
             let mut read: Option<fn(Reply<'_>)> = None;
-            let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
+            let _ = self.lead(&mut receiver, table, NO_CALL, None, &mut read);
         }
         let mut place = self.sender.lock();
         if place.is_some() || receiver.is_some() {
             return Err(ends);
         }
-        let Ends { sender, incoming } = *ends;
+        let ConnectionEnds { sender, incoming } = *ends;
         *receiver = Some(incoming);
         *lock(&self.label) = Label(label);
         *place = Some(sender);
@@ -176,29 +176,26 @@ impl Line {
     }
 
     /// Calls a function with the sender, if there is one.
-    pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut Sender) -> R) -> Option<R> {
+    pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut RequestSender) -> R) -> Option<R> {
         self.sender.lock().as_mut().map(act)
     }
 
     /// Sends a call and returns its number. Blocks while there is no room.
-    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, NotStarted> {
-        let Some(table) = self.table.get() else { return Err(NotStarted::Closed) };
+    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, SendError> {
+        let Some(table) = self.pending.get() else { return Err(SendError::Closed) };
         if table.owes_too_much() {
-            self.await_late(table, term)?;
+            self.wait_abandoned(table, term)?;
         }
         let mut sender = self.sender.lock_as_own();
-        let Some(its) = sender.as_mut() else { return Err(NotStarted::Closed) };
+        let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
-            Some(Err((refusal, reason))) => return Err(NotStarted::Refused(*refusal, reason.clone())),
+            Some(Err((refusal, reason))) => return Err(SendError::Refused(*refusal, reason.clone())),
             None => {
-                return Err(NotStarted::Refused(
-                    Refusal::UnknownOperation,
-                    "the operation is unknown".into(),
-                ));
+                return Err(SendError::Refused(Refusal::UnknownOperation, "the operation is unknown".into()));
             }
         };
-        let number = table.claim(&mut its.hint).ok_or(NotStarted::TooMany)?;
+        let number = table.claim(&mut its.next_slot).ok_or(SendError::TooMany)?;
         fail_point!("call-numbered");
         let sent_ns = its.outgoing.reserve_timestamp();
         if sent_ns != 0 {
@@ -208,28 +205,28 @@ impl Line {
             let links = chain::length(chain);
             if links > CHAIN_MAX {
                 let reason = format!("a chain of more than {CHAIN_MAX} nested calls");
-                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+                return Err(SendError::Refused(Refusal::Cycle, reason));
             }
             if links > 0 && chain::is_exhausted(chain, its.server) {
                 let reason = "the server waits in this same chain of nested calls".to_string();
-                return Err(NotStarted::Refused(Refusal::Cycle, reason));
+                return Err(SendError::Refused(Refusal::Cycle, reason));
             }
             let words = call_words(number, its_number, links as u8, term.deadline_us());
             match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
                     its.outgoing.cancel_timestamp();
                     let wait = Wait::Until(Some(term.until()));
-                    put(&mut its.outgoing, words, chain.0, payload, wait).map_err(NotStarted::of)
+                    put(&mut its.outgoing, words, chain.0, payload, wait).map_err(SendError::of)
                 }
-                outcome => outcome.map_err(NotStarted::Link),
+                outcome => outcome.map_err(SendError::Link),
             }
         });
         match sent {
             Ok(()) if !its.outgoing.has_no_receivers() => {
                 fail_point!("call-sent");
                 drop(sender);
-                if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_SWEEP) {
-                    self.sweep();
+                if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_DRAIN) {
+                    self.drain_late();
                 }
                 Ok(number)
             }
@@ -241,7 +238,7 @@ impl Line {
                 let its = sender.take();
                 drop(sender);
                 drop(its);
-                Err(NotStarted::Closed)
+                Err(SendError::Closed)
             }
             Err(error) => {
                 its.outgoing.cancel_timestamp();
@@ -257,15 +254,15 @@ impl Line {
         number: u64,
         term: &mut Term,
         read: impl FnOnce(Reply<'_>) -> R,
-    ) -> Waited<R> {
-        let Some(table) = self.table.get() else { return Waited::Gone };
+    ) -> WaitOutcome<R> {
+        let Some(table) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         loop {
             match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
                     let outcome = self.lead(&mut receiver, table, number, Some(term), &mut read);
                     drop(receiver);
-                    self.hand_on(table);
+                    self.promote_follower(table);
                     return outcome;
                 }
                 None => {
@@ -279,15 +276,15 @@ impl Line {
                             drop(receiver);
                             Found::Promoted
                         }
-                        None => table.sleep(number, until.min(Instant::now() + LOOK_AGAIN), &mut read),
+                        None => table.sleep(number, until.min(Instant::now() + RECHECK_INTERVAL), &mut read),
                     };
                     lock(&self.queue).retain(|waiting| *waiting != number);
                     self.followers.fetch_sub(1, Ordering::SeqCst);
                     match found {
-                        Found::Reply(reply) => return Waited::Reply(reply),
-                        Found::Gone => return Waited::Gone,
+                        Found::Reply(reply) => return WaitOutcome::Reply(reply),
+                        Found::Gone => return WaitOutcome::Closed,
                         Found::Promoted => {}
-                        Found::Nothing if Instant::now() >= until => return Waited::TimedOut,
+                        Found::Nothing if Instant::now() >= until => return WaitOutcome::TimedOut,
                         Found::Nothing => {}
                     }
                 }
@@ -296,27 +293,27 @@ impl Line {
     }
 
     /// Passes a call's reply to `read`, if it has arrived.
-    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> Waited<R> {
-        let Some(table) = self.table.get() else { return Waited::Gone };
+    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> WaitOutcome<R> {
+        let Some(table) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         match self.receiver.try_lock_as_own() {
             Some(mut receiver) => {
                 let outcome = self.lead(&mut receiver, table, number, None, &mut read);
                 drop(receiver);
-                self.hand_on(table);
+                self.promote_follower(table);
                 outcome
             }
             None => match table.look(number, &mut read) {
-                Found::Reply(reply) => Waited::Reply(reply),
-                Found::Gone => Waited::Gone,
-                Found::Nothing | Found::Promoted => Waited::TimedOut,
+                Found::Reply(reply) => WaitOutcome::Reply(reply),
+                Found::Gone => WaitOutcome::Closed,
+                Found::Nothing | Found::Promoted => WaitOutcome::TimedOut,
             },
         }
     }
 
     /// Abandons a call, and sends a cancellation if there is room for it.
-    pub(super) fn give_up(&self, number: u64) {
-        let is_open = self.table.get().is_some_and(|table| table.give_up(number));
+    pub(super) fn abandon(&self, number: u64) {
+        let is_open = self.pending.get().is_some_and(|table| table.give_up(number));
         if !is_open {
             return;
         }
@@ -338,37 +335,38 @@ impl Line {
         mine: u64,
         mut term: Option<&mut Term>,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
-    ) -> Waited<R> {
+    ) -> WaitOutcome<R> {
         // The leader before may have received it.
-        if mine != NOBODY && table.is_filled(mine) {
+        if mine != NO_CALL && table.is_filled(mine) {
             match table.look(mine, read) {
-                Found::Reply(reply) => return Waited::Reply(reply),
-                Found::Gone => return Waited::Gone,
+                Found::Reply(reply) => return WaitOutcome::Reply(reply),
+                Found::Gone => return WaitOutcome::Closed,
                 Found::Nothing | Found::Promoted => {}
             }
         }
-        let Some(incoming) = receiver else { return Waited::Gone };
+        let Some(incoming) = receiver else { return WaitOutcome::Closed };
         let error = loop {
             match next(incoming, term.as_deref_mut()) {
                 Ok(Polled::Packet) => {}
-                Ok(Polled::Empty) => return Waited::TimedOut,
+                Ok(Polled::Empty) => return WaitOutcome::TimedOut,
                 Ok(Polled::Ended) => break None,
-                Err(Error::Stopped) => return Waited::Link(Error::Stopped),
+                Err(Error::Stopped) => return WaitOutcome::Link(Error::Stopped),
                 Err(error) => break Some(error),
             }
-            let lent = Lending(incoming);
+            let lent = ReleaseOnDrop(incoming);
             let violation = match Reply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
                     if let Some(sent_ns) = table.take_sent(mine) {
                         table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
                     }
-                    let outcome = read.take().map_or(Waited::Gone, |read| Waited::Reply(read(reply)));
+                    let outcome =
+                        read.take().map_or(WaitOutcome::Closed, |read| WaitOutcome::Reply(read(reply)));
                     table.free(mine);
                     return outcome;
                 }
                 Ok(reply) => match table.deliver(&reply) {
-                    Fate::Late if mine == NOBODY && table.owed() == 0 => return Waited::TimedOut,
+                    Fate::Late if mine == NO_CALL && table.owed() == 0 => return WaitOutcome::TimedOut,
                     Fate::Delivered | Fate::Late => None,
                     Fate::Unasked => {
                         Some(format!("sent a reply to call {:#x}, which is not outstanding", reply.number))
@@ -387,44 +385,44 @@ impl Line {
         *receiver = None;
         self.close(table);
         match table.look(mine, read) {
-            Found::Reply(reply) => Waited::Reply(reply),
-            _ => Waited::Gone,
+            Found::Reply(reply) => WaitOutcome::Reply(reply),
+            _ => WaitOutcome::Closed,
         }
     }
 
     /// Waits for late replies while too many abandoned calls are unanswered.
     #[cold]
-    fn await_late(&self, table: &Table, term: &mut Term) -> Result<(), NotStarted> {
+    fn wait_abandoned(&self, table: &Table, term: &mut Term) -> Result<(), SendError> {
         while table.owes_too_much() {
             if Instant::now() >= term.until() {
-                return Err(NotStarted::TooMany);
+                return Err(SendError::TooMany);
             }
             match self.try_receiver() {
                 Some(mut receiver) => {
                     let mut read: Option<fn(Reply<'_>)> = None;
-                    let outcome = self.lead(&mut receiver, table, NOBODY, Some(term), &mut read);
+                    let outcome = self.lead(&mut receiver, table, NO_CALL, Some(term), &mut read);
                     drop(receiver);
-                    self.hand_on(table);
+                    self.promote_follower(table);
                     match outcome {
-                        Waited::Gone => return Err(NotStarted::Closed),
-                        Waited::Link(error) => return Err(NotStarted::Link(error)),
-                        Waited::Reply(()) | Waited::TimedOut => {}
+                        WaitOutcome::Closed => return Err(SendError::Closed),
+                        WaitOutcome::Link(error) => return Err(SendError::Link(error)),
+                        WaitOutcome::Reply(()) | WaitOutcome::TimedOut => {}
                     }
                 }
                 // The leader takes those replies as well.
-                None => std::thread::sleep(LATE_LOOK),
+                None => std::thread::sleep(LATE_POLL),
             }
         }
         Ok(())
     }
 
     /// Handles what has already arrived, without waiting, and detects whether the server is gone.
-    pub(super) fn sweep(&self) {
-        let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.table.get()) else { return };
+    pub(super) fn drain_late(&self) {
+        let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.pending.get()) else { return };
         let mut read: Option<fn(Reply<'_>)> = None;
-        let _ = self.lead(&mut receiver, table, NOBODY, None, &mut read);
+        let _ = self.lead(&mut receiver, table, NO_CALL, None, &mut read);
         drop(receiver);
-        self.hand_on(table);
+        self.promote_follower(table);
     }
 
     /// Fails all outstanding calls, because the server is gone. Only the thread that receives calls
@@ -442,7 +440,7 @@ impl Line {
 
     /// Promotes a follower to receive.
     #[inline]
-    fn hand_on(&self, table: &Table) {
+    fn promote_follower(&self, table: &Table) {
         if self.has_followers() {
             self.promote(table);
         }
@@ -450,7 +448,7 @@ impl Line {
 
     #[inline]
     fn has_followers(&self) -> bool {
-        // SeqCst, as the follower's: one of the two sees the other; `LOOK_AGAIN` covers the rest.
+        // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the rest.
         self.followers.load(Ordering::SeqCst) > 0
     }
 
@@ -495,7 +493,7 @@ fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Polled> {
     }
 }
 
-impl NotStarted {
+impl SendError {
     fn of(error: Error) -> Self {
         match error {
             Error::Full { .. } => Self::Full,
@@ -505,9 +503,9 @@ impl NotStarted {
 }
 
 /// A guard for a reply that is read in place. It releases the frame on every path.
-struct Lending<'a>(&'a mut Incoming);
+struct ReleaseOnDrop<'a>(&'a mut Incoming);
 
-impl Drop for Lending<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.release();
