@@ -37,12 +37,12 @@ mod lobby;
 mod node;
 mod options;
 mod payload;
+mod pending;
 mod replies;
 mod request_queue;
 mod server;
 mod server_connection;
 mod service;
-mod table;
 mod term;
 mod wire;
 
@@ -65,7 +65,7 @@ pub(crate) fn marker() -> Result<TypeName> {
 /// The parsers of a peer's messages, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(crate) mod parsing {
-    use super::table::{Fate, Found, Table};
+    use super::pending::{PendingCalls, ReplyOutcome, SlotState};
     use super::wire::{Reply, Request};
 
     /// Returns the payload of a valid request; otherwise what is wrong with it.
@@ -83,17 +83,17 @@ pub(crate) mod parsing {
     /// Whether a client with so many calls outstanding takes this for a reply to one of them. The
     /// error describes what is wrong with it.
     pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
-        let table = Table::new(outstanding);
+        let table = PendingCalls::new(outstanding);
         let mut hint = 0;
-        let numbers: Vec<u64> = std::iter::from_fn(|| table.claim(&mut hint)).collect();
+        let numbers: Vec<u64> = std::iter::from_fn(|| table.allocate(&mut hint)).collect();
         let reply = Reply::parse(bytes)?;
-        let is_delivered = table.deliver(&reply) == Fate::Delivered;
+        let is_delivered = table.deliver(&reply) == ReplyOutcome::Stored;
         if is_delivered != numbers.contains(&reply.number) {
             return Err("was taken for a reply to another call".into());
         }
         let mut read = Some(|its: Reply<'_>| its.payload == reply.payload);
-        match table.look(reply.number, &mut read) {
-            Found::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
+        match table.take(reply.number, &mut read) {
+            SlotState::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
             _ if is_delivered => Err("was lost".into()),
             _ => Ok(false),
         }

@@ -17,9 +17,9 @@ use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::caller::Caller;
 use super::lobby::Card;
+use super::pending::PendingCalls;
 use super::server::Premises;
 use super::server_connection::ReconnectOnDrop;
-use super::table::Table;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
 };
@@ -293,7 +293,7 @@ fn visit(
         wait: asked.wait,
         buffer: asked.buffer,
         // Room for as many replies as can ever be outstanding.
-        depth: asked.outstanding + Table::owed_max(asked.outstanding),
+        depth: asked.outstanding + PendingCalls::abandoned_max(asked.outstanding),
         group: topic.link.group,
         ..LinkOptions::default()
     };

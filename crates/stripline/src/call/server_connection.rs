@@ -18,7 +18,7 @@ use crate::transport::{Endpoint, Wait};
 use super::Operation;
 use super::chain;
 use super::error::Refusal;
-use super::table::{Fate, Found, Table};
+use super::pending::{PendingCalls, ReplyOutcome, SlotState};
 use super::term::Term;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, put_message};
 
@@ -38,7 +38,7 @@ pub(super) struct ServerConnection {
     hash: AtomicU64,
     sender: Biased<Option<RequestSender>>,
     receiver: Biased<Option<Incoming>>,
-    pending: OnceLock<Table>,
+    pending: OnceLock<PendingCalls>,
     /// Threads that wait for a reply while another receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
@@ -138,7 +138,7 @@ impl ServerConnection {
         Arc::clone(&lock(&self.label).0)
     }
 
-    pub(super) fn pending(&self) -> Option<&Table> {
+    pub(super) fn pending(&self) -> Option<&PendingCalls> {
         self.pending.get()
     }
 
@@ -153,13 +153,13 @@ impl ServerConnection {
         if self.is_alive() {
             return Err(ends);
         }
-        let table = self.pending.get_or_init(|| Table::new(outstanding));
+        let pending = self.pending.get_or_init(|| PendingCalls::new(outstanding));
         // The receiver first: a receiving thread locks the sender after it.
         let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
             // Remains of a server that is gone.
             let mut read: Option<fn(Reply<'_>)> = None;
-            let _ = self.lead(&mut receiver, table, NO_CALL, None, &mut read);
+            let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
         }
         let mut place = self.sender.lock();
         if place.is_some() || receiver.is_some() {
@@ -182,9 +182,9 @@ impl ServerConnection {
 
     /// Sends a call and returns its number. Blocks while there is no room.
     pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, SendError> {
-        let Some(table) = self.pending.get() else { return Err(SendError::Closed) };
-        if table.owes_too_much() {
-            self.wait_abandoned(table, term)?;
+        let Some(pending) = self.pending.get() else { return Err(SendError::Closed) };
+        if pending.too_many_abandoned() {
+            self.wait_abandoned(pending, term)?;
         }
         let mut sender = self.sender.lock_as_own();
         let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
@@ -195,11 +195,11 @@ impl ServerConnection {
                 return Err(SendError::Refused(Refusal::UnknownOperation, "the operation is unknown".into()));
             }
         };
-        let number = table.claim(&mut its.next_slot).ok_or(SendError::TooMany)?;
+        let number = pending.allocate(&mut its.next_slot).ok_or(SendError::TooMany)?;
         fail_point!("call-numbered");
         let sent_ns = its.outgoing.reserve_timestamp();
         if sent_ns != 0 {
-            table.set_sent(number, sent_ns);
+            pending.set_sent(number, sent_ns);
         }
         let sent = chain::with(|chain| {
             let links = chain::length(chain);
@@ -225,13 +225,13 @@ impl ServerConnection {
             Ok(()) if !its.outgoing.has_no_receivers() => {
                 fail_point!("call-sent");
                 drop(sender);
-                if table.owed() > 0 && (number >> 16).is_multiple_of(CALLS_PER_DRAIN) {
+                if pending.abandoned() > 0 && (number >> 16).is_multiple_of(CALLS_PER_DRAIN) {
                     self.drain_late();
                 }
                 Ok(number)
             }
             Ok(()) => {
-                table.free(number);
+                pending.free(number);
                 // No more calls go there. Its replies so far can still be received, and then the
                 // end.
                 self.is_alive.store(false, Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl ServerConnection {
             }
             Err(error) => {
                 its.outgoing.cancel_timestamp();
-                table.free(number);
+                pending.free(number);
                 Err(error)
             }
         }
@@ -255,14 +255,14 @@ impl ServerConnection {
         term: &mut Term,
         read: impl FnOnce(Reply<'_>) -> R,
     ) -> WaitOutcome<R> {
-        let Some(table) = self.pending.get() else { return WaitOutcome::Closed };
+        let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         loop {
             match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, table, number, Some(term), &mut read);
+                    let outcome = self.lead(&mut receiver, pending, number, Some(term), &mut read);
                     drop(receiver);
-                    self.promote_follower(table);
+                    self.promote_follower(pending);
                     return outcome;
                 }
                 None => {
@@ -274,18 +274,20 @@ impl ServerConnection {
                     let found = match self.receiver.try_lock_as_own() {
                         Some(receiver) => {
                             drop(receiver);
-                            Found::Promoted
+                            SlotState::Promoted
                         }
-                        None => table.sleep(number, until.min(Instant::now() + RECHECK_INTERVAL), &mut read),
+                        None => {
+                            pending.sleep(number, until.min(Instant::now() + RECHECK_INTERVAL), &mut read)
+                        }
                     };
                     lock(&self.queue).retain(|waiting| *waiting != number);
                     self.followers.fetch_sub(1, Ordering::SeqCst);
                     match found {
-                        Found::Reply(reply) => return WaitOutcome::Reply(reply),
-                        Found::Gone => return WaitOutcome::Closed,
-                        Found::Promoted => {}
-                        Found::Nothing if Instant::now() >= until => return WaitOutcome::TimedOut,
-                        Found::Nothing => {}
+                        SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
+                        SlotState::Gone => return WaitOutcome::Closed,
+                        SlotState::Promoted => {}
+                        SlotState::Nothing if Instant::now() >= until => return WaitOutcome::TimedOut,
+                        SlotState::Nothing => {}
                     }
                 }
             }
@@ -294,26 +296,26 @@ impl ServerConnection {
 
     /// Passes a call's reply to `read`, if it has arrived.
     pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> WaitOutcome<R> {
-        let Some(table) = self.pending.get() else { return WaitOutcome::Closed };
+        let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         match self.receiver.try_lock_as_own() {
             Some(mut receiver) => {
-                let outcome = self.lead(&mut receiver, table, number, None, &mut read);
+                let outcome = self.lead(&mut receiver, pending, number, None, &mut read);
                 drop(receiver);
-                self.promote_follower(table);
+                self.promote_follower(pending);
                 outcome
             }
-            None => match table.look(number, &mut read) {
-                Found::Reply(reply) => WaitOutcome::Reply(reply),
-                Found::Gone => WaitOutcome::Closed,
-                Found::Nothing | Found::Promoted => WaitOutcome::TimedOut,
+            None => match pending.take(number, &mut read) {
+                SlotState::Reply(reply) => WaitOutcome::Reply(reply),
+                SlotState::Gone => WaitOutcome::Closed,
+                SlotState::Nothing | SlotState::Promoted => WaitOutcome::TimedOut,
             },
         }
     }
 
     /// Abandons a call, and sends a cancellation if there is room for it.
     pub(super) fn abandon(&self, number: u64) {
-        let is_open = self.pending.get().is_some_and(|table| table.give_up(number));
+        let is_open = self.pending.get().is_some_and(|pending| pending.abandon(number));
         if !is_open {
             return;
         }
@@ -331,17 +333,17 @@ impl ServerConnection {
     fn lead<R>(
         &self,
         receiver: &mut Option<Incoming>,
-        table: &Table,
+        pending: &PendingCalls,
         mine: u64,
         mut term: Option<&mut Term>,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
     ) -> WaitOutcome<R> {
         // The leader before may have received it.
-        if mine != NO_CALL && table.is_filled(mine) {
-            match table.look(mine, read) {
-                Found::Reply(reply) => return WaitOutcome::Reply(reply),
-                Found::Gone => return WaitOutcome::Closed,
-                Found::Nothing | Found::Promoted => {}
+        if mine != NO_CALL && pending.is_filled(mine) {
+            match pending.take(mine, read) {
+                SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
+                SlotState::Gone => return WaitOutcome::Closed,
+                SlotState::Nothing | SlotState::Promoted => {}
             }
         }
         let Some(incoming) = receiver else { return WaitOutcome::Closed };
@@ -357,18 +359,20 @@ impl ServerConnection {
             let violation = match Reply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
-                    if let Some(sent_ns) = table.take_sent(mine) {
-                        table.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
+                    if let Some(sent_ns) = pending.take_sent(mine) {
+                        pending.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
                     }
                     let outcome =
                         read.take().map_or(WaitOutcome::Closed, |read| WaitOutcome::Reply(read(reply)));
-                    table.free(mine);
+                    pending.free(mine);
                     return outcome;
                 }
-                Ok(reply) => match table.deliver(&reply) {
-                    Fate::Late if mine == NO_CALL && table.owed() == 0 => return WaitOutcome::TimedOut,
-                    Fate::Delivered | Fate::Late => None,
-                    Fate::Unasked => {
+                Ok(reply) => match pending.deliver(&reply) {
+                    ReplyOutcome::Late if mine == NO_CALL && pending.abandoned() == 0 => {
+                        return WaitOutcome::TimedOut;
+                    }
+                    ReplyOutcome::Stored | ReplyOutcome::Late => None,
+                    ReplyOutcome::Unsolicited => {
                         Some(format!("sent a reply to call {:#x}, which is not outstanding", reply.number))
                     }
                 },
@@ -383,26 +387,26 @@ impl ServerConnection {
             crate::sys::complain!("stripline: {error}");
         }
         *receiver = None;
-        self.close(table);
-        match table.look(mine, read) {
-            Found::Reply(reply) => WaitOutcome::Reply(reply),
+        self.close(pending);
+        match pending.take(mine, read) {
+            SlotState::Reply(reply) => WaitOutcome::Reply(reply),
             _ => WaitOutcome::Closed,
         }
     }
 
     /// Waits for late replies while too many abandoned calls are unanswered.
     #[cold]
-    fn wait_abandoned(&self, table: &Table, term: &mut Term) -> Result<(), SendError> {
-        while table.owes_too_much() {
+    fn wait_abandoned(&self, pending: &PendingCalls, term: &mut Term) -> Result<(), SendError> {
+        while pending.too_many_abandoned() {
             if Instant::now() >= term.until() {
                 return Err(SendError::TooMany);
             }
             match self.try_receiver() {
                 Some(mut receiver) => {
                     let mut read: Option<fn(Reply<'_>)> = None;
-                    let outcome = self.lead(&mut receiver, table, NO_CALL, Some(term), &mut read);
+                    let outcome = self.lead(&mut receiver, pending, NO_CALL, Some(term), &mut read);
                     drop(receiver);
-                    self.promote_follower(table);
+                    self.promote_follower(pending);
                     match outcome {
                         WaitOutcome::Closed => return Err(SendError::Closed),
                         WaitOutcome::Link(error) => return Err(SendError::Link(error)),
@@ -418,21 +422,21 @@ impl ServerConnection {
 
     /// Handles what has already arrived, without waiting, and detects whether the server is gone.
     pub(super) fn drain_late(&self) {
-        let (Some(mut receiver), Some(table)) = (self.try_receiver(), self.pending.get()) else { return };
+        let (Some(mut receiver), Some(pending)) = (self.try_receiver(), self.pending.get()) else { return };
         let mut read: Option<fn(Reply<'_>)> = None;
-        let _ = self.lead(&mut receiver, table, NO_CALL, None, &mut read);
+        let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
         drop(receiver);
-        self.promote_follower(table);
+        self.promote_follower(pending);
     }
 
     /// Fails all outstanding calls, because the server is gone. Only the thread that receives calls
     /// this.
     #[cold]
-    fn close(&self, table: &Table) {
+    fn close(&self, pending: &PendingCalls) {
         let mut place = self.sender.lock();
         self.is_alive.store(false, Ordering::Relaxed);
         // Under the lock, so that calls of the next connection are not affected.
-        table.fail_all();
+        pending.fail_all();
         let sender = place.take();
         drop(place);
         drop(sender);
@@ -440,9 +444,9 @@ impl ServerConnection {
 
     /// Promotes a follower to receive.
     #[inline]
-    fn promote_follower(&self, table: &Table) {
+    fn promote_follower(&self, pending: &PendingCalls) {
         if self.has_followers() {
-            self.promote(table);
+            self.promote(pending);
         }
     }
 
@@ -453,10 +457,10 @@ impl ServerConnection {
     }
 
     #[cold]
-    fn promote(&self, table: &Table) {
+    fn promote(&self, pending: &PendingCalls) {
         while self.has_followers() {
             let Some(next) = lock(&self.queue).pop_front() else { return };
-            if table.promote(next) {
+            if pending.promote(next) {
                 return;
             }
         }

@@ -13,15 +13,15 @@ use super::wire::{Reply, Status};
 const SLOT_BITS: u32 = 16;
 
 /// The calls that may always be abandoned before one of them is answered.
-const OWED_MIN: u32 = 64;
+const ABANDONED_MIN: u32 = 64;
 
 /// A table with one slot for each call that may be outstanding.
-pub(super) struct Table {
+pub(super) struct PendingCalls {
     slots: Box<[Slot]>,
     /// How many calls there have been; their numbers start at 1.
     issued: AtomicU64,
     /// Abandoned calls that may still get a reply.
-    owed: AtomicU64,
+    abandoned: AtomicU64,
     late: AtomicU64,
     /// The round trips of measured calls, recorded by the thread that receives.
     pub round_trips: Histogram<5>,
@@ -36,7 +36,7 @@ struct Slot {
     is_filled: AtomicBool,
     contents: Mutex<Contents>,
     /// Notified when the reply has arrived, or this thread is promoted to receive.
-    bell: Condvar,
+    doorbell: Condvar,
 }
 
 #[derive(Default)]
@@ -56,14 +56,14 @@ enum Filled {
 
 /// The classification of a reply.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Delivered,
+pub(super) enum ReplyOutcome {
+    Stored,
     Late,
-    Unasked,
+    Unsolicited,
 }
 
 /// The state of the slot of a waiting call.
-pub(super) enum Found<R> {
+pub(super) enum SlotState<R> {
     Reply(R),
     Gone,
     Nothing,
@@ -71,24 +71,24 @@ pub(super) enum Found<R> {
     Promoted,
 }
 
-impl Table {
+impl PendingCalls {
     pub(super) fn new(outstanding: u32) -> Self {
         let slot = || Slot {
             number: AtomicU64::new(0),
             sent_ns: AtomicU64::new(0),
             is_filled: AtomicBool::new(false),
             contents: Mutex::default(),
-            bell: Condvar::new(),
+            doorbell: Condvar::new(),
         };
         let slots = (0..outstanding).map(|_| slot()).collect();
-        let (issued, owed, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { slots, issued, owed, late, round_trips: Histogram::new() }
+        let (issued, abandoned, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { slots, issued, abandoned, late, round_trips: Histogram::new() }
     }
 
     /// Allocates a number for a call that is about to be sent; one thread at a time. The search
     /// starts at `hint`, which is updated. `None`: the limit of outstanding calls is reached.
     #[inline]
-    pub(super) fn claim(&self, hint: &mut usize) -> Option<u64> {
+    pub(super) fn allocate(&self, hint: &mut usize) -> Option<u64> {
         let mut index = *hint;
         for _ in 0..self.slots.len() {
             if index >= self.slots.len() {
@@ -140,7 +140,7 @@ impl Table {
     }
 
     /// Stores a reply for its call. Replies are delivered by one thread at a time.
-    pub(super) fn deliver(&self, reply: &Reply<'_>) -> Fate {
+    pub(super) fn deliver(&self, reply: &Reply<'_>) -> ReplyOutcome {
         let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
         let mut contents = lock(&slot.contents);
         if slot.number.load(Ordering::Acquire) != reply.number {
@@ -148,7 +148,7 @@ impl Table {
             return self.late(reply.number);
         }
         if contents.filled.is_some() {
-            return Fate::Unasked;
+            return ReplyOutcome::Unsolicited;
         }
         if let Some(sent_ns) = self.take_sent(reply.number) {
             self.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
@@ -159,8 +159,8 @@ impl Table {
         contents.filled = Some(Filled::Reply(reply.status, bytes));
         slot.is_filled.store(true, Ordering::Release);
         drop(contents);
-        slot.bell.notify_one();
-        Fate::Delivered
+        slot.doorbell.notify_one();
+        ReplyOutcome::Stored
     }
 
     /// Whether there is something for a call, as seen by the thread that receives.
@@ -173,30 +173,34 @@ impl Table {
     }
 
     /// Takes what is there for a call. A reply is passed to `read` and its slot freed.
-    pub(super) fn look<R>(&self, number: u64, read: &mut Option<impl FnOnce(Reply<'_>) -> R>) -> Found<R> {
-        let Some(slot) = self.slot(number) else { return Found::Gone };
+    pub(super) fn take<R>(
+        &self,
+        number: u64,
+        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+    ) -> SlotState<R> {
+        let Some(slot) = self.slot(number) else { return SlotState::Gone };
         self.settle(slot, number, &mut lock(&slot.contents), read)
     }
 
-    /// Takes like [`Table::look`], but sleeps until there is something, or until the deadline.
+    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or until the deadline.
     pub(super) fn sleep<R>(
         &self,
         number: u64,
         deadline: Instant,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
-    ) -> Found<R> {
-        let Some(slot) = self.slot(number) else { return Found::Gone };
+    ) -> SlotState<R> {
+        let Some(slot) = self.slot(number) else { return SlotState::Gone };
         let mut contents = lock(&slot.contents);
         loop {
             match self.settle(slot, number, &mut contents, read) {
-                Found::Nothing => {}
+                SlotState::Nothing => {}
                 found => return found,
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Found::Nothing;
+                return SlotState::Nothing;
             }
-            contents = slot.bell.wait_timeout(contents, left).unwrap_or_else(PoisonError::into_inner).0;
+            contents = slot.doorbell.wait_timeout(contents, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -206,17 +210,17 @@ impl Table {
         number: u64,
         contents: &mut Contents,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
-    ) -> Found<R> {
+    ) -> SlotState<R> {
         match contents.filled.take() {
-            None if std::mem::take(&mut contents.is_promoted) => Found::Promoted,
-            None => Found::Nothing,
+            None if std::mem::take(&mut contents.is_promoted) => SlotState::Promoted,
+            None => SlotState::Nothing,
             Some(filled) => {
                 contents.is_promoted = false;
                 slot.is_filled.store(false, Ordering::Relaxed);
                 slot.number.store(0, Ordering::Release);
-                let Filled::Reply(status, bytes) = filled else { return Found::Gone };
+                let Filled::Reply(status, bytes) = filled else { return SlotState::Gone };
                 let reply = Reply { number, status, payload: &bytes };
-                let found = read.take().map_or(Found::Gone, |read| Found::Reply(read(reply)));
+                let found = read.take().map_or(SlotState::Gone, |read| SlotState::Reply(read(reply)));
                 contents.spare = bytes;
                 found
             }
@@ -224,13 +228,13 @@ impl Table {
     }
 
     /// Abandons a call that may still get a reply; false: the reply is there already, and dropped.
-    pub(super) fn give_up(&self, number: u64) -> bool {
+    pub(super) fn abandon(&self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
         let was_open = contents.filled.take().is_none();
         if was_open {
             // Before the slot is freed: a reply that arrives meanwhile is late, not unsolicited.
-            self.owed.fetch_add(1, Ordering::Relaxed);
+            self.abandoned.fetch_add(1, Ordering::Relaxed);
         }
         contents.is_promoted = false;
         slot.is_filled.store(false, Ordering::Relaxed);
@@ -246,7 +250,7 @@ impl Table {
         let waits = slot.number.load(Ordering::Acquire) == number && contents.filled.is_none();
         if waits {
             contents.is_promoted = true;
-            slot.bell.notify_one();
+            slot.doorbell.notify_one();
         }
         waits
     }
@@ -254,13 +258,13 @@ impl Table {
     /// Fails all calls, because the server is gone.
     pub(super) fn fail_all(&self) {
         // No abandoned call will get a reply any more.
-        self.owed.store(0, Ordering::Relaxed);
+        self.abandoned.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             let mut contents = lock(&slot.contents);
             if slot.number.load(Ordering::Acquire) != 0 && contents.filled.is_none() {
                 contents.filled = Some(Filled::Gone);
                 slot.is_filled.store(true, Ordering::Release);
-                slot.bell.notify_one();
+                slot.doorbell.notify_one();
             }
         }
     }
@@ -272,19 +276,19 @@ impl Table {
 
     /// Returns the number of abandoned calls that may still get a reply.
     #[inline]
-    pub(super) fn owed(&self) -> u64 {
-        self.owed.load(Ordering::Relaxed)
+    pub(super) fn abandoned(&self) -> u64 {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// Whether too many calls are abandoned and unanswered for another to be sent.
     #[inline]
-    pub(super) fn owes_too_much(&self) -> bool {
-        self.owed() >= u64::from(Self::owed_max(self.slots.len() as u32))
+    pub(super) fn too_many_abandoned(&self) -> bool {
+        self.abandoned() >= u64::from(Self::abandoned_max(self.slots.len() as u32))
     }
 
     /// Returns how many calls may be abandoned and unanswered, given the limit of outstanding ones.
-    pub(super) fn owed_max(outstanding: u32) -> u32 {
-        outstanding.max(OWED_MIN)
+    pub(super) fn abandoned_max(outstanding: u32) -> u32 {
+        outstanding.max(ABANDONED_MIN)
     }
 
     /// Returns the number of late replies.
@@ -292,15 +296,17 @@ impl Table {
         self.late.load(Ordering::Relaxed)
     }
 
-    fn late(&self, number: u64) -> Fate {
+    fn late(&self, number: u64) -> ReplyOutcome {
         let count = number >> SLOT_BITS;
         let was_issued = count != 0 && count <= self.issued.load(Ordering::Relaxed);
-        let owed = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1));
-        if !was_issued || owed.is_err() {
-            return Fate::Unasked;
+        let abandoned = self
+            .abandoned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |abandoned| abandoned.checked_sub(1));
+        if !was_issued || abandoned.is_err() {
+            return ReplyOutcome::Unsolicited;
         }
         self.late.fetch_add(1, Ordering::Relaxed);
-        Fate::Late
+        ReplyOutcome::Late
     }
 
     #[inline]
@@ -359,15 +365,15 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_is_as_a_plain_one(steps in steps()) {
-            let table = Table::new(5);
+            let pending = PendingCalls::new(5);
             let mut hint = 0;
             let mut ever = Vec::new();
             let mut open: BTreeMap<u64, Is> = BTreeMap::new();
-            let mut owed: BTreeSet<u64> = BTreeSet::new();
+            let mut abandoned: BTreeSet<u64> = BTreeSet::new();
             let mut owed_count = 0u64;
             for step in steps {
                 match step {
-                    Step::Claim => match table.claim(&mut hint) {
+                    Step::Claim => match pending.allocate(&mut hint) {
                         Some(number) => {
                             prop_assert!(open.len() < 5 && !ever.contains(&number));
                             ever.push(number);
@@ -377,52 +383,52 @@ mod tests {
                     },
                     Step::Deliver(nth) => {
                         let Some(&number) = ever.get(nth) else { continue };
-                        let fate = table.deliver(&reply(number, &number.to_le_bytes()));
+                        let outcome = pending.deliver(&reply(number, &number.to_le_bytes()));
                         match open.get_mut(&number) {
                             Some(is @ Is::Open) => {
                                 *is = Is::Answered;
-                                prop_assert_eq!(fate, Fate::Delivered);
+                                prop_assert_eq!(outcome, ReplyOutcome::Stored);
                             }
-                            Some(_) => prop_assert_eq!(fate, Fate::Unasked),
+                            Some(_) => prop_assert_eq!(outcome, ReplyOutcome::Unsolicited),
                             // Which abandoned call it belongs to is unknown; only their number is
                             // kept.
                             None if owed_count > 0 => {
                                 owed_count -= 1;
-                                owed.remove(&number);
-                                prop_assert_eq!(fate, Fate::Late);
+                                abandoned.remove(&number);
+                                prop_assert_eq!(outcome, ReplyOutcome::Late);
                             }
-                            None => prop_assert_eq!(fate, Fate::Unasked),
+                            None => prop_assert_eq!(outcome, ReplyOutcome::Unsolicited),
                         }
                     }
                     Step::Take(nth) => {
                         let Some((&number, &is)) = open.iter().nth(nth) else { continue };
                         let mut read = Some(|reply: Reply<'_>| reply.payload.to_vec());
-                        match (table.look(number, &mut read), is) {
-                            (Found::Nothing, Is::Open) => {}
-                            (Found::Reply(bytes), Is::Answered) => {
+                        match (pending.take(number, &mut read), is) {
+                            (SlotState::Nothing, Is::Open) => {}
+                            (SlotState::Reply(bytes), Is::Answered) => {
                                 prop_assert_eq!(bytes, number.to_le_bytes());
                                 open.remove(&number);
                             }
-                            (Found::Gone, Is::Failed) => drop(open.remove(&number)),
+                            (SlotState::Gone, Is::Failed) => drop(open.remove(&number)),
                             _ => prop_assert!(false, "{number:#x} is {is:?}"),
                         }
                     }
                     Step::GiveUp(nth) => {
                         let Some((&number, &is)) = open.iter().nth(nth) else { continue };
-                        prop_assert_eq!(table.give_up(number), is == Is::Open);
+                        prop_assert_eq!(pending.abandon(number), is == Is::Open);
                         if is == Is::Open {
-                            owed.insert(number);
+                            abandoned.insert(number);
                             owed_count += 1;
                         }
                         open.remove(&number);
                     }
                     Step::FailAll => {
-                        table.fail_all();
+                        pending.fail_all();
                         owed_count = 0;
                         open.values_mut().filter(|is| **is == Is::Open).for_each(|is| *is = Is::Failed);
                     }
                 }
-                prop_assert_eq!((table.outstanding(), table.owed()), (open.len(), owed_count));
+                prop_assert_eq!((pending.outstanding(), pending.abandoned()), (open.len(), owed_count));
             }
         }
     }
