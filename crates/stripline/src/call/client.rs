@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::link::LatencyReport;
 
-use super::caller::{Caller, StartError};
+use super::client_core::{ClientCore, StartError};
+use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::server_connection::{ServerConnection, WaitOutcome};
 use super::service::Operation;
-use super::term::Term;
 use super::wire::{Reply, Status};
 use super::{CallError, ClientOptions, Payload};
 
@@ -64,7 +64,7 @@ pub struct ServerReport {
 /// ```
 #[derive(Clone)]
 pub struct ServiceClient {
-    pub(super) caller: Arc<Caller>,
+    pub(super) core: Arc<ClientCore>,
 }
 
 /// A handle that calls one operation, from any number of threads.
@@ -89,7 +89,7 @@ pub struct ServiceClient {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Client<Req, Rep, E = String> {
-    caller: Arc<Caller>,
+    core: Arc<ClientCore>,
     operation: usize,
     name: Arc<str>,
     of: PhantomData<fn(Req) -> Result<Rep, E>>,
@@ -97,8 +97,8 @@ pub struct Client<Req, Rep, E = String> {
 
 impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
     fn clone(&self) -> Self {
-        let (caller, name) = (Arc::clone(&self.caller), Arc::clone(&self.name));
-        Self { caller, operation: self.operation, name, of: PhantomData }
+        let (core, name) = (Arc::clone(&self.core), Arc::clone(&self.name));
+        Self { core, operation: self.operation, name, of: PhantomData }
     }
 }
 
@@ -124,7 +124,7 @@ pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
     client: &'c Client<Req, Rep, E>,
     connection: usize,
     number: u64,
-    term: Term,
+    deadline: CallDeadline,
     is_over: bool,
 }
 
@@ -138,17 +138,17 @@ impl ServiceClient {
         &self,
         name: &str,
     ) -> Result<Client<Req, Rep, E>> {
-        self.caller.check_own()?;
-        let operation = self.caller.register(Operation::of::<Req, Rep, E>(name)?);
-        let name = format!("`{}.{name}`", self.caller.service).into();
-        Ok(Client { caller: Arc::clone(&self.caller), operation, name, of: PhantomData })
+        self.core.check_own()?;
+        let operation = self.core.register(Operation::of::<Req, Rep, E>(name)?);
+        let name = format!("`{}.{name}`", self.core.service).into();
+        Ok(Client { core: Arc::clone(&self.core), operation, name, of: PhantomData })
     }
 
     /// Returns the calls made, and those that failed: neither a reply nor the operation's own error
     /// arrived. The first number is inexact if several threads call at the same time.
     pub fn counts(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (read(&self.caller.calls), read(&self.caller.failures))
+        (read(&self.core.calls), read(&self.core.failures))
     }
 
     /// Blocks until that many servers are connected; false: the timeout passed first.
@@ -156,12 +156,12 @@ impl ServiceClient {
     /// # Errors
     /// [`Error::Stopped`](crate::Error::Stopped) when the node is asked to stop.
     pub fn wait_for_servers(&self, count: usize, timeout: Duration) -> Result<bool> {
-        self.caller.wait_for_servers(count, Instant::now() + timeout)
+        self.core.wait_for_servers(count, Instant::now() + timeout)
     }
 
     /// Returns the servers that are or were connected.
     pub fn servers(&self) -> Vec<ServerReport> {
-        self.caller.servers()
+        self.core.servers()
     }
 }
 
@@ -173,7 +173,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// which side failed.
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, None, self.caller.options.deadline)
+        self.call_at(request, None, self.core.options.deadline)
     }
 
     /// Calls like [`Client::call`], at the server that the key selects. The same servers always
@@ -182,7 +182,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// As [`Client::call`].
     pub fn call_by_key(&self, key: u64, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, Some(key), self.caller.options.deadline)
+        self.call_at(request, Some(key), self.core.options.deadline)
     }
 
     /// Calls like [`Client::call`], with this deadline instead of the client's.
@@ -211,26 +211,30 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     }
 
     fn start_at(&self, request: &Req, key: Option<u64>) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        let mut term = Term::now(self.caller.options.deadline);
-        let (connection, number) = self.begin(request, key, &mut term)?;
-        Ok(Pending { client: self, connection, number, term, is_over: false })
+        let mut call_deadline = CallDeadline::starting_now(self.core.options.deadline);
+        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
+        Ok(Pending { client: self, connection, number, deadline: call_deadline, is_over: false })
     }
 
     #[inline]
     fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
-        let mut term = Term::soon(deadline);
-        let (connection, number) = self.begin(request, key, &mut term)?;
+        let mut call_deadline = CallDeadline::lazy(deadline);
+        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
         // The usual reply has a variable of its own. Moved as a part of something larger, it would
         // be read in other chunks than it was written in, which stalls.
         let (mut usual, mut odd) = (None, None);
-        let waited = self.caller.lines[connection].wait(number, &mut term, |reply| match decode(&reply) {
-            Some(value) => usual = Some(value),
-            None => odd = Some(read(reply)),
-        });
+        let waited =
+            self.core.connections[connection].wait(number, &mut call_deadline, |reply| {
+                match decode(&reply) {
+                    Some(value) => usual = Some(value),
+                    None => odd = Some(read(reply)),
+                }
+            });
         match (waited, usual) {
             (WaitOutcome::Reply(()), Some(value)) => Ok(value),
             (waited, usual) => {
-                let pending = Pending { client: self, connection, number, term, is_over: false };
+                let pending =
+                    Pending { client: self, connection, number, deadline: call_deadline, is_over: false };
                 pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(odd))
             }
         }
@@ -238,14 +242,19 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     /// Sends the call.
     #[inline]
-    fn begin(&self, request: &Req, key: Option<u64>, term: &mut Term) -> Result<(usize, u64), CallError<E>> {
+    fn begin(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+        call_deadline: &mut CallDeadline,
+    ) -> Result<(usize, u64), CallError<E>> {
         let started = match request.as_bytes() {
-            Some(bytes) => self.caller.start(self.operation, bytes, key, term),
-            None => self.encode(request, |bytes| self.caller.start(self.operation, bytes, key, term)),
+            Some(bytes) => self.core.start(self.operation, bytes, key, call_deadline),
+            None => self.encode(request, |bytes| self.core.start(self.operation, bytes, key, call_deadline)),
         };
         started.map_err(|not_made| {
-            self.caller.failed();
-            self.why(not_made, term.deadline)
+            self.core.failed();
+            self.why(not_made, call_deadline.deadline)
         })
     }
 
@@ -266,11 +275,11 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     #[cold]
     fn why(&self, not_made: StartError, deadline: Duration) -> CallError<E> {
-        let service = self.caller.service.clone();
+        let service = self.core.service.clone();
         match not_made {
             StartError::NoServer => CallError::NoServer { service, waited: deadline },
             StartError::TooMany => {
-                CallError::TooMany { service, outstanding_max: self.caller.options.outstanding }
+                CallError::TooMany { service, outstanding_max: self.core.options.outstanding }
             }
             StartError::Refused(connection, refusal, reason) => {
                 CallError::Refused { call: self.label(connection), refusal, reason }
@@ -283,7 +292,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     }
 
     fn label(&self, connection: usize) -> String {
-        format!("{} at `{}`", self.name, self.caller.lines[connection].label())
+        format!("{} at `{}`", self.name, self.core.connections[connection].label())
     }
 }
 
@@ -295,7 +304,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
             let wait = crate::transport::Wait::Never;
             sender.outgoing.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes))
         };
-        assert!(matches!(self.caller.lines[0].with_sender(send), Some(Ok(()))));
+        assert!(matches!(self.core.connections[0].with_sender(send), Some(Ok(()))));
     }
 }
 
@@ -308,9 +317,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return Err(CallError::Cancelled);
         }
-        self.client.caller.check_own().map_err(CallError::Link)?;
-        let (mut term, mut outcome) = (self.term, None);
-        let waited = self.connection().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        self.client.core.check_own().map_err(CallError::Link)?;
+        let (mut call_deadline, mut outcome) = (self.deadline, None);
+        let waited =
+            self.connection().wait(self.number, &mut call_deadline, |reply| outcome = Some(read(reply)));
         self.conclude(waited, outcome)
     }
 
@@ -325,7 +335,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             None => {
                 self.give_up();
                 let call = self.client.label(self.connection);
-                self.failed(CallError::Unanswered { call, deadline: self.term.deadline })
+                self.failed(CallError::Unanswered { call, deadline: self.deadline.deadline })
             }
         }
     }
@@ -335,7 +345,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        if let Err(error) = self.client.caller.check_own() {
+        if let Err(error) = self.client.core.check_own() {
             return self.settle(WaitOutcome::Link(error), None);
         }
         let mut outcome = None;
@@ -348,11 +358,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        if let Err(error) = self.client.caller.check_own() {
+        if let Err(error) = self.client.core.check_own() {
             return self.settle(WaitOutcome::Link(error), None);
         }
-        let (mut term, mut outcome) = (self.term.at_most(timeout), None);
-        let waited = self.connection().wait(self.number, &mut term, |reply| outcome = Some(read(reply)));
+        let (mut call_deadline, mut outcome) = (self.deadline.capped(timeout), None);
+        let waited =
+            self.connection().wait(self.number, &mut call_deadline, |reply| outcome = Some(read(reply)));
         self.settle(waited, outcome)
     }
 
@@ -363,7 +374,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     }
 
     fn connection(&self) -> &ServerConnection {
-        &self.client.caller.lines[self.connection]
+        &self.client.core.connections[self.connection]
     }
 
     /// Returns the outcome of a wait; `None`: the call is still outstanding.
@@ -398,14 +409,14 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     }
 
     fn failed(&self, error: CallError<E>) -> Result<Rep, CallError<E>> {
-        self.client.caller.failed();
+        self.client.core.failed();
         Err(error)
     }
 
     fn give_up(&mut self) {
         let is_over = std::mem::replace(&mut self.is_over, true);
-        if !is_over && self.client.caller.process.is_current() {
-            self.client.caller.lines[self.connection].abandon(self.number);
+        if !is_over && self.client.core.process.is_current() {
+            self.client.core.connections[self.connection].abandon(self.number);
         }
     }
 }

@@ -27,13 +27,14 @@
 //!
 //! `docs/calls.md` describes the wire format byte by byte.
 
-mod caller;
 mod chain;
 mod client;
+mod client_core;
+mod clients;
+mod deadline;
 mod error;
 #[cfg(test)]
 mod hostile;
-mod lobby;
 mod node;
 mod options;
 mod payload;
@@ -43,7 +44,6 @@ mod request_queue;
 mod server;
 mod server_connection;
 mod service;
-mod term;
 mod wire;
 
 pub use client::{Client, Pending, ServerReport, ServiceClient};

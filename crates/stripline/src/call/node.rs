@@ -15,8 +15,8 @@ use crate::payload::TypeName;
 use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
-use super::caller::Caller;
-use super::lobby::Card;
+use super::client_core::ClientCore;
+use super::clients::ServerInfo;
 use super::pending::PendingCalls;
 use super::server::Premises;
 use super::server_connection::ReconnectOnDrop;
@@ -64,20 +64,20 @@ impl Node {
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
         self.check_own()?;
         let stop = self.stop_of_all().clone();
-        let caller = Arc::new(Caller::new(service, options, stop.clone())?);
+        let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
         let marker = marker()?;
         let name = name_of_client(service)?;
         let seeker = Arc::new_cyclic(|own: &Weak<Seeker>| Seeker {
             own: own.clone(),
             node: self.again(),
-            caller: Arc::downgrade(&caller),
+            caller: Arc::downgrade(&core),
             name,
             topic: self.topics().of(service).clone(),
             marker,
             stop,
         });
         self.seek(service, seeker);
-        Ok(ServiceClient { caller })
+        Ok(ServiceClient { core })
     }
 
     /// Returns the servers of all services in the domain that this node has discovered. A node
@@ -129,8 +129,8 @@ impl Node {
             ..ClientOptions::default()
         };
         let stop = self.stop_of_all().clone();
-        let (_, _, card) = visit(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
-        let Card { server, operations, .. } = Card::read(card, service, address)?;
+        let (_, _, server_info) = visit(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
+        let ServerInfo { server, operations, .. } = ServerInfo::read(server_info, service, address)?;
         Ok(ServerDescription { server, operations })
     }
 
@@ -248,7 +248,7 @@ pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<Bi
 struct Seeker {
     own: Weak<Self>,
     node: Again,
-    caller: Weak<Caller>,
+    caller: Weak<ClientCore>,
     name: String,
     topic: TopicOptions,
     marker: TypeName,
@@ -265,16 +265,16 @@ impl Customer for Seeker {
     }
 
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
-        let Some(caller) = self.caller.upgrade() else { return Ok(()) };
-        let asked = caller.options();
-        let (outgoing, incoming, card) =
+        let Some(core) = self.caller.upgrade() else { return Ok(()) };
+        let asked = core.options();
+        let (outgoing, incoming, server_info) =
             visit(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
         let way_back = ReconnectOnDrop {
             reconnector: self.node.clone(),
             consumer: self.own.clone(),
             endpoint: offer.endpoint.clone(),
         };
-        caller.welcome(outgoing, incoming, card, way_back)
+        core.add_server(outgoing, incoming, server_info, way_back)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::transport::{StopToken, Wait, random};
 
 use super::ServerOptions;
 use super::chain;
-use super::lobby::{Card, Desk, Lobby};
+use super::clients::{ClientAcceptor, ClientTable, ServerInfo};
 use super::replies::{Answer, Replies};
 use super::request_queue::{InFlight, QueuedRequest, RequestQueue, ScanScope};
 use super::service::{Context, Operation, Service};
@@ -97,7 +97,7 @@ struct Core<'h> {
     service: Service<'h>,
     id: u64,
     counts: Arc<Counts>,
-    lobby: Arc<Lobby>,
+    lobby: Arc<ClientTable>,
     process: Process,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Source {
     pub(super) seats: Vec<Option<Seat>>,
     /// How many connections had closed when the client table was last updated.
     departures: u16,
-    lobby: Arc<Lobby>,
+    lobby: Arc<ClientTable>,
     pub(super) counts: Arc<Counts>,
     /// The requests read ahead.
     pub(super) queue: RequestQueue,
@@ -148,32 +148,32 @@ impl<'h> Server<'h> {
         open: impl FnOnce(Box<dyn CallAcceptor>) -> Result<(CallListener, Box<dyn Send>)>,
     ) -> Result<Self> {
         let id = random()?;
-        let card = Card {
+        let server_info = ServerInfo {
             service: service.name().into(),
             server: options.name.clone().unwrap_or_else(|| format!("{id:016x}")),
             id,
             operations: service.told(),
         };
-        let card = serde_json::to_value(card).map_err(Error::failed)?;
-        let lobby = Arc::new(Lobby::new(premises.events));
+        let server_info = serde_json::to_value(server_info).map_err(Error::failed)?;
+        let clients = Arc::new(ClientTable::new(premises.events));
         let counts: Arc<Counts> = Arc::default();
-        let desk = Desk {
-            lobby: Arc::clone(&lobby),
+        let acceptor = ClientAcceptor {
+            clients: Arc::clone(&clients),
             counts: Arc::clone(&counts),
-            card,
+            server_info,
             clients_max: options.clients as usize,
             stop: premises.stop,
         };
-        let (door, offer) = open(Box::new(desk))?;
+        let (door, offer) = open(Box::new(acceptor))?;
         let source = Source {
             incoming: premises.incoming,
             seats: Vec::new(),
             departures: 0,
-            lobby: Arc::clone(&lobby),
+            lobby: Arc::clone(&clients),
             counts: Arc::clone(&counts),
             queue: RequestQueue::new(options.waiting),
         };
-        let core = Core { service, id, counts, lobby, process: Process::current() };
+        let core = Core { service, id, counts, lobby: clients, process: Process::current() };
         let (door, offer) = (Local::new(door), Local::new(offer));
         Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
     }
@@ -255,7 +255,7 @@ impl<'h> Server<'h> {
 
     #[cfg(test)]
     pub(super) fn ways_back(&self) -> usize {
-        self.core.lobby.ways_back()
+        self.core.lobby.len()
     }
 
     #[cfg(test)]
@@ -464,7 +464,7 @@ impl Source {
     #[cold]
     fn see_off(&mut self) {
         let departures = self.incoming.closed_count();
-        if !self.lobby.see_off(&self.incoming) {
+        if !self.lobby.close_departed(&self.incoming) {
             return;
         }
         self.departures = departures;
@@ -500,7 +500,7 @@ impl Source {
     }
 
     fn set_seat(&mut self, place: usize, connection: u16) {
-        let replies = self.lobby.way_back(self.incoming.connection());
+        let replies = self.lobby.replies_for(self.incoming.connection());
         if self.seats.len() <= place {
             self.seats.resize_with(place + 1, || None);
         }

@@ -17,9 +17,9 @@ use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
 use super::chain;
+use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::pending::{PendingCalls, ReplyOutcome, SlotState};
-use super::term::Term;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, put_message};
 
 /// How often a follower checks that its wake-up was not missed. It can be missed because the
@@ -181,10 +181,15 @@ impl ServerConnection {
     }
 
     /// Sends a call and returns its number. Blocks while there is no room.
-    pub(super) fn start(&self, operation: usize, payload: &[u8], term: &mut Term) -> Result<u64, SendError> {
+    pub(super) fn start(
+        &self,
+        operation: usize,
+        payload: &[u8],
+        call_deadline: &mut CallDeadline,
+    ) -> Result<u64, SendError> {
         let Some(pending) = self.pending.get() else { return Err(SendError::Closed) };
         if pending.too_many_abandoned() {
-            self.wait_abandoned(pending, term)?;
+            self.wait_abandoned(pending, call_deadline)?;
         }
         let mut sender = self.sender.lock_as_own();
         let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
@@ -211,11 +216,11 @@ impl ServerConnection {
                 let reason = "the server waits in this same chain of nested calls".to_string();
                 return Err(SendError::Refused(Refusal::Cycle, reason));
             }
-            let words = call_words(number, its_number, links as u8, term.deadline_us());
+            let words = call_words(number, its_number, links as u8, call_deadline.deadline_us());
             match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
                     its.outgoing.cancel_timestamp();
-                    let wait = Wait::Until(Some(term.until()));
+                    let wait = Wait::Until(Some(call_deadline.until()));
                     put(&mut its.outgoing, words, chain.0, payload, wait).map_err(SendError::of)
                 }
                 outcome => outcome.map_err(SendError::Link),
@@ -252,7 +257,7 @@ impl ServerConnection {
     pub(super) fn wait<R>(
         &self,
         number: u64,
-        term: &mut Term,
+        call_deadline: &mut CallDeadline,
         read: impl FnOnce(Reply<'_>) -> R,
     ) -> WaitOutcome<R> {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
@@ -260,13 +265,13 @@ impl ServerConnection {
         loop {
             match self.receiver.try_lock_as_own() {
                 Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, pending, number, Some(term), &mut read);
+                    let outcome = self.lead(&mut receiver, pending, number, Some(call_deadline), &mut read);
                     drop(receiver);
                     self.promote_follower(pending);
                     return outcome;
                 }
                 None => {
-                    let until = term.until();
+                    let until = call_deadline.until();
                     // Before the next attempt: a leader that stops receiving after it finds this
                     // thread in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
@@ -335,7 +340,7 @@ impl ServerConnection {
         receiver: &mut Option<Incoming>,
         pending: &PendingCalls,
         mine: u64,
-        mut term: Option<&mut Term>,
+        mut call_deadline: Option<&mut CallDeadline>,
         read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
     ) -> WaitOutcome<R> {
         // The leader before may have received it.
@@ -348,7 +353,7 @@ impl ServerConnection {
         }
         let Some(incoming) = receiver else { return WaitOutcome::Closed };
         let error = loop {
-            match next(incoming, term.as_deref_mut()) {
+            match next(incoming, call_deadline.as_deref_mut()) {
                 Ok(Polled::Packet) => {}
                 Ok(Polled::Empty) => return WaitOutcome::TimedOut,
                 Ok(Polled::Ended) => break None,
@@ -396,15 +401,19 @@ impl ServerConnection {
 
     /// Waits for late replies while too many abandoned calls are unanswered.
     #[cold]
-    fn wait_abandoned(&self, pending: &PendingCalls, term: &mut Term) -> Result<(), SendError> {
+    fn wait_abandoned(
+        &self,
+        pending: &PendingCalls,
+        call_deadline: &mut CallDeadline,
+    ) -> Result<(), SendError> {
         while pending.too_many_abandoned() {
-            if Instant::now() >= term.until() {
+            if Instant::now() >= call_deadline.until() {
                 return Err(SendError::TooMany);
             }
             match self.try_receiver() {
                 Some(mut receiver) => {
                     let mut read: Option<fn(Reply<'_>)> = None;
-                    let outcome = self.lead(&mut receiver, pending, NO_CALL, Some(term), &mut read);
+                    let outcome = self.lead(&mut receiver, pending, NO_CALL, Some(call_deadline), &mut read);
                     drop(receiver);
                     self.promote_follower(pending);
                     match outcome {
@@ -489,10 +498,10 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
 
 /// Returns the next packet within the deadline; without a deadline, only one that is there.
 #[inline]
-fn next(incoming: &mut Incoming, term: Option<&mut Term>) -> Result<Polled> {
-    let Some(term) = term else { return incoming.receive(Wait::Never) };
+fn next(incoming: &mut Incoming, call_deadline: Option<&mut CallDeadline>) -> Result<Polled> {
+    let Some(call_deadline) = call_deadline else { return incoming.receive(Wait::Never) };
     match incoming.receive_spinning()? {
-        Polled::Empty => incoming.receive(Wait::Until(Some(term.until()))),
+        Polled::Empty => incoming.receive(Wait::Until(Some(call_deadline.until()))),
         found => Ok(found),
     }
 }

@@ -6,23 +6,23 @@ use super::chain;
 
 /// A deadline.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Term {
+pub(super) struct CallDeadline {
     pub deadline: Duration,
     until: Option<Instant>,
 }
 
-impl Term {
+impl CallDeadline {
     /// Returns a deadline that starts lazily, at the first wait.
     #[inline]
-    pub(super) fn soon(deadline: Duration) -> Self {
+    pub(super) fn lazy(deadline: Duration) -> Self {
         match chain::until() {
             None => Self { deadline, until: None },
-            Some(_) => Self::now(deadline),
+            Some(_) => Self::starting_now(deadline),
         }
     }
 
     /// Returns a deadline that starts now. It never exceeds that of an enclosing call.
-    pub(super) fn now(deadline: Duration) -> Self {
+    pub(super) fn starting_now(deadline: Duration) -> Self {
         let now = Instant::now();
         let own = now + deadline;
         let until = chain::until().map_or(own, |outer| outer.min(own));
@@ -35,7 +35,7 @@ impl Term {
     }
 
     /// Returns the deadline, limited to `timeout` from now.
-    pub(super) fn at_most(mut self, timeout: Duration) -> Self {
+    pub(super) fn capped(mut self, timeout: Duration) -> Self {
         let until = self.until();
         let sooner = Instant::now().checked_add(timeout).map_or(until, |sooner| sooner.min(until));
         Self { deadline: self.deadline, until: Some(sooner) }

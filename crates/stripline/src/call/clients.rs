@@ -18,50 +18,50 @@ use super::{ClientOptions, Operation};
 /// The information that a server sends to each client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Card {
+pub(super) struct ServerInfo {
     pub service: String,
     pub server: String,
     pub id: u64,
     pub operations: Vec<Operation>,
 }
 
-impl Card {
+impl ServerInfo {
     /// Parses the information from a server of that service.
     ///
     /// # Errors
     /// Another service's information, or none at all.
-    pub(super) fn read(card: serde_json::Value, service: &str, peer: &str) -> Result<Self> {
-        let card: Self = serde_json::from_value(card)
+    pub(super) fn read(server_info: serde_json::Value, service: &str, peer: &str) -> Result<Self> {
+        let server_info: Self = serde_json::from_value(server_info)
             .map_err(|e| Error::misbehaved(peer, format!("sent no valid server information: {e}")))?;
-        if card.service != service {
-            return Err(Error::misbehaved(peer, format!("serves `{}`", card.service)));
+        if server_info.service != service {
+            return Err(Error::misbehaved(peer, format!("serves `{}`", server_info.service)));
         }
-        Ok(card)
+        Ok(server_info)
     }
 }
 
 /// The reply senders of the connected clients.
-pub(super) struct Lobby {
+pub(super) struct ClientTable {
     clients: Mutex<HashMap<String, Arc<Replies>>>,
     events: Arc<PortEvents>,
 }
 
 /// The acceptor of clients.
-pub(super) struct Desk {
-    pub lobby: Arc<Lobby>,
+pub(super) struct ClientAcceptor {
+    pub clients: Arc<ClientTable>,
     pub counts: Arc<Counts>,
-    pub card: serde_json::Value,
+    pub server_info: serde_json::Value,
     pub clients_max: usize,
     pub stop: StopToken,
 }
 
-impl Lobby {
+impl ClientTable {
     pub(super) fn new(events: Arc<PortEvents>) -> Self {
         Self { clients: Mutex::default(), events }
     }
 
     /// Returns the reply sender of the client on that connection.
-    pub(super) fn way_back(&self, connection: &str) -> Option<Arc<Replies>> {
+    pub(super) fn replies_for(&self, connection: &str) -> Option<Arc<Replies>> {
         self.clients().get(connection).cloned()
     }
 
@@ -72,7 +72,7 @@ impl Lobby {
 
     /// Closes the reply senders of clients that are gone from the port. False: a client is about to
     /// be accepted, which must not be mistaken for one of them.
-    pub(super) fn see_off(&self, port: &Incoming) -> bool {
+    pub(super) fn close_departed(&self, port: &Incoming) -> bool {
         let mut clients = self.clients();
         // Under the lock: the port has handled each client's connection, or has it among its
         // events.
@@ -90,7 +90,7 @@ impl Lobby {
     }
 
     #[cfg(test)]
-    pub(super) fn ways_back(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.clients().len()
     }
 
@@ -100,9 +100,9 @@ impl Lobby {
     }
 }
 
-impl CallAcceptor for Desk {
+impl CallAcceptor for ClientAcceptor {
     fn server_info(&self) -> serde_json::Value {
-        self.card.clone()
+        self.server_info.clone()
     }
 
     fn check(&mut self, hello: &Hello) -> Result<(), String> {
@@ -110,7 +110,7 @@ impl CallAcceptor for Desk {
         if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
             return Err(format!("{outstanding} calls outstanding are out of range"));
         }
-        let mut clients = self.lobby.clients();
+        let mut clients = self.clients.clients();
         // The thread that serves removes closed clients with the next request, so not every accept
         // does. A check from this thread makes the serving thread lose the biased lock, which costs
         // more from then on.
@@ -133,9 +133,9 @@ impl CallAcceptor for Desk {
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
-        let mut clients = self.lobby.clients();
+        let mut clients = self.clients.clients();
         clients.insert(name.clone(), Arc::new(replies));
-        self.lobby.events.push(PortEvent::Connected(name, duplex.inlet));
+        self.clients.events.push(PortEvent::Connected(name, duplex.inlet));
     }
 }
 

@@ -12,31 +12,31 @@ use crate::transport::StopToken;
 
 use super::ClientOptions;
 use super::client::ServerReport;
+use super::clients::ServerInfo;
+use super::deadline::CallDeadline;
 use super::error::Refusal;
-use super::lobby::Card;
 use super::server_connection::{ConnectionEnds, ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
-use super::term::Term;
 use super::wire::SHORT_MAX;
 
 /// The interval at which a client that waits for a server checks for a stop.
-const STOP_LOOK: Duration = Duration::from_millis(20);
+const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The state shared by all handles of a client of one service.
-pub(crate) struct Caller {
+pub(crate) struct ClientCore {
     pub(super) service: String,
     pub(super) process: Process,
     pub(super) options: ClientOptions,
     pub(super) stop: StopToken,
-    pub(super) lines: Box<[ServerConnection]>,
+    pub(super) connections: Box<[ServerConnection]>,
     /// How many of the connections have ever been used.
     pub(super) used: AtomicUsize,
     /// The index of the next server in turn.
     pub(super) turn: AtomicUsize,
     pub(super) operations: Mutex<Vec<Operation>>,
     /// How many servers have been found.
-    pub(super) arrivals: Mutex<u64>,
-    pub(super) arrived: Condvar,
+    pub(super) server_changes: Mutex<u64>,
+    pub(super) changed: Condvar,
     pub(super) calls: AtomicU64,
     pub(super) failures: AtomicU64,
 }
@@ -50,7 +50,7 @@ pub(super) enum StartError {
     Link(Error),
 }
 
-impl Caller {
+impl ClientCore {
     pub(crate) fn new(service: &str, options: ClientOptions, stop: StopToken) -> Result<Self> {
         super::service::check_name("service", service)?;
         options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
@@ -59,12 +59,12 @@ impl Caller {
             process: Process::current(),
             options,
             stop,
-            lines: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),
+            connections: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),
             used: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             operations: Mutex::default(),
-            arrivals: Mutex::default(),
-            arrived: Condvar::new(),
+            server_changes: Mutex::default(),
+            changed: Condvar::new(),
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })
@@ -85,36 +85,36 @@ impl Caller {
     ///
     /// # Errors
     /// A server without valid self-description, or one more than allowed.
-    pub(crate) fn welcome(
+    pub(crate) fn add_server(
         &self,
         outgoing: Outgoing,
         incoming: Incoming,
-        card: serde_json::Value,
+        server_info: serde_json::Value,
         way_back: ReconnectOnDrop,
     ) -> Result<()> {
-        let card = Card::read(card, &self.service, incoming.port())?;
-        let label: Arc<str> = card.server.chars().take(64).collect::<String>().into();
+        let server_info = ServerInfo::read(server_info, &self.service, incoming.port())?;
+        let label: Arc<str> = server_info.server.chars().take(64).collect::<String>().into();
         let wanted = lock(&self.operations);
-        let operations = wanted.iter().map(|operation| find(operation, &card.operations)).collect();
+        let operations = wanted.iter().map(|operation| find(operation, &server_info.operations)).collect();
         let sender = RequestSender {
             outgoing,
             operations,
-            offered: card.operations,
-            server: card.id,
+            offered: server_info.operations,
+            server: server_info.id,
             next_slot: 0,
             _reconnect: Local::new(way_back),
         };
         let mut ends = Box::new(ConnectionEnds { sender, incoming });
         ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
-        let hash = card.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        let hash = server_info.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        for (index, connection) in self.lines.iter().enumerate() {
+        for (index, connection) in self.connections.iter().enumerate() {
             match connection.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
                 Ok(()) => {
                     self.used.fetch_max(index + 1, Ordering::Release);
-                    *lock(&self.arrivals) += 1;
-                    self.arrived.notify_all();
+                    *lock(&self.server_changes) += 1;
+                    self.changed.notify_all();
                     return Ok(());
                 }
                 Err(back) => ends = back,
@@ -129,7 +129,7 @@ impl Caller {
         if let Some(known) = operations.iter().position(|known| known.is_like(&operation)) {
             return known;
         }
-        for connection in &self.lines {
+        for connection in &self.connections {
             connection.with_sender(|sender| sender.operations.push(find(&operation, &sender.offered)));
         }
         operations.push(operation);
@@ -142,15 +142,15 @@ impl Caller {
         operation: usize,
         payload: &[u8],
         key: Option<u64>,
-        term: &mut Term,
+        call_deadline: &mut CallDeadline,
     ) -> Result<(usize, u64), StartError> {
         self.check_own().map_err(StartError::Link)?;
         loop {
-            let Some(connection) = self.pick(key) else {
-                let there = self.wait_for_servers(1, term.until()).map_err(StartError::Link)?;
+            let Some(connection) = self.select_server(key) else {
+                let there = self.wait_for_servers(1, call_deadline.until()).map_err(StartError::Link)?;
                 if there { continue } else { return Err(StartError::NoServer) }
             };
-            match self.lines[connection].start(operation, payload, term) {
+            match self.connections[connection].start(operation, payload, call_deadline) {
                 Ok(number) => {
                     // Inexact if several threads call at the same time: `calls` is for display
                     // only.
@@ -170,9 +170,9 @@ impl Caller {
 
     /// Returns the server for the next call, if there is one.
     #[inline]
-    fn pick(&self, key: Option<u64>) -> Option<usize> {
+    fn select_server(&self, key: Option<u64>) -> Option<usize> {
         let used = self.used.load(Ordering::Acquire);
-        let connections = &self.lines[..used];
+        let connections = &self.connections[..used];
         if let Some(key) = key {
             // Highest random weight (Thaler and Ravishankar, 1998).
             let living = connections.iter().enumerate().filter(|(_, connection)| connection.is_alive());
@@ -193,24 +193,24 @@ impl Caller {
 
     pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
         self.check_own()?;
-        let mut arrivals = lock(&self.arrivals);
+        let mut arrivals = lock(&self.server_changes);
         loop {
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            self.lines
+            self.connections
                 .iter()
                 .filter(|connection| connection.is_alive())
                 .for_each(ServerConnection::drain_late);
-            if self.lines.iter().filter(|connection| connection.is_alive()).count() >= count {
+            if self.connections.iter().filter(|connection| connection.is_alive()).count() >= count {
                 return Ok(true);
             }
             let now = Instant::now();
             if now >= until {
                 return Ok(false);
             }
-            let left = (until - now).min(STOP_LOOK);
-            arrivals = self.arrived.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
+            let left = (until - now).min(STOP_POLL);
+            arrivals = self.changed.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -219,7 +219,7 @@ impl Caller {
             return Vec::new();
         }
         let used = self.used.load(Ordering::Acquire);
-        self.lines[..used].iter().for_each(ServerConnection::drain_late);
+        self.connections[..used].iter().for_each(ServerConnection::drain_late);
         let report = |connection: &ServerConnection| ServerReport {
             server: connection.label().to_string(),
             connected: connection.is_alive(),
@@ -231,7 +231,7 @@ impl Caller {
                 .unwrap_or_default(),
             operations: connection.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
         };
-        self.lines[..used].iter().map(report).collect()
+        self.connections[..used].iter().map(report).collect()
     }
 
     pub(super) fn failed(&self) {
