@@ -11,7 +11,7 @@ use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 
 /// The call that this thread handles.
 #[derive(Clone, Copy)]
-struct Handled {
+struct HandledCall {
     own: ChainLink,
     until_ns: Option<u64>,
     /// Where the chain that it arrived with starts in `BEFORE`.
@@ -22,14 +22,14 @@ struct Handled {
 
 thread_local! {
     // Separate, because most calls have no chain and make none: this check costs almost nothing.
-    static HANDLED: Cell<Option<Handled>> = const { Cell::new(None) };
+    static HANDLED: Cell<Option<HandledCall>> = const { Cell::new(None) };
     /// The chains of the calls being handled, as they are sent.
     static BEFORE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A guard: while it exists, calls made by this thread are nested in one that is being handled.
 pub(super) struct Entered {
-    outer: Option<Handled>,
+    outer: Option<HandledCall>,
     /// Bytes of `BEFORE` to keep; `None`: none were added.
     before: Option<usize>,
 }
@@ -46,7 +46,7 @@ pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>
             start
         })
     });
-    HANDLED.set(Some(Handled { own, until_ns, start, process: Process::current() }));
+    HANDLED.set(Some(HandledCall { own, until_ns, start, process: Process::current() }));
     Entered { outer, before }
 }
 
@@ -62,7 +62,7 @@ impl Drop for Entered {
 
 /// Returns the call that this thread of this process handles.
 #[inline]
-fn handled() -> Option<Handled> {
+fn handled() -> Option<HandledCall> {
     HANDLED.get().filter(|handled| handled.process.is_current())
 }
 

@@ -16,7 +16,7 @@ use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::server_connection::{ServerConnection, WaitOutcome};
 use super::service::Operation;
-use super::wire::{Reply, Status};
+use super::wire::{ReplyStatus, WireReply};
 use super::{CallError, ClientOptions, Payload};
 
 thread_local! {
@@ -222,12 +222,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         let (connection, number) = self.begin(request, key, &mut call_deadline)?;
         // The usual reply has a variable of its own. Moved as a part of something larger, it would
         // be read in other chunks than it was written in, which stalls.
-        let (mut usual, mut odd) = (None, None);
+        let (mut usual, mut error) = (None, None);
         let waited =
             self.core.connections[connection].wait(number, &mut call_deadline, |reply| {
                 match decode(&reply) {
                     Some(value) => usual = Some(value),
-                    None => odd = Some(read(reply)),
+                    None => error = Some(read(reply)),
                 }
             });
         match (waited, usual) {
@@ -235,7 +235,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
             (waited, usual) => {
                 let pending =
                     Pending { client: self, connection, number, deadline: call_deadline, is_over: false };
-                pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(odd))
+                pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(error))
             }
         }
     }
@@ -390,10 +390,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
                 self.is_over = true;
                 return Some(reply);
             }
-            (WaitOutcome::Reply(()), Some(Err(Odd::Undecodable(reason)))) => {
+            (WaitOutcome::Reply(()), Some(Err(ReplyError::Undecodable(reason)))) => {
                 CallError::Decode { call: call(), reason }
             }
-            (WaitOutcome::Reply(()), Some(Err(Odd::Refused(refusal, reason)))) => {
+            (WaitOutcome::Reply(()), Some(Err(ReplyError::Refused(refusal, reason)))) => {
                 CallError::Refused { call: call(), refusal, reason }
             }
             (WaitOutcome::Reply(()), None) | (WaitOutcome::Closed, _) => {
@@ -428,49 +428,49 @@ impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
 }
 
 /// A reply that is neither a result nor the operation's own error.
-enum Odd {
+enum ReplyError {
     Undecodable(String),
     Refused(Refusal, String),
 }
 
 /// The content of a reply.
-type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, Odd>;
+type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, ReplyError>;
 
 /// Decodes the value of a successful reply.
 #[inline(always)]
-fn decode<Rep: Payload>(reply: &Reply<'_>) -> Option<Rep> {
-    if reply.status == Status::Done { Rep::decode(reply.payload).ok() } else { None }
+fn decode<Rep: Payload>(reply: &WireReply<'_>) -> Option<Rep> {
+    if reply.status == ReplyStatus::Done { Rep::decode(reply.payload).ok() } else { None }
 }
 
 /// Inlined, so that the value is written at its final place. On the path of a call, no value is
 /// copied in other chunks than it was written in.
 #[inline(always)]
-fn read<Rep: Payload, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
-    if reply.status == Status::Done {
-        return Rep::decode(reply.payload).map(Ok).map_err(Odd::Undecodable);
+fn read<Rep: Payload, E: Payload>(reply: WireReply<'_>) -> Outcome<Rep, E> {
+    if reply.status == ReplyStatus::Done {
+        return Rep::decode(reply.payload).map(Ok).map_err(ReplyError::Undecodable);
     }
-    read_odd(reply)
+    read_error(reply)
 }
 
 #[cold]
-fn read_odd<Rep, E: Payload>(reply: Reply<'_>) -> Outcome<Rep, E> {
+fn read_error<Rep, E: Payload>(reply: WireReply<'_>) -> Outcome<Rep, E> {
     let refusal = match reply.status {
-        Status::Done => Refusal::Failed,
-        Status::UserError => {
+        ReplyStatus::Done => Refusal::Failed,
+        ReplyStatus::UserError => {
             return E::decode(reply.payload)
                 .map(|error| Err(CallError::User(error)))
-                .map_err(Odd::Undecodable);
+                .map_err(ReplyError::Undecodable);
         }
-        Status::UnknownOperation => Refusal::UnknownOperation,
-        Status::WrongType => Refusal::WrongType,
-        Status::Panicked => Refusal::Panicked,
-        Status::DeadlinePassed => Refusal::DeadlinePassed,
-        Status::Cancelled => Refusal::Cancelled,
-        Status::Overloaded => Refusal::Overloaded,
-        Status::Cycle => Refusal::Cycle,
-        Status::Failed => Refusal::Failed,
+        ReplyStatus::UnknownOperation => Refusal::UnknownOperation,
+        ReplyStatus::WrongType => Refusal::WrongType,
+        ReplyStatus::Panicked => Refusal::Panicked,
+        ReplyStatus::DeadlinePassed => Refusal::DeadlinePassed,
+        ReplyStatus::Cancelled => Refusal::Cancelled,
+        ReplyStatus::Overloaded => Refusal::Overloaded,
+        ReplyStatus::Cycle => Refusal::Cycle,
+        ReplyStatus::Failed => Refusal::Failed,
     };
     // A peer may send a text of any length; only the start is read.
     let words = &reply.payload[..reply.payload.len().min(1024)];
-    Err(Odd::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
+    Err(ReplyError::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
 }

@@ -11,7 +11,7 @@ use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 
-use super::replies::Replies;
+use super::replies::ReplySender;
 use super::server::Counts;
 use super::{ClientOptions, Operation};
 
@@ -42,7 +42,7 @@ impl ServerInfo {
 
 /// The reply senders of the connected clients.
 pub(super) struct ClientTable {
-    clients: Mutex<HashMap<String, Arc<Replies>>>,
+    clients: Mutex<HashMap<String, Arc<ReplySender>>>,
     events: Arc<PortEvents>,
 }
 
@@ -61,7 +61,7 @@ impl ClientTable {
     }
 
     /// Returns the reply sender of the client on that connection.
-    pub(super) fn replies_for(&self, connection: &str) -> Option<Arc<Replies>> {
+    pub(super) fn replies_for(&self, connection: &str) -> Option<Arc<ReplySender>> {
         self.clients().get(connection).cloned()
     }
 
@@ -94,7 +94,7 @@ impl ClientTable {
         self.clients().len()
     }
 
-    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<Replies>>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<ReplySender>>> {
         // Entries are valid even if the last holder panicked.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ impl CallAcceptor for ClientAcceptor {
         let mut outgoing = Outgoing::new(name.clone(), vec![duplex.outlet], Sampling::Off, self.stop.clone());
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
-        let replies = Replies::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
+        let replies = ReplySender::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
         let mut clients = self.clients.clients();
         clients.insert(name.clone(), Arc::new(replies));
         self.clients.events.push(PortEvent::Connected(name, duplex.inlet));
@@ -159,7 +159,7 @@ mod tests {
                 let pending = client.start(&7).unwrap();
                 while !server.serve_one(Duration::from_millis(1)).unwrap() {}
                 assert_eq!(pending.wait().unwrap(), 7, "{transport}");
-                server.ways_back()
+                server.client_count()
             };
             let client = || -> Client<u32, u32> { node.client("echo", ClientOptions::default()).unwrap() };
             let stays = client();

@@ -10,8 +10,8 @@ use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 use crate::transport::{self, BindRequest, ConnectRequest, Inlet, StopToken, Wait};
 
-use super::node::bind;
-use super::wire::{Status, call_head, cancel, reply_head};
+use super::connect::bind;
+use super::wire::{ReplyStatus, call_head, cancel, reply_head};
 use super::{CallError, Client, ClientOptions, Server, ServerOptions, marker};
 
 const LONG: Duration = Duration::from_secs(120);
@@ -145,9 +145,10 @@ impl CallAcceptor for Trap {
 fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_of_all());
-    let door = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
-    let offer = Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: door.endpoint.clone() };
-    ((node.offer(offer), door), told)
+    let listener = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
+    let offer =
+        Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: listener.endpoint.clone() };
+    ((node.offer(offer), listener), told)
 }
 
 #[test]
@@ -155,10 +156,10 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
     // The number of a client's first call.
     let first = 0x1_0000;
     let deeds: [(&str, Vec<u8>); 5] = [
-        ("an unsolicited reply", reply_head(0x9_0000, Status::Done).to_vec()),
-        ("a reply to a call that was never made", reply_head(0, Status::Done).to_vec()),
-        ("a reply to a slot that is not there", reply_head(first | 0xffff, Status::Done).to_vec()),
-        ("a reply that is too short", reply_head(first, Status::Done)[..9].to_vec()),
+        ("an unsolicited reply", reply_head(0x9_0000, ReplyStatus::Done).to_vec()),
+        ("a reply to a call that was never made", reply_head(0, ReplyStatus::Done).to_vec()),
+        ("a reply to a slot that is not there", reply_head(first | 0xffff, ReplyStatus::Done).to_vec()),
+        ("a reply that is too short", reply_head(first, ReplyStatus::Done)[..9].to_vec()),
         ("an unknown status", [&first.to_le_bytes()[..], &[99, 0, 0, 0, 0, 0, 0, 0]].concat()),
     ];
     for transport in transports() {
@@ -194,7 +195,7 @@ fn a_second_reply_to_a_call_ends_the_connection() {
         outgoing.admit();
         let (first, second) = (client.start(&1).unwrap(), client.start(&2).unwrap());
         // The CBOR of 5.
-        let reply = [&reply_head(0x1_0000, Status::Done)[..], &[5]].concat();
+        let reply = [&reply_head(0x1_0000, ReplyStatus::Done)[..], &[5]].concat();
         assert!(send(&mut outgoing, &reply) && send(&mut outgoing, &reply));
         assert_eq!(first.wait().unwrap(), 5, "{transport}");
         assert!(matches!(second.wait(), Err(CallError::ServerGone { .. })), "{transport}");

@@ -7,17 +7,17 @@
 //!
 //! ```
 //! use stripline::call::{CallError, ClientOptions, ServerOptions};
-//! use stripline::node::{Dispatch, Node};
+//! use stripline::connect::{Dispatch, Node};
 //!
-//! let node = Node::isolated()?;
+//! let connect = Node::isolated()?;
 //! let root = |x: f64| if x < 0.0 { Err("negative".to_string()) } else { Ok(x.sqrt()) };
-//! let mut server = node.server("root", root, ServerOptions::default())?;
-//! let client = node.client::<f64, f64, String>("root", ClientOptions::default())?;
+//! let mut server = connect.server("root", root, ServerOptions::default())?;
+//! let client = connect.client::<f64, f64, String>("root", ClientOptions::default())?;
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| server.serve(Dispatch::Queue));
 //!     assert_eq!(client.call(&16.0).expect("it has a root"), 4.0);
 //!     assert!(matches!(client.call(&-1.0), Err(CallError::User(words)) if words == "negative"));
-//!     node.stop();
+//!     connect.stop();
 //! });
 //! # Ok::<(), stripline::Error>(())
 //! ```
@@ -31,11 +31,11 @@ mod chain;
 mod client;
 mod client_core;
 mod clients;
+mod connect;
 mod deadline;
 mod error;
 #[cfg(test)]
 mod hostile;
-mod node;
 mod options;
 mod payload;
 mod pending;
@@ -47,8 +47,8 @@ mod service;
 mod wire;
 
 pub use client::{Client, Pending, ServerReport, ServiceClient};
+pub use connect::{ServerDescription, ServerOffer};
 pub use error::{CallError, NoError, Refusal};
-pub use node::{ServerDescription, ServerOffer};
 pub use options::{ClientOptions, ServerOptions};
 pub use payload::{Payload, Plain, Samples};
 pub use server::{Server, ServerCounts};
@@ -66,17 +66,17 @@ pub(crate) fn marker() -> Result<TypeName> {
 #[cfg(fuzzing)]
 pub(crate) mod parsing {
     use super::pending::{PendingCalls, ReplyOutcome, SlotState};
-    use super::wire::{Reply, Request};
+    use super::wire::{WireReply, WireRequest};
 
     /// Returns the payload of a valid request; otherwise what is wrong with it.
     pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
-        match Request::parse(bytes)? {
-            Request::Call { payload, chain, .. } => {
+        match WireRequest::parse(bytes)? {
+            WireRequest::Call { payload, chain, .. } => {
                 // Every link can be read.
                 let _ = chain.links().count();
                 Ok(payload)
             }
-            Request::Cancel { .. } => Ok(&[]),
+            WireRequest::Cancel { .. } => Ok(&[]),
         }
     }
 
@@ -86,12 +86,12 @@ pub(crate) mod parsing {
         let table = PendingCalls::new(outstanding);
         let mut hint = 0;
         let numbers: Vec<u64> = std::iter::from_fn(|| table.allocate(&mut hint)).collect();
-        let reply = Reply::parse(bytes)?;
+        let reply = WireReply::parse(bytes)?;
         let is_delivered = table.deliver(&reply) == ReplyOutcome::Stored;
         if is_delivered != numbers.contains(&reply.number) {
             return Err("was taken for a reply to another call".into());
         }
-        let mut read = Some(|its: Reply<'_>| its.payload == reply.payload);
+        let mut read = Some(|its: WireReply<'_>| its.payload == reply.payload);
         match table.take(reply.number, &mut read) {
             SlotState::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
             _ if is_delivered => Err("was lost".into()),

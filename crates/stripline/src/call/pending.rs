@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::link::Histogram;
 use crate::sys::clock::now_ns;
 
-use super::wire::{Reply, Status};
+use super::wire::{ReplyStatus, WireReply};
 
 /// Low bits of a call's number: its slot.
 const SLOT_BITS: u32 = 16;
@@ -50,7 +50,7 @@ struct Contents {
 
 /// The result for a call that arrived while another thread received.
 enum Filled {
-    Reply(Status, Vec<u8>),
+    Reply(ReplyStatus, Vec<u8>),
     Gone,
 }
 
@@ -140,7 +140,7 @@ impl PendingCalls {
     }
 
     /// Stores a reply for its call. Replies are delivered by one thread at a time.
-    pub(super) fn deliver(&self, reply: &Reply<'_>) -> ReplyOutcome {
+    pub(super) fn deliver(&self, reply: &WireReply<'_>) -> ReplyOutcome {
         let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
         let mut contents = lock(&slot.contents);
         if slot.number.load(Ordering::Acquire) != reply.number {
@@ -176,7 +176,7 @@ impl PendingCalls {
     pub(super) fn take<R>(
         &self,
         number: u64,
-        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> SlotState<R> {
         let Some(slot) = self.slot(number) else { return SlotState::Gone };
         self.settle(slot, number, &mut lock(&slot.contents), read)
@@ -187,7 +187,7 @@ impl PendingCalls {
         &self,
         number: u64,
         deadline: Instant,
-        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> SlotState<R> {
         let Some(slot) = self.slot(number) else { return SlotState::Gone };
         let mut contents = lock(&slot.contents);
@@ -209,7 +209,7 @@ impl PendingCalls {
         slot: &Slot,
         number: u64,
         contents: &mut Contents,
-        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> SlotState<R> {
         match contents.filled.take() {
             None if std::mem::take(&mut contents.is_promoted) => SlotState::Promoted,
@@ -219,7 +219,7 @@ impl PendingCalls {
                 slot.is_filled.store(false, Ordering::Relaxed);
                 slot.number.store(0, Ordering::Release);
                 let Filled::Reply(status, bytes) = filled else { return SlotState::Gone };
-                let reply = Reply { number, status, payload: &bytes };
+                let reply = WireReply { number, status, payload: &bytes };
                 let found = read.take().map_or(SlotState::Gone, |read| SlotState::Reply(read(reply)));
                 contents.spare = bytes;
                 found
@@ -358,8 +358,8 @@ mod tests {
         Failed,
     }
 
-    fn reply(number: u64, payload: &[u8]) -> Reply<'_> {
-        Reply { number, status: Status::Done, payload }
+    fn reply(number: u64, payload: &[u8]) -> WireReply<'_> {
+        WireReply { number, status: ReplyStatus::Done, payload }
     }
 
     proptest! {
@@ -402,7 +402,7 @@ mod tests {
                     }
                     Step::Take(nth) => {
                         let Some((&number, &is)) = open.iter().nth(nth) else { continue };
-                        let mut read = Some(|reply: Reply<'_>| reply.payload.to_vec());
+                        let mut read = Some(|reply: WireReply<'_>| reply.payload.to_vec());
                         match (pending.take(number, &mut read), is) {
                             (SlotState::Nothing, Is::Open) => {}
                             (SlotState::Reply(bytes), Is::Answered) => {

@@ -14,44 +14,44 @@ use crate::sys::fork::Process;
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, SHORT_MAX, Status, put_message, reply_head, reply_words};
+use super::wire::{HEAD_BYTES, ReplyStatus, SHORT_MAX, put_message, reply_head, reply_words};
 
-pub(super) struct Replies {
+pub(super) struct ReplySender {
     pub connection: String,
     /// The number of outstanding calls that the client announced.
     outstanding_max: usize,
     /// Whether replies wait for room, readable without the lock.
-    is_stuck: AtomicBool,
-    state: Biased<State>,
+    is_backlogged: AtomicBool,
+    state: Biased<BacklogState>,
     counts: Arc<Counts>,
     process: Process,
 }
 
-enum State {
+enum BacklogState {
     /// There is room, as far as has been detected.
     Free(Box<Outgoing>),
     /// The queue's thread has the link, and waits for room.
-    Stuck(VecDeque<Waiting>),
+    Backlogged(VecDeque<QueuedReply>),
     Closed,
 }
 
 /// A queued reply, for which there is no room yet.
-struct Waiting {
+struct QueuedReply {
     bytes: Vec<u8>,
     /// The deadline of its call.
     until: Option<Instant>,
 }
 
 /// One reply.
-pub(super) struct Answer<'a> {
+pub(super) struct ReplyMessage<'a> {
     pub number: u64,
-    pub status: Status,
+    pub status: ReplyStatus,
     pub payload: &'a [u8],
     /// How long the client waits, in microseconds.
     pub deadline_us: u32,
 }
 
-impl Replies {
+impl ReplySender {
     pub(super) fn new(
         connection: String,
         outstanding_max: u32,
@@ -59,14 +59,14 @@ impl Replies {
         counts: Arc<Counts>,
     ) -> Self {
         outgoing.set_short_payload_max(SHORT_MAX);
-        let state = Biased::new(State::Free(Box::new(outgoing)));
+        let state = Biased::new(BacklogState::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
         let (is_stuck, process) = (AtomicBool::new(false), Process::current());
-        Self { connection, outstanding_max, is_stuck, state, counts, process }
+        Self { connection, outstanding_max, is_backlogged: is_stuck, state, counts, process }
     }
 
     /// Sends a reply, or queues it.
-    pub(super) fn send(self: &Arc<Self>, answer: &Answer<'_>) {
+    pub(super) fn send(self: &Arc<Self>, answer: &ReplyMessage<'_>) {
         // A child that a handler forked leaves the reply to its parent.
         if !self.process.is_current() {
             return;
@@ -74,78 +74,83 @@ impl Replies {
         fail_point!("call-answer");
         let mut state = self.state.lock_as_own();
         match &mut *state {
-            State::Free(outgoing) => match put(outgoing, answer) {
+            BacklogState::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
                 Ok(()) if outgoing.has_no_receivers() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
-                Err(Error::Full { .. } | Error::TooLarge { .. }) => self.get_stuck(state, answer),
+                Err(Error::Full { .. } | Error::TooLarge { .. }) => self.spill(state, answer),
                 Err(_) => self.dropped(),
             },
-            State::Stuck(queue) if queue.len() < self.outstanding_max => queue.push_back(Waiting::of(answer)),
-            State::Stuck(_) | State::Closed => self.dropped(),
+            BacklogState::Backlogged(queue) if queue.len() < self.outstanding_max => {
+                queue.push_back(QueuedReply::of(answer))
+            }
+            BacklogState::Backlogged(_) | BacklogState::Closed => self.dropped(),
         }
     }
 
     /// Whether replies wait for room.
     #[inline]
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(super) fn is_backlogged(&self) -> bool {
         // Relaxed: a late read admits one more request.
-        self.is_stuck.load(Ordering::Relaxed)
+        self.is_backlogged.load(Ordering::Relaxed)
     }
 
     /// Whether the client has more calls outstanding than announced, and takes no replies.
-    pub(super) fn is_flooded(&self) -> bool {
-        self.is_stuck()
-            && matches!(&*self.state(), State::Stuck(queue) if queue.len() >= self.outstanding_max)
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.is_backlogged()
+            && matches!(&*self.state(), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
     /// Whether the client is gone; this takes a system call.
     pub(super) fn is_over(&self) -> bool {
         match &mut *self.state() {
-            State::Free(outgoing) => {
+            BacklogState::Free(outgoing) => {
                 outgoing.admit();
                 outgoing.receivers() == 0
             }
-            State::Stuck(_) => false,
-            State::Closed => true,
+            BacklogState::Backlogged(_) => false,
+            BacklogState::Closed => true,
         }
     }
 
     /// Closes the connection: no more replies are sent.
     pub(super) fn close(&self) {
-        let before = std::mem::replace(&mut *self.state(), State::Closed);
+        let before = std::mem::replace(&mut *self.state(), BacklogState::Closed);
         drop(before);
     }
 
     /// Passes the link to a thread of its own until there is room for all queued replies.
     #[cold]
-    fn get_stuck(self: &Arc<Self>, mut state: Held<'_, State>, answer: &Answer<'_>) {
-        let queue = VecDeque::from([Waiting::of(answer)]);
-        let State::Free(outgoing) = std::mem::replace(&mut *state, State::Stuck(queue)) else { return };
-        self.is_stuck.store(true, Ordering::Relaxed);
+    fn spill(self: &Arc<Self>, mut state: Held<'_, BacklogState>, answer: &ReplyMessage<'_>) {
+        let queue = VecDeque::from([QueuedReply::of(answer)]);
+        let BacklogState::Free(outgoing) = std::mem::replace(&mut *state, BacklogState::Backlogged(queue))
+        else {
+            return;
+        };
+        self.is_backlogged.store(true, Ordering::Relaxed);
         drop(state);
         let its = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stripline-reply".into());
-        if let Err(error) = thread.spawn(move || its.work_off(outgoing)) {
+        if let Err(error) = thread.spawn(move || its.drain_backlog(outgoing)) {
             crate::sys::complain!("stripline: {}: cannot start a thread: {error}", self.connection);
             self.close();
         }
     }
 
     /// Runs that thread.
-    fn work_off(&self, mut outgoing: Box<Outgoing>) {
+    fn drain_backlog(&self, mut outgoing: Box<Outgoing>) {
         loop {
             let next = match &mut *self.state() {
-                State::Stuck(queue) => queue.pop_front(),
-                State::Free(_) | State::Closed => return,
+                BacklogState::Backlogged(queue) => queue.pop_front(),
+                BacklogState::Free(_) | BacklogState::Closed => return,
             };
-            let Some(Waiting { bytes, until }) = next else {
+            let Some(QueuedReply { bytes, until }) = next else {
                 let mut state = self.state();
                 // More may have been queued meanwhile.
                 match &*state {
-                    State::Stuck(queue) if queue.is_empty() => {
-                        *state = State::Free(outgoing);
-                        self.is_stuck.store(false, Ordering::Relaxed);
+                    BacklogState::Backlogged(queue) if queue.is_empty() => {
+                        *state = BacklogState::Free(outgoing);
+                        self.is_backlogged.store(false, Ordering::Relaxed);
                         return;
                     }
                     _ => continue,
@@ -163,20 +168,20 @@ impl Replies {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn state(&self) -> Held<'_, State> {
+    fn state(&self) -> Held<'_, BacklogState> {
         self.state.lock()
     }
 }
 
-fn put(outgoing: &mut Outgoing, answer: &Answer<'_>) -> Result<(), Error> {
+fn put(outgoing: &mut Outgoing, answer: &ReplyMessage<'_>) -> Result<(), Error> {
     let bytes = HEAD_BYTES + answer.payload.len();
     outgoing.send_bytes(bytes, Wait::Never, |place| {
         put_message(place, reply_words(answer.number, answer.status), answer.payload);
     })
 }
 
-impl Waiting {
-    fn of(answer: &Answer<'_>) -> Self {
+impl QueuedReply {
+    fn of(answer: &ReplyMessage<'_>) -> Self {
         let bytes = [&reply_head(answer.number, answer.status)[..], answer.payload].concat();
         let deadline = Duration::from_micros(u64::from(answer.deadline_us));
         Self { bytes, until: Instant::now().checked_add(deadline) }

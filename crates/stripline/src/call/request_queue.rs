@@ -12,9 +12,9 @@ use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::ServerOptions;
-use super::replies::{Answer, Replies};
-use super::server::Source;
-use super::wire::{Request, Status};
+use super::replies::{ReplyMessage, ReplySender};
+use super::server::RequestReceiver;
+use super::wire::{ReplyStatus, WireRequest};
 
 /// The age below which a request cannot have been cancelled yet: about the time that a cancellation
 /// takes.
@@ -58,7 +58,7 @@ pub(super) struct QueuedRequest {
     pub sent_ns: u64,
     pub request: Vec<u8>,
     /// Set if the client has lost its place to another.
-    pub replies: Option<Arc<Replies>>,
+    pub replies: Option<Arc<ReplySender>>,
     pub is_cancelled: bool,
 }
 
@@ -119,7 +119,7 @@ impl RequestQueue {
     }
 
     /// Records that a new client takes that index. Queued calls of the one before keep its replies.
-    pub(super) fn set_successor(&mut self, place: usize, replies: &Arc<Replies>) {
+    pub(super) fn set_successor(&mut self, place: usize, replies: &Arc<ReplySender>) {
         let its = self.waiting.iter_mut().filter(|call| call.from.0 == place && call.replies.is_none());
         its.for_each(|call| call.replies = Some(Arc::clone(replies)));
     }
@@ -163,7 +163,7 @@ impl InFlight {
     }
 }
 
-impl Source {
+impl RequestReceiver {
     /// Returns where a cancellation of the current request may be.
     #[inline]
     pub(super) fn scan_new(&mut self) -> ScanScope {
@@ -193,21 +193,21 @@ impl Source {
     /// Queues the current request behind those that wait.
     pub(super) fn enqueue(&mut self, in_flight: &[InFlight]) {
         let from = self.incoming.connection_index();
-        let violation = match (Request::parse(self.incoming.payload()), &self.seats[from.0]) {
-            (Ok(Request::Call { number, deadline_us, .. }), Some(seat)) if self.queue.is_overloaded() => {
+        let violation = match (WireRequest::parse(self.incoming.payload()), &self.slots[from.0]) {
+            (Ok(WireRequest::Call { number, deadline_us, .. }), Some(slot)) if self.queue.is_overloaded() => {
                 // Relaxed: exact by itself, like all counters.
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
                 let words = format!("{} calls wait, which is the limit", self.queue.waiting_max);
-                let (status, payload) = (Status::Overloaded, words.as_bytes());
-                seat.replies.send(&Answer { number, status, payload, deadline_us });
+                let (status, payload) = (ReplyStatus::Overloaded, words.as_bytes());
+                slot.replies.send(&ReplyMessage { number, status, payload, deadline_us });
                 None
             }
-            (Ok(Request::Call { number, .. }), Some(_)) => {
+            (Ok(WireRequest::Call { number, .. }), Some(_)) => {
                 self.queue.push(from, number, self.incoming.sent_ns(), self.incoming.payload());
                 fail_point!("call-waits");
                 None
             }
-            (Ok(Request::Cancel { number }), Some(_)) => {
+            (Ok(WireRequest::Cancel { number }), Some(_)) => {
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 if !self.queue.cancel(from, number) {
                     in_flight.iter().for_each(|in_flight| in_flight.cancel(from, number));
@@ -219,7 +219,7 @@ impl Source {
             (Err(violation), _) => Some(violation),
         };
         match violation {
-            Some(violation) => self.expel(&violation),
+            Some(violation) => self.evict(&violation),
             None => self.incoming.release(),
         }
     }
@@ -229,7 +229,7 @@ impl Source {
         while self.queue.has_space() {
             let found = match look {
                 ScanScope::None => false,
-                ScanScope::Buffered => self.incoming.try_receive_fast() && self.is_seated(),
+                ScanScope::Buffered => self.incoming.try_receive_fast() && self.has_slots(),
                 ScanScope::All => self.receive(Wait::Never)?,
             };
             if !found {
@@ -241,11 +241,11 @@ impl Source {
     }
 
     /// Returns where a queued call is answered.
-    pub(super) fn replies_to(&self, waiting: &QueuedRequest) -> Option<Arc<Replies>> {
+    pub(super) fn replies_to(&self, waiting: &QueuedRequest) -> Option<Arc<ReplySender>> {
         let (place, connection) = waiting.from;
-        let seat = self.seats.get(place).and_then(Option::as_ref);
-        let seat = seat.filter(|seat| seat.connection == connection).map(|seat| &seat.replies);
-        waiting.replies.as_ref().or(seat).cloned()
+        let slot = self.slots.get(place).and_then(Option::as_ref);
+        let slot = slot.filter(|slot| slot.connection == connection).map(|slot| &slot.replies);
+        waiting.replies.as_ref().or(slot).cloned()
     }
 }
 

@@ -21,10 +21,10 @@ use crate::transport::{StopToken, Wait, random};
 use super::ServerOptions;
 use super::chain;
 use super::clients::{ClientAcceptor, ClientTable, ServerInfo};
-use super::replies::{Answer, Replies};
+use super::replies::{ReplyMessage, ReplySender};
 use super::request_queue::{InFlight, QueuedRequest, RequestQueue, ScanScope};
 use super::service::{Context, Operation, Service};
-use super::wire::{ChainBytes, ChainLink, Request, Status};
+use super::wire::{ChainBytes, ChainLink, ReplyStatus, WireRequest};
 
 #[derive(Default)]
 pub(super) struct Counts {
@@ -86,37 +86,37 @@ pub struct ServerCounts {
 pub struct Server<'h> {
     // Dropped in this order: first no client can find the listener, then none can connect.
     _offer: Local<Box<dyn Send>>,
-    door: Local<CallListener>,
-    core: Core<'h>,
-    source: Source,
+    listener: Local<CallListener>,
+    handlers: Handlers<'h>,
+    requests: RequestReceiver,
     scratch: Vec<u8>,
 }
 
 /// The state that all threads of a server share.
-struct Core<'h> {
+struct Handlers<'h> {
     service: Service<'h>,
     id: u64,
     counts: Arc<Counts>,
-    lobby: Arc<ClientTable>,
+    clients: Arc<ClientTable>,
     process: Process,
 }
 
 /// The state of the thread that receives.
-pub(super) struct Source {
+pub(super) struct RequestReceiver {
     pub(super) incoming: Incoming,
     /// By the index of the incoming link's connections.
-    pub(super) seats: Vec<Option<Seat>>,
+    pub(super) slots: Vec<Option<ClientSlot>>,
     /// How many connections had closed when the client table was last updated.
-    departures: u16,
-    lobby: Arc<ClientTable>,
+    closed_count: u16,
+    clients: Arc<ClientTable>,
     pub(super) counts: Arc<Counts>,
     /// The requests read ahead.
     pub(super) queue: RequestQueue,
 }
 
-pub(super) struct Seat {
+pub(super) struct ClientSlot {
     pub(super) connection: u16,
-    pub(super) replies: Arc<Replies>,
+    pub(super) replies: Arc<ReplySender>,
 }
 
 /// A call that was received.
@@ -133,7 +133,7 @@ struct Call<'a> {
 }
 
 /// The parts that the node gives a server.
-pub(crate) struct Premises {
+pub(crate) struct ServerParts {
     pub events: Arc<PortEvents>,
     pub incoming: Incoming,
     pub stop: StopToken,
@@ -144,7 +144,7 @@ impl<'h> Server<'h> {
     pub(crate) fn new(
         service: Service<'h>,
         options: &ServerOptions,
-        premises: Premises,
+        parts: ServerParts,
         open: impl FnOnce(Box<dyn CallAcceptor>) -> Result<(CallListener, Box<dyn Send>)>,
     ) -> Result<Self> {
         let id = random()?;
@@ -152,30 +152,30 @@ impl<'h> Server<'h> {
             service: service.name().into(),
             server: options.name.clone().unwrap_or_else(|| format!("{id:016x}")),
             id,
-            operations: service.told(),
+            operations: service.describe_operations(),
         };
         let server_info = serde_json::to_value(server_info).map_err(Error::failed)?;
-        let clients = Arc::new(ClientTable::new(premises.events));
+        let clients = Arc::new(ClientTable::new(parts.events));
         let counts: Arc<Counts> = Arc::default();
         let acceptor = ClientAcceptor {
             clients: Arc::clone(&clients),
             counts: Arc::clone(&counts),
             server_info,
             clients_max: options.clients as usize,
-            stop: premises.stop,
+            stop: parts.stop,
         };
-        let (door, offer) = open(Box::new(acceptor))?;
-        let source = Source {
-            incoming: premises.incoming,
-            seats: Vec::new(),
-            departures: 0,
-            lobby: Arc::clone(&clients),
+        let (listener, offer) = open(Box::new(acceptor))?;
+        let requests = RequestReceiver {
+            incoming: parts.incoming,
+            slots: Vec::new(),
+            closed_count: 0,
+            clients: Arc::clone(&clients),
             counts: Arc::clone(&counts),
             queue: RequestQueue::new(options.waiting),
         };
-        let core = Core { service, id, counts, lobby: clients, process: Process::current() };
-        let (door, offer) = (Local::new(door), Local::new(offer));
-        Ok(Self { door, _offer: offer, core, source, scratch: Vec::new() })
+        let core = Handlers { service, id, counts, clients, process: Process::current() };
+        let (listener, offer) = (Local::new(listener), Local::new(offer));
+        Ok(Self { listener, _offer: offer, handlers: core, requests, scratch: Vec::new() })
     }
 
     /// Answers calls until the node is stopped. A handler that panics results in
@@ -221,7 +221,7 @@ impl<'h> Server<'h> {
     pub fn counts(&self) -> ServerCounts {
         // Relaxed throughout: each counter is exact by itself.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &self.core.counts;
+        let counts = &self.handlers.counts;
         ServerCounts {
             calls: read(&counts.calls),
             refused: read(&counts.refused),
@@ -229,13 +229,13 @@ impl<'h> Server<'h> {
             cancelled: read(&counts.cancelled),
             evicted: read(&counts.evicted),
             replies_dropped: read(&counts.replies_dropped),
-            clients: if self.door.is_current() { self.core.lobby.count() as u64 } else { 0 },
+            clients: if self.listener.is_current() { self.handlers.clients.count() as u64 } else { 0 },
         }
     }
 
     /// Returns the service's operations.
     pub fn operations(&self) -> &[Operation] {
-        self.core.service.operations()
+        self.handlers.service.operations()
     }
 
     /// Returns the address where clients connect, for display: `TRANSPORT:ADDRESS`.
@@ -250,56 +250,61 @@ impl<'h> Server<'h> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn address(&self) -> String {
-        self.door.endpoint.to_string()
+        self.listener.endpoint.to_string()
     }
 
     #[cfg(test)]
-    pub(super) fn ways_back(&self) -> usize {
-        self.core.lobby.len()
+    pub(super) fn client_count(&self) -> usize {
+        self.handlers.clients.len()
     }
 
     #[cfg(test)]
     pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.door.endpoint
+        &self.listener.endpoint
     }
 
     /// Answers the next call; false: none arrived, or the packet was not a call.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
-        let Self { core, source, scratch, .. } = self;
+        let Self { handlers: core, requests, scratch, .. } = self;
         core.check_own()?;
-        let look = if source.queue.is_empty() {
-            if !source.receive(wait)? {
+        let look = if requests.queue.is_empty() {
+            if !requests.receive(wait)? {
                 return Ok(false);
             }
-            let look = source.scan_new();
+            let look = requests.scan_new();
             if look == ScanScope::None {
-                return Ok(core.serve_in_place(source, scratch));
+                return Ok(core.serve_in_place(requests, scratch));
             }
-            source.enqueue(&[]);
+            requests.enqueue(&[]);
             look
         } else {
-            source.scan_again()
+            requests.scan_again()
         };
-        source.fill(look, &[])?;
-        let Some(next) = source.queue.pop() else { return Ok(false) };
-        let served = match source.replies_to(&next) {
+        requests.fill(look, &[])?;
+        let Some(next) = requests.queue.pop() else { return Ok(false) };
+        let served = match requests.replies_to(&next) {
             Some(replies) => core.answer_waiting(&next, 1, &replies, None, scratch),
             None => false,
         };
-        source.queue.recycle(next.request);
+        requests.queue.recycle(next.request);
         fail_point!("call-released");
         Ok(served)
     }
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
-        let Self { core, source, .. } = self;
+        let Self { handlers: core, requests, .. } = self;
         core.check_own()?;
         let in_flight = (0..threads).map(|_| InFlight::default()).collect();
-        let pool = Pool { core, source: Mutex::new(source), in_flight, failure: Mutex::new(None) };
+        let pool = ServerPool {
+            handlers: core,
+            requests: Mutex::new(requests),
+            in_flight,
+            failure: Mutex::new(None),
+        };
         std::thread::scope(|scope| {
             for in_flight in &pool.in_flight {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
-                if let Err(error) = thread.spawn_scoped(scope, || pool.play(in_flight)) {
+                if let Err(error) = thread.spawn_scoped(scope, || pool.run(in_flight)) {
                     pool.fail(Error::system("cannot start a thread of a pool", error));
                     break;
                 }
@@ -310,23 +315,23 @@ impl<'h> Server<'h> {
 }
 
 /// A pool of threads that answer calls. They take turns at receiving.
-struct Pool<'a, 'h> {
-    core: &'a Core<'h>,
-    source: Mutex<&'a mut Source>,
+struct ServerPool<'a, 'h> {
+    handlers: &'a Handlers<'h>,
+    requests: Mutex<&'a mut RequestReceiver>,
     in_flight: Vec<InFlight>,
     failure: Mutex<Option<Error>>,
 }
 
-impl Pool<'_, '_> {
+impl ServerPool<'_, '_> {
     /// Runs one thread.
-    fn play(&self, in_flight: &InFlight) {
+    fn run(&self, in_flight: &InFlight) {
         let (mut spare, mut scratch) = (Vec::new(), Vec::new());
         loop {
             match self.next(in_flight, &mut spare) {
                 Ok(Some((next, replies))) => {
                     let threads = self.in_flight.len() as u32;
                     let cancelled = Some(&in_flight.cancelled);
-                    self.core.answer_waiting(&next, threads, &replies, cancelled, &mut scratch);
+                    self.handlers.answer_waiting(&next, threads, &replies, cancelled, &mut scratch);
                     in_flight.end();
                     spare = next.request;
                 }
@@ -342,37 +347,37 @@ impl Pool<'_, '_> {
         &self,
         in_flight: &InFlight,
         spare: &mut Vec<u8>,
-    ) -> Result<Option<(QueuedRequest, Arc<Replies>)>> {
+    ) -> Result<Option<(QueuedRequest, Arc<ReplySender>)>> {
         // In a child that a handler forked, the lock may be held for ever.
-        self.core.check_own()?;
+        self.handlers.check_own()?;
         // No user code runs under this lock.
-        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        source.queue.recycle(std::mem::take(spare));
-        let look = if source.queue.is_empty() {
-            if !source.receive(Wait::FOREVER)? {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.queue.recycle(std::mem::take(spare));
+        let look = if requests.queue.is_empty() {
+            if !requests.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
-            let look = source.scan_new();
-            source.enqueue(&self.in_flight);
+            let look = requests.scan_new();
+            requests.enqueue(&self.in_flight);
             look
         } else {
-            source.scan_again()
+            requests.scan_again()
         };
-        source.fill(look, &self.in_flight)?;
-        let Some(next) = source.queue.pop() else { return Ok(None) };
+        requests.fill(look, &self.in_flight)?;
+        let Some(next) = requests.queue.pop() else { return Ok(None) };
         in_flight.begin(&next);
-        Ok(source.replies_to(&next).map(|replies| (next, replies)))
+        Ok(requests.replies_to(&next).map(|replies| (next, replies)))
     }
 
     fn fail(&self, error: Error) {
-        if !self.core.process.is_current() {
+        if !self.handlers.process.is_current() {
             return;
         }
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }
 
-impl Core<'_> {
+impl Handlers<'_> {
     /// Checks that this process made the server.
     ///
     /// # Errors
@@ -383,21 +388,21 @@ impl Core<'_> {
 
     /// Answers the request that was just received, in place; false: it is not a call.
     #[inline(always)]
-    fn serve_in_place(&self, source: &mut Source, scratch: &mut Vec<u8>) -> bool {
-        let Source { incoming, seats, .. } = &mut *source;
-        let Some(seat) = seats.get(incoming.connection_index().0).and_then(|seat| seat.as_ref()) else {
+    fn serve_in_place(&self, requests: &mut RequestReceiver, scratch: &mut Vec<u8>) -> bool {
+        let RequestReceiver { incoming, slots, .. } = &mut *requests;
+        let Some(slot) = slots.get(incoming.connection_index().0).and_then(|slot| slot.as_ref()) else {
             incoming.release();
             return false;
         };
         let age = incoming.age_ns().zip(incoming.taken_ns());
-        let outcome = match Request::parse(incoming.payload()) {
-            Ok(Request::Call { number, operation, deadline_us, chain, payload }) => {
+        let outcome = match WireRequest::parse(incoming.payload()) {
+            Ok(WireRequest::Call { number, operation, deadline_us, chain, payload }) => {
                 let is_cancelled = false;
                 let call = Call { number, operation, deadline_us, age, chain, payload, is_cancelled };
-                self.answer(&call, 1, &seat.replies, None, scratch);
+                self.answer(&call, 1, &slot.replies, None, scratch);
                 Ok(true)
             }
-            Ok(Request::Cancel { .. }) => {
+            Ok(WireRequest::Cancel { .. }) => {
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 Ok(false)
             }
@@ -410,7 +415,7 @@ impl Core<'_> {
                 served
             }
             Err(violation) => {
-                source.expel(&violation);
+                requests.evict(&violation);
                 false
             }
         }
@@ -421,13 +426,13 @@ impl Core<'_> {
         &self,
         waiting: &QueuedRequest,
         threads: u32,
-        replies: &Arc<Replies>,
+        replies: &Arc<ReplySender>,
         cancelled: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) -> bool {
         // Parsed before it was queued.
-        let Ok(Request::Call { number, operation, deadline_us, chain, payload }) =
-            Request::parse(&waiting.request)
+        let Ok(WireRequest::Call { number, operation, deadline_us, chain, payload }) =
+            WireRequest::parse(&waiting.request)
         else {
             return false;
         };
@@ -442,35 +447,35 @@ impl Core<'_> {
     }
 }
 
-impl Source {
+impl RequestReceiver {
     /// Receives the next request and ensures its client slot; false: none arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(wait) {
             Ok(crate::link::Polled::Packet) => {}
             Ok(_) => return Ok(false),
             Err(error @ Error::PeerMisbehaved { .. }) => {
-                self.threw_out(&error);
+                self.report_evicted(&error);
                 return Ok(false);
             }
             Err(error) => return Err(error),
         }
-        if self.incoming.closed_count() != self.departures {
-            self.see_off();
+        if self.incoming.closed_count() != self.closed_count {
+            self.close_departed();
         }
-        Ok(self.is_seated())
+        Ok(self.has_slots())
     }
 
     /// Releases the state of clients that are gone.
     #[cold]
-    fn see_off(&mut self) {
+    fn close_departed(&mut self) {
         let departures = self.incoming.closed_count();
-        if !self.lobby.close_departed(&self.incoming) {
+        if !self.clients.close_departed(&self.incoming) {
             return;
         }
-        self.departures = departures;
-        for (place, seat) in self.seats.iter_mut().enumerate() {
-            let is_gone = |seat: &mut Seat| !self.incoming.is_there(place, seat.connection);
-            if let Some(gone) = seat.take_if(is_gone) {
+        self.closed_count = departures;
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            let is_gone = |slot: &mut ClientSlot| !self.incoming.is_there(place, slot.connection);
+            if let Some(gone) = slot.take_if(is_gone) {
                 self.queue.set_successor(place, &gone.replies);
             }
         }
@@ -478,69 +483,70 @@ impl Source {
 
     /// Ensures the slot of the client that sent the request; false: the client was disconnected.
     #[inline]
-    pub(super) fn is_seated(&mut self) -> bool {
+    pub(super) fn has_slots(&mut self) -> bool {
         let (place, connection) = self.incoming.connection_index();
-        match self.seats.get(place) {
-            Some(Some(seat)) if seat.connection == connection && !seat.replies.is_stuck() => true,
-            _ => self.seat(place, connection),
+        match self.slots.get(place) {
+            Some(Some(slot)) if slot.connection == connection && !slot.replies.is_backlogged() => true,
+            _ => self.assign_slot(place, connection),
         }
     }
 
-    /// Ensures the slot when it has to be made or checked; see [`Source::is_seated`].
+    /// Ensures the slot when it has to be made or checked; see [`RequestReceiver::has_slots`].
     #[cold]
-    fn seat(&mut self, place: usize, connection: u16) -> bool {
-        if !matches!(self.seats.get(place), Some(Some(seat)) if seat.connection == connection) {
-            self.set_seat(place, connection);
+    fn assign_slot(&mut self, place: usize, connection: u16) -> bool {
+        if !matches!(self.slots.get(place), Some(Some(slot)) if slot.connection == connection) {
+            self.set_slot(place, connection);
         }
-        if self.seats[place].as_ref().is_some_and(|seat| seat.replies.is_flooded()) {
-            self.expel("has more calls outstanding than announced, and takes no replies");
+        if self.slots[place].as_ref().is_some_and(|slot| slot.replies.is_over_limit()) {
+            self.evict("has more calls outstanding than announced, and takes no replies");
             return false;
         }
         true
     }
 
-    fn set_seat(&mut self, place: usize, connection: u16) {
-        let replies = self.lobby.replies_for(self.incoming.connection());
-        if self.seats.len() <= place {
-            self.seats.resize_with(place + 1, || None);
+    fn set_slot(&mut self, place: usize, connection: u16) {
+        let replies = self.clients.replies_for(self.incoming.connection());
+        if self.slots.len() <= place {
+            self.slots.resize_with(place + 1, || None);
         }
-        if let Some(before) = &self.seats[place] {
+        if let Some(before) = &self.slots[place] {
             self.queue.set_successor(place, &before.replies);
         }
-        self.seats[place] = replies.map(|replies| Seat { connection, replies });
+        self.slots[place] = replies.map(|replies| ClientSlot { connection, replies });
     }
 
     /// Disconnects the client that sent the request.
     #[cold]
-    pub(super) fn expel(&mut self, violation: &str) {
+    pub(super) fn evict(&mut self, violation: &str) {
         let place = self.incoming.connection_index().0;
         let error = self.incoming.evict(violation);
-        if let Some(seat) = self.seats.get_mut(place).and_then(Option::take) {
-            self.queue.set_successor(place, &seat.replies);
-            seat.replies.close();
+        if let Some(slot) = self.slots.get_mut(place).and_then(Option::take) {
+            self.queue.set_successor(place, &slot.replies);
+            slot.replies.close();
         }
-        self.threw_out(&error);
+        self.report_evicted(&error);
     }
 
-    fn threw_out(&self, error: &Error) {
+    fn report_evicted(&self, error: &Error) {
         self.counts.evicted.fetch_add(1, Ordering::Relaxed);
         crate::sys::complain!("stripline: {error}");
     }
 }
 
-impl Core<'_> {
+impl Handlers<'_> {
     /// Carries a call out and answers it.
     #[inline]
     fn answer(
         &self,
         call: &Call<'_>,
         threads: u32,
-        replies: &Arc<Replies>,
+        replies: &Arc<ReplySender>,
         cancelled: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) {
         let (number, deadline_us) = (call.number, call.deadline_us);
-        let send = |status, payload: &[u8]| replies.send(&Answer { number, status, payload, deadline_us });
+        let send =
+            |status, payload: &[u8]| replies.send(&ReplyMessage { number, status, payload, deadline_us });
         let deadline_ns = u64::from(deadline_us) * 1000;
         let refuse = |status, words: &str| {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -549,18 +555,18 @@ impl Core<'_> {
         let Some(handler) = self.service.handlers.get(usize::from(call.operation)) else {
             let count = self.service.handlers.len();
             return refuse(
-                Status::UnknownOperation,
+                ReplyStatus::UnknownOperation,
                 &format!("operation {} of {count} is not there", call.operation),
             );
         };
         if call.is_cancelled {
-            return refuse(Status::Cancelled, "it was cancelled before it was started");
+            return refuse(ReplyStatus::Cancelled, "it was cancelled before it was started");
         }
         if call.age.is_some_and(|(age_ns, _)| age_ns > deadline_ns) {
-            return refuse(Status::DeadlinePassed, "it came too late");
+            return refuse(ReplyStatus::DeadlinePassed, "it came too late");
         }
         if chain::is_exhausted(call.chain, self.id) {
-            return refuse(Status::Cycle, "this server waits in the same chain of calls");
+            return refuse(ReplyStatus::Cycle, "this server waits in the same chain of calls");
         }
         if threads == 1 {
             // No locked instruction: only this thread counts.
@@ -579,7 +585,7 @@ impl Core<'_> {
         if let Err(panic) = outcome {
             self.counts.panicked.fetch_add(1, Ordering::Relaxed);
             let words = crate::error::panic_message(&*panic);
-            send(Status::Panicked, words.as_bytes());
+            send(ReplyStatus::Panicked, words.as_bytes());
         }
     }
 }

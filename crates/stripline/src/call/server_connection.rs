@@ -20,7 +20,7 @@ use super::chain;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::pending::{PendingCalls, ReplyOutcome, SlotState};
-use super::wire::{CHAIN_MAX, HEAD_BYTES, Reply, call_words, cancel, put_head, put_message};
+use super::wire::{CHAIN_MAX, HEAD_BYTES, WireReply, call_words, cancel, put_head, put_message};
 
 /// How often a follower checks that its wake-up was not missed. It can be missed because the
 /// receiver role is handed over without a fence.
@@ -158,7 +158,7 @@ impl ServerConnection {
         let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
         if receiver.is_some() && !self.is_alive() {
             // Remains of a server that is gone.
-            let mut read: Option<fn(Reply<'_>)> = None;
+            let mut read: Option<fn(WireReply<'_>)> = None;
             let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
         }
         let mut place = self.sender.lock();
@@ -258,7 +258,7 @@ impl ServerConnection {
         &self,
         number: u64,
         call_deadline: &mut CallDeadline,
-        read: impl FnOnce(Reply<'_>) -> R,
+        read: impl FnOnce(WireReply<'_>) -> R,
     ) -> WaitOutcome<R> {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
@@ -300,7 +300,7 @@ impl ServerConnection {
     }
 
     /// Passes a call's reply to `read`, if it has arrived.
-    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(Reply<'_>) -> R) -> WaitOutcome<R> {
+    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(WireReply<'_>) -> R) -> WaitOutcome<R> {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         match self.receiver.try_lock_as_own() {
@@ -341,7 +341,7 @@ impl ServerConnection {
         pending: &PendingCalls,
         mine: u64,
         mut call_deadline: Option<&mut CallDeadline>,
-        read: &mut Option<impl FnOnce(Reply<'_>) -> R>,
+        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> WaitOutcome<R> {
         // The leader before may have received it.
         if mine != NO_CALL && pending.is_filled(mine) {
@@ -361,7 +361,7 @@ impl ServerConnection {
                 Err(error) => break Some(error),
             }
             let lent = ReleaseOnDrop(incoming);
-            let violation = match Reply::parse(lent.0.payload()) {
+            let violation = match WireReply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
                     if let Some(sent_ns) = pending.take_sent(mine) {
@@ -412,7 +412,7 @@ impl ServerConnection {
             }
             match self.try_receiver() {
                 Some(mut receiver) => {
-                    let mut read: Option<fn(Reply<'_>)> = None;
+                    let mut read: Option<fn(WireReply<'_>)> = None;
                     let outcome = self.lead(&mut receiver, pending, NO_CALL, Some(call_deadline), &mut read);
                     drop(receiver);
                     self.promote_follower(pending);
@@ -432,7 +432,7 @@ impl ServerConnection {
     /// Handles what has already arrived, without waiting, and detects whether the server is gone.
     pub(super) fn drain_late(&self) {
         let (Some(mut receiver), Some(pending)) = (self.try_receiver(), self.pending.get()) else { return };
-        let mut read: Option<fn(Reply<'_>)> = None;
+        let mut read: Option<fn(WireReply<'_>)> = None;
         let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
         drop(receiver);
         self.promote_follower(pending);

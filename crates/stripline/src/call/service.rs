@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::payload::TypeName;
 
 use super::Payload;
-use super::wire::Status;
+use super::wire::ReplyStatus;
 
 /// The public description of an operation.
 ///
@@ -62,7 +62,7 @@ impl Operation {
 }
 
 /// The most bytes of JSON for operations in a welcome, so that everything else fits as well.
-const TOLD_MAX: usize = 56 << 10;
+const ERROR_BYTES_MAX: usize = 56 << 10;
 
 /// Cuts a text that is too long, and marks the cut.
 fn cut(text: &mut String, bytes_max: usize) {
@@ -126,10 +126,11 @@ impl Context<'_> {
 }
 
 /// A function that takes a handler's reply.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(Status, &[u8]);
+pub(super) type Sink<'a> = &'a mut dyn FnMut(ReplyStatus, &[u8]);
 
 /// A function that carries an operation out: from bytes to bytes.
-pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
+pub(super) type OperationHandler<'h> =
+    Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
 
 /// A service: named operations and their handlers.
 ///
@@ -153,7 +154,7 @@ pub(super) type Handler<'h> = Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink
 pub struct Service<'h> {
     name: String,
     operations: Vec<Operation>,
-    pub(super) handlers: Vec<Handler<'h>>,
+    pub(super) handlers: Vec<OperationHandler<'h>>,
 }
 
 impl<'h> Service<'h> {
@@ -203,16 +204,16 @@ impl<'h> Service<'h> {
         self.handlers.push(Box::new(move |bytes, context, scratch, answer| {
             let request = match Req::decode(bytes) {
                 Ok(request) => request,
-                Err(problem) => return answer(Status::WrongType, problem.as_bytes()),
+                Err(problem) => return answer(ReplyStatus::WrongType, problem.as_bytes()),
             };
             let outcome = handler(request, context);
             let encoded = match &outcome {
-                Ok(reply) => reply.encode(scratch).map(|bytes| (Status::Done, bytes)),
-                Err(error) => error.encode(scratch).map(|bytes| (Status::UserError, bytes)),
+                Ok(reply) => reply.encode(scratch).map(|bytes| (ReplyStatus::Done, bytes)),
+                Err(error) => error.encode(scratch).map(|bytes| (ReplyStatus::UserError, bytes)),
             };
             match encoded {
                 Ok((status, bytes)) => answer(status, bytes),
-                Err(error) => answer(Status::Failed, error.to_string().as_bytes()),
+                Err(error) => answer(ReplyStatus::Failed, error.to_string().as_bytes()),
             }
         }));
         Ok(self)
@@ -246,7 +247,7 @@ impl<'h> Service<'h> {
     }
 
     /// Returns its operations as sent to clients, with no more text than fits.
-    pub(super) fn told(&self) -> Vec<Operation> {
+    pub(super) fn describe_operations(&self) -> Vec<Operation> {
         let mut operations = self.operations.clone();
         let mut bytes_max = Operation::DOC_MAX;
         loop {
@@ -254,7 +255,7 @@ impl<'h> Service<'h> {
                 cut(&mut operation.doc, bytes_max);
             }
             let bytes = serde_json::to_vec(&operations).map_or(0, |text| text.len());
-            if bytes <= TOLD_MAX || bytes_max == 0 {
+            if bytes <= ERROR_BYTES_MAX || bytes_max == 0 {
                 return operations;
             }
             bytes_max /= 2;
@@ -297,14 +298,14 @@ mod tests {
         for doc in ["\u{e9}".repeat(5000), "\u{1}".repeat(5000)] {
             for operations in [1, 100, Service::OPERATIONS_MAX] {
                 let service = with_docs(operations, &doc);
-                let told = service.told();
-                assert!(serde_json::to_vec(&told).unwrap().len() <= TOLD_MAX, "{operations}");
+                let told = service.describe_operations();
+                assert!(serde_json::to_vec(&told).unwrap().len() <= ERROR_BYTES_MAX, "{operations}");
                 assert!(told.iter().all(|told| told.doc.len() <= Operation::DOC_MAX));
                 let texts = told.iter().filter(|told| told.doc.ends_with('…')).count();
                 assert_eq!(texts, operations);
                 assert_eq!(service.operations[0].doc, doc.trim());
             }
         }
-        assert_eq!(with_docs(2, "short").told()[1].doc, "short");
+        assert_eq!(with_docs(2, "short").describe_operations()[1].doc, "short");
     }
 }

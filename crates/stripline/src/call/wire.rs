@@ -19,7 +19,7 @@ const CANCEL: u8 = 2;
 
 /// A request as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request<'a> {
+pub(super) enum WireRequest<'a> {
     Call {
         number: u64,
         operation: u16,
@@ -127,7 +127,7 @@ fn split(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second), rest))
 }
 
-impl<'a> Request<'a> {
+impl<'a> WireRequest<'a> {
     /// Parses a message of a client.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Status {
+pub(super) enum ReplyStatus {
     /// The payload is the reply.
     Done = 0,
     /// The payload is the operation's own error.
@@ -175,7 +175,7 @@ pub(super) enum Status {
     Failed = 9,
 }
 
-impl Status {
+impl ReplyStatus {
     const ALL: [Self; 10] = [
         Self::Done,
         Self::UserError,
@@ -192,36 +192,36 @@ impl Status {
 
 /// Returns the first words of a reply, before the payload.
 #[inline(always)]
-pub(super) fn reply_words(number: u64, status: Status) -> [u64; 2] {
+pub(super) fn reply_words(number: u64, status: ReplyStatus) -> [u64; 2] {
     [number, u64::from(status as u8)]
 }
 
 /// Returns the same as bytes; see [`reply_words`].
-pub(super) fn reply_head(number: u64, status: Status) -> [u8; HEAD_BYTES] {
+pub(super) fn reply_head(number: u64, status: ReplyStatus) -> [u8; HEAD_BYTES] {
     let [first, second] = reply_words(number, status);
     words(first, second)
 }
 
 /// A reply as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply<'a> {
+pub(super) struct WireReply<'a> {
     pub number: u64,
-    pub status: Status,
+    pub status: ReplyStatus,
     pub payload: &'a [u8],
 }
 
-impl<'a> Reply<'a> {
+impl<'a> WireReply<'a> {
     /// Parses a message of a server.
     ///
     /// # Errors
     /// A description of the server's violation.
-    // Always inlined: see `Request::parse`.
+    // Always inlined: see `WireRequest::parse`.
     #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, payload)) = split(bytes) else {
             return Err(format!("sent a reply of {} bytes", bytes.len()));
         };
-        let status = usize::try_from(second).ok().and_then(|status| Status::ALL.get(status));
+        let status = usize::try_from(second).ok().and_then(|status| ReplyStatus::ALL.get(status));
         match status {
             Some(&status) => Ok(Self { number, status, payload }),
             None => Err(format!("sent a reply of unknown status {second:#x}")),
@@ -256,25 +256,25 @@ mod tests {
         };
         let call = [&call_head(0x10002, 1, 0, 5_000_000)[..], &cbor(2.0)].concat();
         assert_eq!(call, example(0));
-        let parsed = Request::parse(&call).unwrap();
+        let parsed = WireRequest::parse(&call).unwrap();
         let (chain, payload) = (ChainBytes(&[]), &cbor(2.0)[..]);
         assert_eq!(
             parsed,
-            Request::Call { number: 0x10002, operation: 1, deadline_us: 5_000_000, chain, payload }
+            WireRequest::Call { number: 0x10002, operation: 1, deadline_us: 5_000_000, chain, payload }
         );
-        let reply = [&reply_head(0x10002, Status::Done)[..], &cbor(4.0)].concat();
+        let reply = [&reply_head(0x10002, ReplyStatus::Done)[..], &cbor(4.0)].concat();
         assert_eq!(reply, example(1));
-        let parsed = Reply { number: 0x10002, status: Status::Done, payload: &cbor(4.0) };
-        assert_eq!(Reply::parse(&reply), Ok(parsed));
+        let parsed = WireReply { number: 0x10002, status: ReplyStatus::Done, payload: &cbor(4.0) };
+        assert_eq!(WireReply::parse(&reply), Ok(parsed));
         assert_eq!(ChainLink { server: 42, threads: 1 }.to_bytes().to_vec(), example(2));
     }
 
     #[test]
     fn every_status_is_read_back() {
-        for status in Status::ALL {
-            assert_eq!(Reply::parse(&reply_head(7, status)).unwrap().status, status);
+        for status in ReplyStatus::ALL {
+            assert_eq!(WireReply::parse(&reply_head(7, status)).unwrap().status, status);
         }
-        assert_eq!(Request::parse(&cancel(9)), Ok(Request::Cancel { number: 9 }));
+        assert_eq!(WireRequest::parse(&cancel(9)), Ok(WireRequest::Cancel { number: 9 }));
     }
 
     proptest! {
@@ -283,12 +283,12 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
             number: u64, operation: u16, deadline_us: u32, links in 0u8..4,
         ) {
-            let _ = (Request::parse(&bytes), Reply::parse(&bytes));
+            let _ = (WireRequest::parse(&bytes), WireReply::parse(&bytes));
             let chain: Vec<u8> = (0..links * 16).collect();
             let call = [&call_head(number, operation, links, deadline_us)[..], &chain, &bytes].concat();
             let expected =
-                Request::Call { number, operation, deadline_us, chain: ChainBytes(&chain), payload: &bytes };
-            prop_assert_eq!(Request::parse(&call), Ok(expected));
+                WireRequest::Call { number, operation, deadline_us, chain: ChainBytes(&chain), payload: &bytes };
+            prop_assert_eq!(WireRequest::parse(&call), Ok(expected));
         }
     }
 }

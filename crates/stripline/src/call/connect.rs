@@ -18,7 +18,7 @@ use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 use super::client_core::ClientCore;
 use super::clients::ServerInfo;
 use super::pending::PendingCalls;
-use super::server::Premises;
+use super::server::ServerParts;
 use super::server_connection::ReconnectOnDrop;
 use super::{
     Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
@@ -65,15 +65,15 @@ impl Node {
         self.check_own()?;
         let stop = self.stop_of_all().clone();
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
-        let marker = marker()?;
+        let payload = marker()?;
         let name = name_of_client(service)?;
-        let seeker = Arc::new_cyclic(|own: &Weak<Seeker>| Seeker {
+        let seeker = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
             own: own.clone(),
             node: self.again(),
-            caller: Arc::downgrade(&core),
+            core: Arc::downgrade(&core),
             name,
             topic: self.topics().of(service).clone(),
-            marker,
+            payload,
             stop,
         });
         self.seek(service, seeker);
@@ -129,7 +129,7 @@ impl Node {
             ..ClientOptions::default()
         };
         let stop = self.stop_of_all().clone();
-        let (_, _, server_info) = visit(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
+        let (_, _, server_info) = connect_to(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
         let ServerInfo { server, operations, .. } = ServerInfo::read(server_info, service, address)?;
         Ok(ServerDescription { server, operations })
     }
@@ -174,12 +174,12 @@ impl Node {
         let mut incoming =
             Incoming::new(name.clone(), Arc::clone(&events), terms_for, stop.clone(), true, None);
         incoming.set_ends(EndsWhen::Never);
-        let premises = Premises { events, incoming, stop: stop.clone() };
+        let parts = ServerParts { events, incoming, stop: stop.clone() };
         let request = bind(&name, &link, stop)?;
-        Server::new(service, &options, premises, |host: Box<dyn CallAcceptor>| {
-            let door = transport::find(&transport)?.listen_calls(request, host)?;
-            let offer = Offer { topic: name, payload: marker()?, endpoint: door.endpoint.clone() };
-            Ok((door, Box::new(self.offer(offer))))
+        Server::new(service, &options, parts, |host: Box<dyn CallAcceptor>| {
+            let listener = transport::find(&transport)?.listen_calls(request, host)?;
+            let offer = Offer { topic: name, payload: marker()?, endpoint: listener.endpoint.clone() };
+            Ok((listener, Box::new(self.offer(offer))))
         })
     }
 }
@@ -245,30 +245,30 @@ pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<Bi
 }
 
 /// A client's subscription to every server of its service.
-struct Seeker {
+struct ServerDiscovery {
     own: Weak<Self>,
     node: Again,
-    caller: Weak<ClientCore>,
+    core: Weak<ClientCore>,
     name: String,
     topic: TopicOptions,
-    marker: TypeName,
+    payload: TypeName,
     stop: StopToken,
 }
 
-impl Customer for Seeker {
+impl Customer for ServerDiscovery {
     fn is_there(&self) -> bool {
-        self.caller.strong_count() > 0
+        self.core.strong_count() > 0
     }
 
     fn wants(&self, payload: &TypeName) -> bool {
-        *payload == self.marker
+        *payload == self.payload
     }
 
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
-        let Some(core) = self.caller.upgrade() else { return Ok(()) };
+        let Some(core) = self.core.upgrade() else { return Ok(()) };
         let asked = core.options();
         let (outgoing, incoming, server_info) =
-            visit(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
+            connect_to(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
         let way_back = ReconnectOnDrop {
             reconnector: self.node.clone(),
             consumer: self.own.clone(),
@@ -280,7 +280,7 @@ impl Customer for Seeker {
 
 /// Connects a client of that name to a server in both directions, and returns the server's
 /// self-description. Blocks for a few seconds at most.
-fn visit(
+fn connect_to(
     endpoint: &Endpoint,
     name: &str,
     topic: &TopicOptions,
