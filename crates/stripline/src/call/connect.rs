@@ -10,7 +10,7 @@ use crate::link::{
     WaitStrategy,
 };
 use crate::node::rendezvous::Offer;
-use crate::node::{Again, Customer, Node, TopicOptions};
+use crate::node::{Node, OfferConsumer, Reconnector, TopicOptions};
 use crate::payload::TypeName;
 use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
@@ -63,20 +63,20 @@ impl Node {
     /// As [`Node::client`].
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
         self.check_own()?;
-        let stop = self.stop_of_all().clone();
+        let stop = self.stop_token().clone();
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
         let payload = marker()?;
         let name = name_of_client(service)?;
         let seeker = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
             own: own.clone(),
-            node: self.again(),
+            node: self.reconnector(),
             core: Arc::downgrade(&core),
             name,
             topic: self.topics().of(service).clone(),
             payload,
             stop,
         });
-        self.seek(service, seeker);
+        self.subscribe(service, seeker);
         Ok(ServiceClient { core })
     }
 
@@ -128,7 +128,7 @@ impl Node {
             buffer: LinkOptions::BUFFER_MIN,
             ..ClientOptions::default()
         };
-        let stop = self.stop_of_all().clone();
+        let stop = self.stop_token().clone();
         let (_, _, server_info) = connect_to(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
         let ServerInfo { server, operations, .. } = ServerInfo::read(server_info, service, address)?;
         Ok(ServerDescription { server, operations })
@@ -159,7 +159,7 @@ impl Node {
         let transport = options.transport.clone().unwrap_or(its);
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
         transport::check(&transport, &open_to)?;
-        let stop = self.stop_of_all().clone();
+        let stop = self.stop_token().clone();
         let events = Arc::new(PortEvents::new()?);
         let link = LinkOptions {
             overflow: Overflow::Block,
@@ -247,7 +247,7 @@ pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<Bi
 /// A client's subscription to every server of its service.
 struct ServerDiscovery {
     own: Weak<Self>,
-    node: Again,
+    node: Reconnector,
     core: Weak<ClientCore>,
     name: String,
     topic: TopicOptions,
@@ -255,7 +255,7 @@ struct ServerDiscovery {
     stop: StopToken,
 }
 
-impl Customer for ServerDiscovery {
+impl OfferConsumer for ServerDiscovery {
     fn is_there(&self) -> bool {
         self.core.strong_count() > 0
     }

@@ -31,9 +31,9 @@ fn echo(node: &Node, transport: &str) -> Server<'static> {
 
 /// Connects to the server as a client that can send any bytes.
 fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
-    let (request, bind) = asked(node.stop_of_all());
+    let (request, bind) = asked(node.stop_token());
     let visit = transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
-    let stop = node.stop_of_all().clone();
+    let stop = node.stop_token().clone();
     let mut outgoing = Outgoing::new("evil".into(), vec![visit.duplex.outlet], Sampling::Off, stop);
     outgoing.admit();
     (outgoing, visit.duplex.inlet)
@@ -144,7 +144,7 @@ impl CallAcceptor for Trap {
 
 fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
-    let (_, bind) = asked(node.stop_of_all());
+    let (_, bind) = asked(node.stop_token());
     let listener = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
     let offer =
         Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: listener.endpoint.clone() };
@@ -212,7 +212,7 @@ fn who_is_no_client_is_turned_down() {
         let server = node.server("echo", Ok::<u32, String>, options).unwrap();
         let its = transport::find(transport).unwrap();
         let visit = |change: &dyn Fn(&mut ConnectRequest, &mut BindRequest)| {
-            let (mut request, mut bind) = asked(node.stop_of_all());
+            let (mut request, mut bind) = asked(node.stop_token());
             change(&mut request, &mut bind);
             its.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
         };
@@ -221,9 +221,9 @@ fn who_is_no_client_is_turned_down() {
         let error = visit(&|_, bind| bind.watermarks = Watermarks::of_depth(u32::MAX));
         assert!(error.contains("4294967295 calls outstanding"), "{transport}: {error}");
         let error =
-            its.connect(server.endpoint(), &asked(node.stop_of_all()).0).map(drop).unwrap_err().to_string();
+            its.connect(server.endpoint(), &asked(node.stop_token()).0).map(drop).unwrap_err().to_string();
         assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
-        let (request, bind) = asked(node.stop_of_all());
+        let (request, bind) = asked(node.stop_token());
         let inside = its.connect_calls(server.endpoint(), &request, bind).unwrap();
         let error = visit(&|_, _| {});
         assert!(error.contains("which is the limit"), "{transport}: {error}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Incoming, Outgoing, Polled};
-use crate::node::{Again, Customer};
+use crate::node::{OfferConsumer, Reconnector};
 use crate::sys::biased::{Biased, Held};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
@@ -91,8 +91,8 @@ pub(super) struct ConnectionEnds {
 
 /// A guard that reconnects a client when dropped, if the server is still offered.
 pub(super) struct ReconnectOnDrop {
-    pub reconnector: Again,
-    pub consumer: Weak<dyn Customer>,
+    pub reconnector: Reconnector,
+    pub consumer: Weak<dyn OfferConsumer>,
     pub endpoint: Endpoint,
 }
 

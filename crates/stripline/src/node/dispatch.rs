@@ -9,7 +9,7 @@ use crate::error::{Error, Result, catch_panic};
 use crate::payload::Sample;
 use crate::transport::Wait;
 
-use super::supply::Supply;
+use super::packet_source::PacketSource;
 use super::{PacketView, Received, Subscriber, pool};
 
 /// The threads that run a handler ([`Subscriber::serve`]).
@@ -254,19 +254,19 @@ impl<T: Sample> Subscriber<T> {
 
 /// Runs a handler for the next packet, in place.
 pub(super) fn serve_one<T: Sample>(
-    supply: &mut impl Supply<T>,
+    source: &mut impl PacketSource<T>,
     wait: Wait,
     handler: &mut impl FnMut(PacketView<'_, T>) -> Result<()>,
 ) -> Result<Received<()>> {
-    let found = supply.take(wait)?;
+    let found = source.take(wait)?;
     if let Received::Packet(()) = found {
-        let packet = supply.view();
+        let packet = source.view();
         let outcome = catch_panic(|| handler(packet));
         let failed = outcome.as_ref().err().filter(|error| !matches!(error, Error::Stopped));
         let told = failed.map(ToString::to_string);
-        let outcome = outcome.map_err(|error| failure(supply.port(), packet, error));
-        told.into_iter().for_each(|reason| supply.incoming().refuse(|| reason));
-        supply.release();
+        let outcome = outcome.map_err(|error| failure(source.port(), packet, error));
+        told.into_iter().for_each(|reason| source.incoming().refuse(|| reason));
+        source.release();
         outcome?;
     }
     Ok(found)

@@ -293,7 +293,7 @@ impl<M: DeserializeOwned> MessageSubscriber<M> {
 impl<M> Waitable for MessageSubscriber<M> {}
 
 impl<M> sealed::Sealed for MessageSubscriber<M> {
-    fn incoming(&mut self) -> sealed::Access<'_> {
+    fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         self.subscriber.incoming()
     }
 }

@@ -17,7 +17,7 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
-use super::books::Books;
+use super::connection_log::ConnectionLog;
 use super::rendezvous::{self, Offer, OfferSink};
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
@@ -43,37 +43,37 @@ const RETRY: Duration = Duration::from_millis(250);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Node {
-    shared: Local<Arc<Shared>>,
+    shared: Local<Arc<NodeShared>>,
     thread: Local<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct NodeShared {
     topics: Topics,
-    bell: Doorbell,
+    doorbell: Doorbell,
     stop: StopToken,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct NodeState {
     over: bool,
     own: Vec<Offer>,
     /// All offers in the domain.
     known: Vec<Offer>,
-    seekers: Vec<Seeker>,
-    books: Books,
+    subscriptions: Vec<Subscription>,
+    log: ConnectionLog,
 }
 
 /// The subscription of a subscriber to every publisher of its topic, or of another consumer of
 /// offers.
-struct Seeker {
+struct Subscription {
     topic: String,
-    customer: Arc<dyn Customer>,
+    consumer: Arc<dyn OfferConsumer>,
     connected: HashSet<Endpoint>,
 }
 
 /// A consumer of offers.
-pub(crate) trait Customer: Send + Sync {
+pub(crate) trait OfferConsumer: Send + Sync {
     /// Whether it still exists.
     fn is_there(&self) -> bool;
 
@@ -90,13 +90,13 @@ pub(crate) trait Customer: Send + Sync {
 }
 
 /// A subscriber as a consumer of offers.
-struct Port {
-    shared: Weak<Shared>,
+struct SubscribedPort {
+    shared: Weak<NodeShared>,
     payload: TypeName,
     events: Weak<PortEvents>,
 }
 
-impl Customer for Port {
+impl OfferConsumer for SubscribedPort {
     fn is_there(&self) -> bool {
         self.events.strong_count() > 0
     }
@@ -171,8 +171,8 @@ impl Node {
 
     /// Observes a domain of this user that another process has opened. This node never becomes the
     /// rendezvous host. It is stopped when the host is missing or gone.
-    pub(crate) fn look_into(domain: &str) -> Result<Self> {
-        Self::enter(domain, Topics::default(), |name, group, bell, keeper: Keeper| {
+    pub(crate) fn observe(domain: &str) -> Result<Self> {
+        Self::enter(domain, Topics::default(), |name, group, bell, keeper: NodeOffers| {
             let stop = keeper.0.stop.clone();
             rendezvous::observe(name, group, bell, keeper);
             stop.stop();
@@ -182,7 +182,7 @@ impl Node {
     fn enter(
         domain: &str,
         topics: Topics,
-        meet: impl FnOnce(&str, Option<Group>, &Doorbell, Keeper) + Send + 'static,
+        meet: impl FnOnce(&str, Option<Group>, &Doorbell, NodeOffers) + Send + 'static,
     ) -> Result<Self> {
         let sound = !domain.is_empty()
             && domain.len() <= 64
@@ -191,17 +191,17 @@ impl Node {
             return Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")));
         }
         let group = topics.group();
-        let name = meeting_point(domain, group)?;
-        let shared = Arc::new(Shared {
+        let name = rendezvous_name(domain, group)?;
+        let shared = Arc::new(NodeShared {
             topics,
-            bell: Doorbell::new()?,
+            doorbell: Doorbell::new()?,
             stop: StopToken::new()?,
             state: Mutex::default(),
         });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stripline-node".into())
-            .spawn(move || meet(&name, group, &its.bell.clone(), Keeper(its)))
+            .spawn(move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its)))
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shared: Local::new(shared), thread: Local::new(Some(thread)) })
     }
@@ -256,12 +256,12 @@ impl Node {
     }
 
     /// The most ended connections that [`Node::connections`] still lists.
-    pub const ENDED_MAX: usize = Books::ENDED_MAX;
+    pub const ENDED_MAX: usize = ConnectionLog::ENDED_MAX;
 
     /// Returns the counters of every connection to this node's subscribers, and of the last
     /// [`Node::ENDED_MAX`] that have ended. None in a child of a fork.
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        if self.shared.is_current() { self.shared.state().books.listed() } else { Vec::new() }
+        if self.shared.is_current() { self.shared.state().log.listed() } else { Vec::new() }
     }
 
     /// Returns how many ended connections [`Node::connections`] no longer lists, and the sums of
@@ -273,7 +273,7 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn ended_connection_totals(&self) -> (u64, ConnectionReport) {
-        if self.shared.is_current() { self.shared.state().books.unlisted() } else { Default::default() }
+        if self.shared.is_current() { self.shared.state().log.unlisted() } else { Default::default() }
     }
 
     /// # Errors
@@ -310,30 +310,34 @@ impl Node {
 
     /// Connects a consumer to every offer of that name, now and later. Existing offers are
     /// connected when this returns, except those that do not answer.
-    pub(crate) fn seek(&self, topic: &str, customer: Arc<dyn Customer>) {
+    pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) {
         let known = {
             let mut state = self.shared.state();
-            state.seekers.push(Seeker { topic: topic.into(), customer, connected: HashSet::new() });
+            state.subscriptions.push(Subscription {
+                topic: topic.into(),
+                consumer,
+                connected: HashSet::new(),
+            });
             state.known.clone()
         };
-        known.into_iter().for_each(|offer| self.shared.learn(offer, Pace::AtOnce));
+        known.into_iter().for_each(|offer| self.shared.learn(offer, Timing::Inline));
     }
 
     /// Offers an endpoint to the domain until the returned guard is dropped.
     pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
         self.shared.state().own.push(offer.clone());
         let withdrawal =
-            Withdrawal { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
+            OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // The node's own subscribers need not wait for the rendezvous.
-        self.shared.learn(offer, Pace::AtOnce);
-        self.shared.bell.ring();
+        self.shared.learn(offer, Timing::Inline);
+        self.shared.doorbell.ring();
         withdrawal
     }
 
     /// Returns a handle that reconnects a consumer after it lost a connection that is still
     /// offered.
-    pub(crate) fn again(&self) -> Again {
-        Again(Arc::downgrade(&self.shared))
+    pub(crate) fn reconnector(&self) -> Reconnector {
+        Reconnector(Arc::downgrade(&self.shared))
     }
 
     /// Returns the offers with that payload type discovered so far: names and endpoints.
@@ -347,7 +351,7 @@ impl Node {
         &self.shared.topics
     }
 
-    pub(crate) fn stop_of_all(&self) -> &StopToken {
+    pub(crate) fn stop_token(&self) -> &StopToken {
         &self.shared.stop
     }
 
@@ -355,13 +359,13 @@ impl Node {
         self.check_own()?;
         let events = Arc::new(PortEvents::new()?);
         let its = Arc::downgrade(&events);
-        let port = Port { shared: Arc::downgrade(&self.shared), payload, events: its };
-        self.seek(topic, Arc::new(port));
+        let port = SubscribedPort { shared: Arc::downgrade(&self.shared), payload, events: its };
+        self.subscribe(topic, Arc::new(port));
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
             let connection_options = ConnectionOptions::new(&options);
-            shared.state().books.open(name, &connection_options.stats);
+            shared.state().log.open(name, &connection_options.stats);
             connection_options
         });
         let stop = self.shared.stop.clone();
@@ -382,44 +386,48 @@ impl Drop for Node {
             return;
         }
         self.shared.state().over = true;
-        self.shared.bell.ring();
+        self.shared.doorbell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl NodeShared {
+    fn state(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connects every consumer that wants the offer and is not connected to it.
-    fn learn(self: &Arc<Self>, offer: Offer, pace: Pace) {
-        let wanted: Vec<Arc<dyn Customer>> = {
+    fn learn(self: &Arc<Self>, offer: Offer, timing: Timing) {
+        let wanted: Vec<Arc<dyn OfferConsumer>> = {
             let mut state = self.state();
             if !state.known.iter().any(|known| known.endpoint == offer.endpoint) {
                 state.known.push(offer.clone());
             }
-            state.seekers.retain(|seeker| seeker.customer.is_there());
+            state.subscriptions.retain(|subscription| subscription.consumer.is_there());
             let mut wanted = Vec::new();
-            for seeker in state.seekers.iter_mut().filter(|seeker| seeker.topic == offer.topic) {
-                if seeker.customer.wants(&offer.payload) && seeker.connected.insert(offer.endpoint.clone()) {
-                    wanted.push(Arc::clone(&seeker.customer));
+            for subscription in
+                state.subscriptions.iter_mut().filter(|subscription| subscription.topic == offer.topic)
+            {
+                if subscription.consumer.wants(&offer.payload)
+                    && subscription.connected.insert(offer.endpoint.clone())
+                {
+                    wanted.push(Arc::clone(&subscription.consumer));
                 }
             }
             wanted
         };
-        for customer in wanted {
-            let errand = Errand {
+        for consumer in wanted {
+            let task = ConnectTask {
                 shared: Arc::clone(self),
                 connection: format!("{}@{} -> {0}", offer.topic, offer.endpoint.address),
                 offer: offer.clone(),
-                customer,
+                consumer,
             };
-            match pace {
-                Pace::AtOnce => errand.run(),
-                Pace::Aside => errand.run_aside(),
+            match timing {
+                Timing::Inline => task.run(),
+                Timing::Background => task.run_in_background(),
             }
         }
     }
@@ -427,59 +435,62 @@ impl Shared {
 
 /// A handle that reconnects consumers.
 #[derive(Clone)]
-pub(crate) struct Again(Weak<Shared>);
+pub(crate) struct Reconnector(Weak<NodeShared>);
 
-impl Again {
+impl Reconnector {
     /// Connects a consumer to an endpoint once more, if that is still offered. Does not block.
-    pub(crate) fn connect(&self, customer: &Arc<dyn Customer>, endpoint: &Endpoint) {
+    pub(crate) fn connect(&self, consumer: &Arc<dyn OfferConsumer>, endpoint: &Endpoint) {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
             let mut state = shared.state();
-            let own = state.seekers.iter_mut().find(|seeker| Arc::ptr_eq(&seeker.customer, customer));
-            if let Some(seeker) = own {
-                seeker.connected.remove(endpoint);
+            let own = state
+                .subscriptions
+                .iter_mut()
+                .find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer));
+            if let Some(subscription) = own {
+                subscription.connected.remove(endpoint);
             }
             state.known.iter().find(|offer| offer.endpoint == *endpoint).cloned()
         };
         if let Some(offer) = offer {
-            shared.learn(offer, Pace::Aside);
+            shared.learn(offer, Timing::Background);
         }
     }
 }
 
 /// Where the first attempt to connect runs.
 #[derive(Clone, Copy)]
-enum Pace {
+enum Timing {
     /// In the caller: existing offers are connected when it continues.
-    AtOnce,
+    Inline,
     /// In the background, because a suspended publisher answers late.
-    Aside,
+    Background,
 }
 
 /// A task that connects one consumer to one offer, however long that takes.
-struct Errand {
-    shared: Arc<Shared>,
+struct ConnectTask {
+    shared: Arc<NodeShared>,
     connection: String,
     offer: Offer,
-    customer: Arc<dyn Customer>,
+    consumer: Arc<dyn OfferConsumer>,
 }
 
-impl Errand {
+impl ConnectTask {
     /// Makes one attempt here, and any further ones in the background.
     fn run(self) {
         if !self.attempt() {
-            self.run_aside();
+            self.run_in_background();
         }
     }
 
-    fn run_aside(self) {
+    fn run_in_background(self) {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
         let started = thread.spawn(move || {
             loop {
                 let state = self.shared.state();
                 let known = state.known.iter().any(|known| known.endpoint == self.offer.endpoint);
-                let is_in_vain = state.over || !known || !self.customer.is_there();
+                let is_in_vain = state.over || !known || !self.consumer.is_there();
                 drop(state);
                 if is_in_vain || self.attempt() {
                     return;
@@ -500,7 +511,7 @@ impl Errand {
         let group = self.shared.topics.of(topic).link.group;
         let open_to = LinkOptions { group, ..LinkOptions::default() };
         let connected = transport::check(&endpoint.transport, &open_to)
-            .and_then(|()| self.customer.connect(&self.offer, &self.connection));
+            .and_then(|()| self.consumer.connect(&self.offer, &self.connection));
         match connected {
             Ok(()) => true,
             // It has just died, which the rendezvous will report, or does not answer yet.
@@ -514,47 +525,47 @@ impl Errand {
 }
 
 /// A guard that withdraws a publisher's offer when dropped.
-struct Withdrawal {
-    shared: Arc<Shared>,
+struct OfferGuard {
+    shared: Arc<NodeShared>,
     address: String,
 }
 
-impl Drop for Withdrawal {
+impl Drop for OfferGuard {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.own.retain(|offer| offer.endpoint.address != self.address);
         state.known.retain(|offer| offer.endpoint.address != self.address);
         drop(state);
-        self.shared.bell.ring();
+        self.shared.doorbell.ring();
     }
 }
 
 /// The view of the node for the node's own thread.
-struct Keeper(Arc<Shared>);
+struct NodeOffers(Arc<NodeShared>);
 
-impl OfferSink for Keeper {
+impl OfferSink for NodeOffers {
     fn offers(&mut self) -> (Vec<Offer>, bool) {
         let state = self.0.state();
         (state.own.clone(), state.over)
     }
 
     fn learn(&mut self, offer: Offer) {
-        self.0.learn(offer, Pace::Aside);
+        self.0.learn(offer, Timing::Background);
     }
 
     fn forget(&mut self, address: &str) {
         let mut state = self.0.state();
         state.known.retain(|known| known.endpoint.address != address);
-        for seeker in &mut state.seekers {
+        for subscription in &mut state.subscriptions {
             // A TCP port may be reused by another publisher.
-            seeker.connected.retain(|endpoint| endpoint.address != address);
+            subscription.connected.retain(|endpoint| endpoint.address != address);
         }
     }
 }
 
 /// Returns the abstract socket name where the nodes of a domain meet: the user's number, or `g` and
 /// the group's.
-fn meeting_point(domain: &str, group: Option<Group>) -> Result<String> {
+fn rendezvous_name(domain: &str, group: Option<Group>) -> Result<String> {
     match group {
         None => Ok(format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())),
         // The others would reject a process of another user outside their group.

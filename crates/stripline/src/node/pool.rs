@@ -14,7 +14,7 @@ use crate::sys::fork::Process;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
-use super::supply::Supply;
+use super::packet_source::PacketSource;
 use super::view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received};
@@ -22,7 +22,7 @@ use super::{Completion, PacketView, Received};
 /// Runs `work` for every packet on so many threads, and `hand_on` for one packet at a time. It ends
 /// at the end of stream or the first failure, when the handlers in progress have returned.
 pub(super) fn run<T, S, R, W, H>(
-    supply: &mut S,
+    source: &mut S,
     threads: usize,
     order: Completion,
     work: &W,
@@ -30,18 +30,18 @@ pub(super) fn run<T, S, R, W, H>(
 ) -> Result<()>
 where
     T: Sample,
-    S: Supply<T> + Send,
+    S: PacketSource<T> + Send,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
-    let port = supply.port().to_string();
+    let port = source.port().to_string();
     let pool = Pool {
-        source: Mutex::new(Source { supply, taken: 0 }),
+        source: Mutex::new(PoolSource { source, taken: 0 }),
         exit: Mutex::new(Exit { hand_on, turn: 0 }),
         turned: Condvar::new(),
         order,
         work,
-        bell: Doorbell::new()?,
+        doorbell: Doorbell::new()?,
         is_over: AtomicBool::new(false),
         error: Mutex::new(None),
         port,
@@ -51,7 +51,7 @@ where
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let thread = std::thread::Builder::new().name("stripline-pool".into());
-            if let Err(error) = thread.spawn_scoped(scope, || pool.play()) {
+            if let Err(error) = thread.spawn_scoped(scope, || pool.run()) {
                 pool.fail(Error::system("cannot start a thread of a pool", error));
                 break;
             }
@@ -62,14 +62,14 @@ where
 }
 
 struct Pool<'a, T, S, W, H> {
-    source: Mutex<Source<'a, S>>,
+    source: Mutex<PoolSource<'a, S>>,
     exit: Mutex<Exit<H>>,
     /// Notified when the next packet is due.
     turned: Condvar,
     order: Completion,
     work: &'a W,
     /// Wakes the receiving thread when no more is to be received.
-    bell: Doorbell,
+    doorbell: Doorbell,
     is_over: AtomicBool,
     error: Mutex<Option<Error>>,
     port: String,
@@ -78,8 +78,8 @@ struct Pool<'a, T, S, W, H> {
 }
 
 /// The state of the receiving thread.
-struct Source<'a, S> {
-    supply: &'a mut S,
+struct PoolSource<'a, S> {
+    source: &'a mut S,
     /// Packets taken.
     taken: u64,
 }
@@ -95,17 +95,17 @@ struct Exit<H> {
 type Measured = (Arc<ConnectionStats>, u64);
 
 /// The packet's number in the pool, its measurement, and the receipt to drop when it is finished.
-type Taken = (u64, Option<Measured>, Option<Receipt>);
+type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, S, R, W, H> Pool<'_, T, S, W, H>
 where
     T: Sample,
-    S: Supply<T> + Send,
+    S: PacketSource<T> + Send,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
     /// Runs one thread.
-    fn play(&self) {
+    fn run(&self) {
         let mut copy = OwnedPacket::default();
         // Only the receiving thread may count, so a handler's time is counted at the next receive.
         let mut finished: Option<Measured> = None;
@@ -132,26 +132,26 @@ where
 
     /// Copies the next packet and returns its number in the pool; `None`: the stream or the pool
     /// has ended.
-    fn receive(&self, source: &mut Source<S>, copy: &mut OwnedPacket) -> Result<Option<Taken>> {
+    fn receive(&self, source: &mut PoolSource<S>, copy: &mut OwnedPacket) -> Result<Option<PooledPacket>> {
         loop {
             // Relaxed: a failure that is seen late costs one more packet; the doorbell wakes a
             // sleeping thread.
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            match source.supply.take(Wait::Never)? {
+            match source.source.take(Wait::Never)? {
                 Received::Packet(()) => break,
                 Received::Ended => return Ok(None),
                 Received::Empty => {}
             }
-            wait_until(&mut [source.supply.incoming()], Some(&self.bell), None)?;
+            wait_until(&mut [source.source.incoming()], Some(&self.doorbell), None)?;
         }
-        copy.copy_from(source.supply.incoming());
+        copy.copy_from(source.source.incoming());
         // From now on, a packet forwarded from it carries its order.
         copy.is_ordered = true;
-        let stats = Arc::clone(source.supply.incoming().stats());
-        let receipt = source.supply.take_receipt();
-        let taken_ns = source.supply.hand_over();
+        let stats = Arc::clone(source.source.incoming().stats());
+        let receipt = source.source.take_receipt();
+        let taken_ns = source.source.release_copied();
         source.taken += 1;
         Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)), receipt)))
     }
@@ -192,7 +192,7 @@ impl<T, S, W, H> Pool<'_, T, S, W, H> {
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.doorbell.ring();
     }
 }
 

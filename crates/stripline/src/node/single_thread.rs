@@ -9,7 +9,7 @@ use crate::transport::Wait;
 
 use super::dispatch::serve_one;
 use super::message::message_of;
-use super::supply::Supply;
+use super::packet_source::PacketSource;
 use super::wait::wait_until;
 use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 
@@ -53,7 +53,7 @@ use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 /// ```
 #[derive(Default)]
 pub struct SingleThread<'a> {
-    ports: Vec<Box<dyn Port + 'a>>,
+    ports: Vec<Box<dyn ServedPort + 'a>>,
 }
 
 impl<'a> SingleThread<'a> {
@@ -109,32 +109,34 @@ impl<'a> SingleThread<'a> {
 
     fn with<T: Sample>(
         mut self,
-        supply: &'a mut impl Supply<T>,
+        source: &'a mut impl PacketSource<T>,
         handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
     ) -> Self {
-        self.ports.push(Box::new(Served { supply, handler, of: std::marker::PhantomData }));
+        self.ports.push(Box::new(Served { source, handler, of: std::marker::PhantomData }));
         self
     }
 }
 
 /// A port of any type, and its handler.
-trait Port {
+trait ServedPort {
     fn serve_one(&mut self) -> Result<Received<()>>;
     fn incoming(&mut self) -> &mut Incoming;
 }
 
 struct Served<'a, T, S, H> {
-    supply: &'a mut S,
+    source: &'a mut S,
     handler: H,
     of: std::marker::PhantomData<fn(T)>,
 }
 
-impl<T: Sample, S: Supply<T>, H: FnMut(PacketView<'_, T>) -> Result<()>> Port for Served<'_, T, S, H> {
+impl<T: Sample, S: PacketSource<T>, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort
+    for Served<'_, T, S, H>
+{
     fn serve_one(&mut self) -> Result<Received<()>> {
-        serve_one(self.supply, Wait::Never, &mut self.handler)
+        serve_one(self.source, Wait::Never, &mut self.handler)
     }
 
     fn incoming(&mut self) -> &mut Incoming {
-        self.supply.incoming()
+        self.source.incoming()
     }
 }

@@ -87,22 +87,22 @@ impl Default for TopicOptions {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    domain: Domain,
+    domain: DomainEntry,
     #[serde(default)]
-    default: Entry,
+    default: TopicEntry,
     #[serde(default)]
-    topic: BTreeMap<String, Entry>,
+    topic: BTreeMap<String, TopicEntry>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Domain {
+struct DomainEntry {
     group: Option<String>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Entry {
+struct TopicEntry {
     transport: Option<String>,
     overflow: Option<Overflow>,
     depth: Option<u32>,
@@ -174,7 +174,7 @@ impl Topics {
     }
 }
 
-impl Entry {
+impl TopicEntry {
     fn over(&self, base: &TopicOptions, topic: &str) -> Result<TopicOptions> {
         let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
         let own_group = self.group.as_deref().map(Group::named).transpose().map_err(|e| at(e.to_string()))?;

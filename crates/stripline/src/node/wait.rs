@@ -32,16 +32,16 @@ pub(crate) mod sealed {
 
     pub trait Sealed {
         #[doc(hidden)]
-        fn incoming(&mut self) -> Access<'_>;
+        fn incoming(&mut self) -> IncomingAccess<'_>;
     }
 
     /// A wrapper that keeps the link's type out of the public interface.
-    pub struct Access<'a>(pub(crate) &'a mut Incoming);
+    pub struct IncomingAccess<'a>(pub(crate) &'a mut Incoming);
 }
 
 impl<T: Sample> sealed::Sealed for Subscriber<T> {
-    fn incoming(&mut self) -> sealed::Access<'_> {
-        sealed::Access(&mut self.incoming)
+    fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
+        sealed::IncomingAccess(&mut self.incoming)
     }
 }
 

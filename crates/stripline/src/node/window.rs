@@ -47,7 +47,7 @@ use super::{Received, Subscriber};
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Windowed<T: Sample> {
-    source: Source<T>,
+    source: WindowSource<T>,
     carried: Carried<T>,
     /// The gap before the next window.
     gap: Option<Gap>,
@@ -59,7 +59,7 @@ pub struct Windowed<T: Sample> {
 }
 
 /// A subscriber, and the packet that it has lent.
-struct Source<T: Sample> {
+struct WindowSource<T: Sample> {
     subscriber: Subscriber<T>,
     held: bool,
     /// How many samples of the packet are consumed or copied.
@@ -96,7 +96,7 @@ enum Found {
 
 impl<T: Sample> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
-        let source = Source { subscriber, held: false, used: 0 };
+        let source = WindowSource { subscriber, held: false, used: 0 };
         Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
     }
 
@@ -252,7 +252,7 @@ impl<T: Sample> Windowed<T> {
     }
 }
 
-impl<T: Sample> Source<T> {
+impl<T: Sample> WindowSource<T> {
     /// Returns the samples of the held packet that are not consumed.
     fn rest(&self) -> &[T] {
         if !self.held {
@@ -317,13 +317,13 @@ impl<T: Sample> Carried<T> {
 
     /// Whether the held packet continues the copied samples. A repeated description of the same
     /// stream is no change.
-    fn is_continued_by(&self, source: &Source<T>) -> bool {
+    fn is_continued_by(&self, source: &WindowSource<T>) -> bool {
         let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
         self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
     }
 
     /// Copies samples from the held packet.
-    fn append(&mut self, source: &Source<T>, samples: usize) {
+    fn append(&mut self, source: &WindowSource<T>, samples: usize) {
         if self.len() == 0 {
             self.clear();
             self.stream = source.stream().cloned().unwrap_or_default();

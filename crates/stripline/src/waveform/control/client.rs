@@ -342,7 +342,7 @@ fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
 }
 
 fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
-    let node = Node::look_into(domain)?;
+    let node = Node::observe(domain)?;
     let options = ClientOptions {
         deadline: ClientOptions::DEADLINE_MAX,
         wait: WaitStrategy::Block,

@@ -6,14 +6,14 @@ use crate::link::{ConnectionReport, ConnectionStats};
 
 /// The counters of the open connections, of the last ones that ended, and the sums of all others.
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct ConnectionLog {
     /// In the order in which they were made.
     listed: Vec<(String, Arc<ConnectionStats>)>,
     unlisted: u64,
     sums: ConnectionReport,
 }
 
-impl Books {
+impl ConnectionLog {
     /// The most ended connections that are listed.
     pub const ENDED_MAX: usize = 256;
 
@@ -50,21 +50,21 @@ mod tests {
 
     #[test]
     fn the_oldest_that_have_ended_are_summed_up_and_the_living_stay() {
-        let mut books = Books::default();
+        let mut log = ConnectionLog::default();
         let living = Arc::<ConnectionStats>::default();
-        books.open("living", &living);
-        for index in 0..Books::ENDED_MAX + 10 {
+        log.open("living", &living);
+        for index in 0..ConnectionLog::ENDED_MAX + 10 {
             let stats = Arc::<ConnectionStats>::default();
-            books.open(&index.to_string(), &stats);
+            log.open(&index.to_string(), &stats);
             stats.packet(index);
         }
         living.packet(5);
-        books.open("last", &Arc::default());
+        log.open("last", &Arc::default());
         // The first eleven that ended are not listed; the last one is alive while it is opened.
-        let listed = books.listed();
-        assert_eq!(listed.len(), 1 + Books::ENDED_MAX + 1);
+        let listed = log.listed();
+        assert_eq!(listed.len(), 1 + ConnectionLog::ENDED_MAX + 1);
         assert_eq!((&*listed[0].connection, listed[0].bytes, &*listed[1].connection), ("living", 5, "10"));
-        let (count, sums) = books.unlisted();
+        let (count, sums) = log.unlisted();
         assert_eq!((count, sums.packets, sums.bytes), (10, 10, (0..10).sum()));
     }
 }

@@ -9,7 +9,7 @@ use super::view::{PacketMeta, PacketView};
 use super::{Received, Subscriber};
 
 /// A source that lends one packet at a time.
-pub(super) trait Supply<T: Sample> {
+pub(super) trait PacketSource<T: Sample> {
     /// Takes the next packet, which stays lent until it is released.
     fn take(&mut self, wait: Wait) -> Result<Received<()>>;
     /// Returns the packet lent.
@@ -18,7 +18,7 @@ pub(super) trait Supply<T: Sample> {
     fn release(&mut self);
     /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
     /// measured.
-    fn hand_over(&mut self) -> Option<u64>;
+    fn release_copied(&mut self) -> Option<u64>;
     /// Takes the receipt of a packet that is still in use, to be dropped when it is finished.
     fn take_receipt(&mut self) -> Option<Receipt> {
         self.incoming().take_receipt()
@@ -29,7 +29,7 @@ pub(super) trait Supply<T: Sample> {
     fn incoming(&mut self) -> &mut Incoming;
 }
 
-impl<T: Sample> Supply<T> for Subscriber<T> {
+impl<T: Sample> PacketSource<T> for Subscriber<T> {
     fn take(&mut self, wait: Wait) -> Result<Received<()>> {
         Ok(match Self::take(self, wait)? {
             Received::Packet(_) => Received::Packet(()),
@@ -49,7 +49,7 @@ impl<T: Sample> Supply<T> for Subscriber<T> {
         self.incoming.release();
     }
 
-    fn hand_over(&mut self) -> Option<u64> {
+    fn release_copied(&mut self) -> Option<u64> {
         self.incoming.release_copied()
     }
 
