@@ -157,7 +157,7 @@ impl Ports {
     /// another type, or `T` is aligned to more than 16 bytes.
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.run_by(self.dispatch))
+        Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.with_dispatch(self.dispatch))
     }
 
     /// Takes an output of samples. Packets sent to an unconnected output are discarded.
@@ -176,7 +176,7 @@ impl Ports {
     pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
         let sample = self.types.get(port).and_then(|name| crate::payload::builtin(name.as_str()));
         let incoming = self.take_input(port, sample.map(|(bytes, _)| bytes))?;
-        Ok(Subscriber::new(incoming)?.run_by(self.dispatch))
+        Ok(Subscriber::new(incoming)?.with_dispatch(self.dispatch))
     }
 
     /// Takes an output of any type as bytes; packets must be a whole number of samples. Use
@@ -208,7 +208,7 @@ impl Ports {
     /// As [`Ports::raw_input`].
     pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
         let subscriber = Subscriber::new(self.take_input(port, None)?)?;
-        Ok(MessageSubscriber::new(subscriber.run_by(self.dispatch)))
+        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.dispatch)))
     }
 
     /// Takes an output of messages.

@@ -220,7 +220,7 @@ impl Node {
     /// As [`Node::publisher`].
     pub fn subscriber<T: Sample>(&self, topic: &str) -> Result<Subscriber<T>> {
         let incoming = self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?;
-        Ok(Subscriber::new(incoming)?.run_by(self.shared.topics.of(topic).dispatch))
+        Ok(Subscriber::new(incoming)?.with_dispatch(self.shared.topics.of(topic).dispatch))
     }
 
     /// Creates a publisher of messages on a topic.
@@ -237,7 +237,7 @@ impl Node {
     /// As [`Node::publisher`].
     pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
         let subscriber = Subscriber::new(self.incoming(topic, message_type()?, None)?)?;
-        Ok(MessageSubscriber::new(subscriber.run_by(self.shared.topics.of(topic).dispatch)))
+        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.shared.topics.of(topic).dispatch)))
     }
 
     /// Stops this node: blocking calls of its publishers and subscribers return [`Error::Stopped`].

@@ -61,7 +61,7 @@ pub struct Publisher<T: Sample> {
     outgoing: Option<Outgoing>,
     /// The runtime that takes the link instead of ending its stream: it decides how the component
     /// ended.
-    estate: Option<Local<Sender<Outgoing>>>,
+    return_to: Option<Local<Sender<Outgoing>>>,
     samples: PhantomData<fn(T)>,
 }
 
@@ -73,7 +73,7 @@ impl<T: Sample> Publisher<T> {
         if align_of::<T>() > 16 {
             return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
         }
-        Ok(Self { outgoing: Some(outgoing), estate: estate.map(Local::new), samples: PhantomData })
+        Ok(Self { outgoing: Some(outgoing), return_to: estate.map(Local::new), samples: PhantomData })
     }
 
     /// Returns the port's or topic's name.
@@ -275,7 +275,7 @@ impl<T: Sample> Drop for Publisher<T> {
     fn drop(&mut self) {
         // A child leaves the end of the stream to the process that sends it.
         let Some(mut outgoing) = self.outgoing.take().filter(Outgoing::is_own) else { return };
-        match &self.estate {
+        match &self.return_to {
             // At the very end of a process, the runtime that waits for it may be gone; then the
             // drop is enough.
             Some(estate) => drop(estate.send(outgoing)),

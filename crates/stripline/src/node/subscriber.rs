@@ -78,7 +78,7 @@ impl<T: Sample> Subscriber<T> {
     }
 
     /// Sets the configured dispatch of its handler.
-    pub(crate) fn run_by(mut self, dispatch: Dispatch) -> Self {
+    pub(crate) fn with_dispatch(mut self, dispatch: Dispatch) -> Self {
         self.dispatch = dispatch;
         self
     }
