@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::call::Payload;
-use crate::component::control::{Channel, Order, Report};
+use crate::component::control::{ControlChannel, LauncherCommand, Report};
 use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
 use crate::link::flow;
 use crate::link::{
@@ -280,13 +280,13 @@ pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
 /// Parses the launcher's messages in these chunks. Returns each as JSON, and whether all were
 /// valid.
 pub fn orders<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
-    let (orders, sound) = listen::<Report, Order>(pieces);
+    let (orders, sound) = listen::<Report, LauncherCommand>(pieces);
     (orders.iter().map(json).collect(), sound)
 }
 
 /// Parses the components' messages in these chunks in the same way, and adds up the measurements.
 pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
-    let (words, sound) = listen::<Order, Report>(pieces);
+    let (words, sound) = listen::<LauncherCommand, Report>(pieces);
     let mut sum = FullReport::default();
     for word in &words {
         if let Report::Ended { reports, .. } = word {
@@ -349,7 +349,7 @@ pub fn setting(text: &str) -> Option<(String, Vec<Result<Value, String>>)> {
 fn listen<'a, S: Serialize, R: DeserializeOwned>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<R>, bool) {
     let mut words = VecDeque::new();
     let Ok((mut ours, theirs)) = UnixStream::pair() else { return (Vec::new(), true) };
-    let mut channel = Channel::<S, R>::new(theirs);
+    let mut channel = ControlChannel::<S, R>::new(theirs);
     for piece in pieces.filter(|piece| !piece.is_empty()) {
         if ours.write_all(piece).is_err() || channel.receive(&mut words).is_err() {
             return (words.into(), false);

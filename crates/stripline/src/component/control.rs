@@ -32,11 +32,11 @@ const MESSAGE_MAX: usize = 16 << 20;
 
 /// A message from the launcher.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum LauncherCommand {
     /// Create these components and open their outputs.
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
-    Connect(Connection),
+    Connect(ConnectionAssignment),
     /// Do not wait for this connection of an input: its sender ended before the connection was
     /// made.
     Abandon { component: String, port: String, connection: String },
@@ -112,7 +112,7 @@ pub(crate) struct InputAssignment {
 
 /// The parameters with which an input connects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionAssignment {
     pub component: String,
     pub port: String,
     pub connection: String,
@@ -137,7 +137,7 @@ pub(crate) enum Report {
     /// The counters.
     Counters(Vec<ConnectionReport>),
     /// The result of a request.
-    Answer { component: String, number: u64, answer: Answer },
+    Answer { component: String, number: u64, answer: RequestAnswer },
     /// A component has ended; with the measurements of its inputs.
     Ended {
         component: String,
@@ -150,7 +150,7 @@ pub(crate) enum Report {
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum RequestAnswer {
     /// The request is queued for the component. `looks`: whether the component polls for requests.
     /// Another answer follows.
     Waiting { looks: bool },
@@ -174,16 +174,16 @@ pub(crate) struct OpenOutput {
 }
 
 /// One end of the control socket: sends `S`, receives `R`.
-pub(crate) struct Channel<S, R> {
+pub(crate) struct ControlChannel<S, R> {
     stream: Descriptor<UnixStream>,
     incoming: Vec<u8>,
-    words: PhantomData<fn(S) -> R>,
+    messages: PhantomData<fn(S) -> R>,
 }
 
-impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
+impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
     /// Wraps a stream. Its writes may block, and it is read only when data is available.
     pub(crate) fn new(stream: UnixStream) -> Self {
-        Self { stream: Descriptor::new(stream), incoming: Vec::new(), words: PhantomData }
+        Self { stream: Descriptor::new(stream), incoming: Vec::new(), messages: PhantomData }
     }
 
     /// Reads once, blocking if no data is available; appends whole messages to `words`. Returns
@@ -218,7 +218,7 @@ impl<S: Serialize, R: DeserializeOwned> Channel<S, R> {
     }
 }
 
-impl<S, R> AsFd for Channel<S, R> {
+impl<S, R> AsFd for ControlChannel<S, R> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -244,14 +244,14 @@ mod tests {
     #[test]
     fn control_messages_arrive_whole_and_invalid_bytes_are_an_error() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut receiver = Channel::<Report, Order>::new(theirs);
+        let mut receiver = ControlChannel::<Report, LauncherCommand>::new(theirs);
         let mut words = VecDeque::new();
-        send(&ours, &Order::Poll).unwrap();
-        send(&ours, &Order::Stop { component: "a".into() }).unwrap();
+        send(&ours, &LauncherCommand::Poll).unwrap();
+        send(&ours, &LauncherCommand::Stop { component: "a".into() }).unwrap();
         while words.len() < 2 {
             assert!(receiver.receive(&mut words).unwrap());
         }
-        assert!(matches!(words.pop_back(), Some(Order::Stop { .. })));
+        assert!(matches!(words.pop_back(), Some(LauncherCommand::Stop { .. })));
         (&ours).write_all(&u32::MAX.to_le_bytes()).unwrap();
         assert!(receiver.receive(&mut words).is_err());
         drop(ours);

@@ -174,18 +174,18 @@ impl<H: Handler> Component for HandlerComponent<H> {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let Self { handler, input, output } = self;
-        let (live, handler) = (ports.requests(), Arc::new(handler));
+        let (requests, handler) = (ports.requests(), Arc::new(handler));
         let mut input = ports.input::<H::In>(&input)?;
         // Also called while there is no packet.
-        let (asked, waiting) = (live.clone(), Arc::clone(&handler));
-        input.on_request(move || asked.apply_changes(|new| waiting.configure(new)));
+        let (pending, waiting) = (requests.clone(), Arc::clone(&handler));
+        input.on_request(move || pending.apply_changes(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         input.serve_then(
             input.dispatch(),
             |packet| {
-                live.apply_changes(|new| handler.configure(new));
+                requests.apply_changes(|new| handler.configure(new));
                 let mut made: Vec<H::Out> = spare().pop().unwrap_or_default();
                 handler.handle(packet, &mut made)?;
                 Ok(made)

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::control::{
-    self, Answer, Assignment, CONTROL_VARIABLE, Channel, Connection, LAUNCHER_VARIABLE, OpenOutput, Order,
-    Report,
+    self, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
+    LauncherCommand, OpenOutput, Report, RequestAnswer,
 };
 use super::registry::Run;
-use super::requests::Asked;
+use super::requests::PendingRequests;
 use super::status::Statuses;
 use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
@@ -122,7 +122,7 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
     let code = match inherit(&descriptor) {
-        Ok(stream) => Host::new(registry.clone(), stream).and_then(Host::obey),
+        Ok(stream) => ComponentHost::new(registry.clone(), stream).and_then(ComponentHost::run),
         Err(error) => Err(error),
     };
     Some(match code {
@@ -162,7 +162,7 @@ struct Reporter {
 
 impl Reporter {
     /// Sends a report. If that fails, the launcher has ended this process or is about to.
-    fn say(&self, report: &Report) {
+    fn send(&self, report: &Report) {
         // What a child of a component does is its own affair.
         if !self.process.is_current() {
             return;
@@ -171,29 +171,29 @@ impl Reporter {
         let _ = control::send(&stream, report);
     }
 
-    fn answer(&self, component: &str, number: u64, answer: Answer) {
-        self.say(&Report::Answer { component: component.into(), number, answer });
+    fn answer(&self, component: &str, number: u64, answer: RequestAnswer) {
+        self.send(&Report::Answer { component: component.into(), number, answer });
     }
 
     fn warn(&self, component: &str, text: impl ToString) {
-        self.say(&Report::Warning { component: component.into(), text: text.to_string() });
+        self.send(&Report::Warning { component: component.into(), text: text.to_string() });
     }
 }
 
-struct Host {
+struct ComponentHost {
     registry: Registry,
-    channel: Channel<Report, Order>,
+    channel: ControlChannel<Report, LauncherCommand>,
     reporter: Arc<Reporter>,
-    components: BTreeMap<String, Member>,
+    components: BTreeMap<String, HostedComponent>,
 }
 
 /// One component of this process.
-struct Member {
+struct HostedComponent {
     stop: StopToken,
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     spec: ComponentSpec,
-    asked: Arc<Asked>,
+    requests: Arc<PendingRequests>,
     statuses: Statuses,
     ready: Option<Ready>,
 }
@@ -206,22 +206,22 @@ struct Statistics(Mutex<BTreeMap<String, ConnectionOptions>>);
 struct Ready {
     run: Run,
     ports: Ports,
-    estate: Receiver<Outgoing>,
+    finished: Receiver<Outgoing>,
     assignment: Assignment,
 }
 
-impl Host {
+impl ComponentHost {
     fn new(registry: Registry, stream: UnixStream) -> Result<Self> {
-        let channel = Channel::new(stream);
+        let channel = ControlChannel::new(stream);
         let copy =
             channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
         let stream = Mutex::new(Descriptor::new(copy));
         let reporter = Arc::new(Reporter { stream, process: Process::current() });
-        reporter.say(&Report::Registered { version: control::VERSION });
+        reporter.send(&Report::Registered { version: control::VERSION });
         Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
     }
 
-    fn obey(mut self) -> Result<()> {
+    fn run(mut self) -> Result<()> {
         let mut orders = VecDeque::new();
         loop {
             let listening =
@@ -230,45 +230,49 @@ impl Host {
                 // The launcher has ended: no process is left to stop or collect this one.
                 return Err(Error::failed("the launcher is gone"));
             }
-            while let Some(order) = orders.pop_front() {
-                match order {
-                    Order::Assign(assignments) => self.assign(assignments),
-                    Order::Connect(connection) => self.connect(connection),
-                    Order::Abandon { component, port, connection } => {
+            while let Some(command) = orders.pop_front() {
+                match command {
+                    LauncherCommand::Assign(assignments) => self.assign(assignments),
+                    LauncherCommand::Connect(connection) => self.connect(connection),
+                    LauncherCommand::Abandon { component, port, connection } => {
                         let member = self.components.get(&component);
                         if let Some(events) = member.and_then(|member| member.port_events.get(&port)) {
                             events.push(PortEvent::Abandoned(connection));
                         }
                     }
-                    Order::Start { component } => self.start(&component)?,
-                    Order::Stop { component } => {
+                    LauncherCommand::Start { component } => self.start(&component)?,
+                    LauncherCommand::Stop { component } => {
                         if let Some(member) = self.components.get(&component) {
                             member.stop.stop();
                         }
                     }
-                    Order::Poll => {
+                    LauncherCommand::Poll => {
                         let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
-                        self.reporter.say(&Report::Counters(counters));
+                        self.reporter.send(&Report::Counters(counters));
                     }
-                    Order::Ask { component, number, ask } => match self.components.get(&component) {
-                        Some(member) => {
-                            member.asked.push(number, ask);
-                            // A component that sleeps until a packet arrives must take the request.
-                            member.port_events.values().for_each(|events| events.notify_request());
+                    LauncherCommand::Ask { component, number, ask } => {
+                        match self.components.get(&component) {
+                            Some(member) => {
+                                member.requests.push(number, ask);
+                                // A component that sleeps until a packet arrives must take the request.
+                                member.port_events.values().for_each(|events| events.notify_request());
+                            }
+                            None => self.reporter.answer(&component, number, RequestAnswer::Ended),
                         }
-                        None => self.reporter.answer(&component, number, Answer::Ended),
-                    },
-                    Order::Withdraw { component, number } => {
+                    }
+                    LauncherCommand::Withdraw { component, number } => {
                         if let Some(member) = self.components.get(&component) {
-                            member.asked.withdraw(number);
+                            member.requests.withdraw(number);
                         }
                     }
-                    Order::Query { component, number } => {
-                        let values = |member: &Member| Answer::Values(member.statuses.values(&member.spec));
-                        let answer = self.components.get(&component).map_or(Answer::Ended, values);
+                    LauncherCommand::Query { component, number } => {
+                        let values = |member: &HostedComponent| {
+                            RequestAnswer::Values(member.statuses.values(&member.spec))
+                        };
+                        let answer = self.components.get(&component).map_or(RequestAnswer::Ended, values);
                         self.reporter.answer(&component, number, answer);
                     }
-                    Order::Release => return Ok(()),
+                    LauncherCommand::Release => return Ok(()),
                 }
             }
         }
@@ -280,11 +284,11 @@ impl Host {
             match self.initialize(assignment) {
                 Ok((member, endpoints)) => {
                     self.components.insert(component.clone(), member);
-                    self.reporter.say(&Report::Initialized { component, endpoints });
+                    self.reporter.send(&Report::Initialized { component, endpoints });
                 }
                 Err(error) => {
                     let outcome = Err(error.to_string());
-                    self.reporter.say(&Report::Ended {
+                    self.reporter.send(&Report::Ended {
                         component,
                         outcome,
                         reports: Vec::new(),
@@ -296,7 +300,7 @@ impl Host {
     }
 
     /// Creates a component and opens its ports.
-    fn initialize(&self, assignment: Assignment) -> Result<(Member, Vec<OpenOutput>)> {
+    fn initialize(&self, assignment: Assignment) -> Result<(HostedComponent, Vec<OpenOutput>)> {
         let type_name = &assignment.type_name;
         let unknown = || Error::failed(format!("this executable has no component type `{type_name}`"));
         let spec = self.registry.specs().get(type_name).cloned().ok_or_else(unknown)?;
@@ -304,18 +308,18 @@ impl Host {
         let run = catch_panic(make)?;
         let stop = StopToken::new()?;
         let stats = Arc::new(Statistics::default());
-        let (estate, heir) = mpsc::channel();
+        let (finished_tx, finished_rx) = mpsc::channel();
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
         let answer = move |number, answer| reporter.answer(&name, number, answer);
-        let asked = Asked::new(spec.clone(), assignment.properties.clone(), answer);
+        let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
         let statuses = Statuses::new(&spec);
         let mut ports = Ports::new(
             assignment.name.clone(),
             spec.clone(),
             assignment.port_types.clone(),
-            estate,
+            finished_tx,
             stop.clone(),
-            (Arc::clone(&asked), statuses.clone()),
+            (Arc::clone(&pending), statuses.clone()),
         );
         ports.set_dispatch(assignment.dispatch);
         ports.set_quiet(assignment.quiet);
@@ -348,12 +352,23 @@ impl Host {
                 }
             }
         }
-        let ready = Ready { run, ports, estate: heir, assignment };
-        Ok((Member { stop, port_events, stats, spec, asked, statuses, ready: Some(ready) }, endpoints))
+        let ready = Ready { run, ports, finished: finished_rx, assignment };
+        Ok((
+            HostedComponent {
+                stop,
+                port_events,
+                stats,
+                spec,
+                requests: pending,
+                statuses,
+                ready: Some(ready),
+            },
+            endpoints,
+        ))
     }
 
-    fn connect(&self, connection: Connection) {
-        let Connection { component, port, connection, payload, options, endpoint } = connection;
+    fn connect(&self, connection: ConnectionAssignment) {
+        let ConnectionAssignment { component, port, connection, payload, options, endpoint } = connection;
         let Some(events) = self.components.get(&component).and_then(|m| m.port_events.get(&port)) else {
             return;
         };
@@ -361,9 +376,9 @@ impl Host {
         match transport::find(&endpoint.transport).and_then(|t| t.connect(&endpoint, &request)) {
             Ok(inlet) => {
                 events.push(PortEvent::Connected(connection.clone(), inlet));
-                self.reporter.say(&Report::Connected { component, connection });
+                self.reporter.send(&Report::Connected { component, connection });
             }
-            Err(error) => self.reporter.say(&Report::ConnectFailed {
+            Err(error) => self.reporter.send(&Report::ConnectFailed {
                 component,
                 connection,
                 problem: error.to_string(),
@@ -375,10 +390,10 @@ impl Host {
         let Some(member) = self.components.get_mut(component) else { return Ok(()) };
         let Some(ready) = member.ready.take() else { return Ok(()) };
         let (reporter, stats) = (Arc::clone(&self.reporter), Arc::clone(&member.stats));
-        let asked = Arc::clone(&member.asked);
+        let pending = Arc::clone(&member.requests);
         std::thread::Builder::new()
             .name(component.chars().take(15).collect())
-            .spawn(move || run(ready, &reporter, &stats, &asked))
+            .spawn(move || run(ready, &reporter, &stats, &pending))
             .map_err(|e| Error::system(format!("cannot start a thread for `{component}`"), e))?;
         Ok(())
     }
@@ -428,8 +443,8 @@ fn open(
 }
 
 /// Runs a component from its start to its end, on its own thread.
-fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
-    let Ready { run, ports, estate, assignment } = ready;
+fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
+    let Ready { run, ports, finished: finished_tx, assignment } = ready;
     let component = assignment.name;
     if let Some(priority) = assignment.priority
         && let Err(error) = process::set_priority(priority)
@@ -451,13 +466,13 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, asked: &Asked) {
         std::process::exit(i32::from(outcome.is_err()));
     }
     // Before the end is reported: no request may wait for a component that has ended.
-    asked.end();
-    let mut outputs: Vec<Outgoing> = estate.try_iter().collect();
+    pending.end();
+    let mut outputs: Vec<Outgoing> = finished_tx.try_iter().collect();
     let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
     let outcome = outcome.and_then(|()| finish(&mut outputs));
-    drop((estate, outputs));
+    drop((finished_tx, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
-    reporter.say(&Report::Ended { component, outcome, reports: stats.reports(), sent });
+    reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent });
 }
 
 /// Ends the streams of a component's outputs.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::requests::Asked;
+use super::requests::PendingRequests;
 use super::status::Statuses;
 use super::{ComponentSpec, ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
@@ -44,12 +44,12 @@ pub struct Ports {
     types: BTreeMap<String, TypeName>,
     inputs: BTreeMap<String, Incoming>,
     outputs: BTreeMap<String, Outgoing>,
-    estate: Local<Sender<Outgoing>>,
+    finished: Local<Sender<Outgoing>>,
     stop: StopToken,
     /// The dispatch of the component's handlers.
     dispatch: Dispatch,
     quiet: bool,
-    asked: Arc<Asked>,
+    pending: Arc<PendingRequests>,
     statuses: Statuses,
 }
 
@@ -58,9 +58,9 @@ impl Ports {
         component: String,
         spec: ComponentSpec,
         types: BTreeMap<String, TypeName>,
-        estate: Sender<Outgoing>,
+        finished_tx: Sender<Outgoing>,
         stop: StopToken,
-        (asked, statuses): (Arc<Asked>, Statuses),
+        (pending, statuses): (Arc<PendingRequests>, Statuses),
     ) -> Self {
         let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
         Self {
@@ -69,11 +69,11 @@ impl Ports {
             types,
             inputs,
             outputs,
-            estate: Local::new(estate),
+            finished: Local::new(finished_tx),
             stop,
             dispatch,
             quiet: false,
-            asked,
+            pending,
             statuses,
         }
     }
@@ -136,7 +136,7 @@ impl Ports {
     /// Returns the requests to the component while it runs: other values for its properties,
     /// self-tests. A component that declares either takes this and polls it between packets.
     pub fn requests(&self) -> ControlRequests {
-        Asked::live(&self.asked)
+        PendingRequests::requests(&self.pending)
     }
 
     /// Returns a property that the component declared as
@@ -166,7 +166,7 @@ impl Ports {
     /// As [`Ports::input`].
     pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.estate)))
+        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
     }
 
     /// Takes an input of any type as bytes.
@@ -198,7 +198,7 @@ impl Ports {
     /// # }
     /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.estate)))
+        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
     }
 
     /// Takes an input of messages that the specification calls
@@ -231,10 +231,10 @@ impl Ports {
         Ok(MessagePublisher::new(self.raw_output(port)?))
     }
 
-    fn check_type(&self, port: &str, asked: &TypeName) -> Result<()> {
+    fn check_type(&self, port: &str, pending: &TypeName) -> Result<()> {
         match self.types.get(port) {
-            Some(given) if given != asked => {
-                Err(Error::port(port, format!("carries {given} in this waveform, not {asked}")))
+            Some(given) if given != pending => {
+                Err(Error::port(port, format!("carries {given} in this waveform, not {pending}")))
             }
             _ => Ok(()),
         }
@@ -265,12 +265,12 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        if !self.estate.is_current() {
+        if !self.finished.is_current() {
             return;
         }
         // Outputs that the component never took end their streams here.
         for (_, outgoing) in std::mem::take(&mut self.outputs) {
-            let _ = self.estate.send(outgoing);
+            let _ = self.finished.send(outgoing);
         }
     }
 }

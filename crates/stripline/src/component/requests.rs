@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::control::{Answer, Ask};
+use super::control::{Ask, RequestAnswer};
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
 
 /// The most requests that may wait for a component that does not poll.
 const WAITING_MAX: usize = 64;
 /// The longest text of an answer, in bytes.
-const WORDS_MAX: usize = 4096;
+const REPLY_BYTES_MAX: usize = 4096;
 
 /// The requests to a running component, to be polled between packets. A poll costs one relaxed load
 /// when there is no request.
@@ -46,12 +46,12 @@ const WORDS_MAX: usize = 4096;
 ///     }
 ///
 ///     fn run(mut self, mut ports: Ports) -> Result<()> {
-///         let live = ports.live();
+///         let requests = ports.requests();
 ///         let clipped = ports.status::<u64>("clipped")?;
 ///         let mut input = ports.input::<f32>("in")?;
 ///         let mut output = ports.output::<f32>("out")?;
 ///         while let Some(packet) = input.receive_with(|| {
-///             while let Some(request) = live.request() {
+///             while let Some(request) = requests.request() {
 ///                 match request {
 ///                     // Range and type have been checked; the component checks the rest.
 ///                     Request::Change(change) => {
@@ -75,13 +75,13 @@ const WORDS_MAX: usize = 4096;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct ControlRequests(Arc<Asked>);
+pub struct ControlRequests(Arc<PendingRequests>);
 
 impl ControlRequests {
     /// Returns the next request, if there is one.
     pub fn request(&self) -> Option<Request> {
         // Relaxed: a hint only; the lock orders access to the requests.
-        if self.0.any.load(Ordering::Relaxed) { Asked::take(&self.0) } else { None }
+        if self.0.any.load(Ordering::Relaxed) { PendingRequests::take(&self.0) } else { None }
     }
 
     /// Passes every requested change to `apply`, with the values of all properties. An error
@@ -94,12 +94,12 @@ impl ControlRequests {
     /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
     /// fn run(mut ports: Ports) -> stripline::Result<()> {
-    ///     let live = ports.live();
+    ///     let requests = ports.requests();
     ///     let threshold = AtomicU64::new(1f64.to_bits());
     ///     let mut input = ports.input::<f32>("in")?;
     ///     input.serve(Dispatch::pool(4)?, move |packet| {
     ///         // One of the four threads takes it; all of them see it.
-    ///         live.changed(|new| Ok(threshold.store(new.float("threshold").to_bits(), Ordering::Relaxed)));
+    ///         requests.changed(|new| Ok(threshold.store(new.float("threshold").to_bits(), Ordering::Relaxed)));
     ///         let limit = f64::from_bits(threshold.load(Ordering::Relaxed));
     ///         println!("{} samples beyond it", packet.iter().filter(|x| f64::from(**x) > limit).count());
     ///         Ok(())
@@ -119,10 +119,10 @@ impl ControlRequests {
 /// A request to a component.
 ///
 /// ```no_run
-/// # fn example(live: stripline::component::ControlRequests) {
+/// # fn example(requests: stripline::component::ControlRequests) {
 /// use stripline::component::Request;
 ///
-/// if let Some(Request::Test(test)) = live.request() {
+/// if let Some(Request::Test(test)) = requests.request() {
 ///     test.pass("no fault found");
 /// }
 /// # }
@@ -140,10 +140,10 @@ pub enum Request {
 /// among them. A change that is dropped without an answer is refused.
 ///
 /// ```no_run
-/// # fn example(live: stripline::component::ControlRequests) {
+/// # fn example(requests: stripline::component::ControlRequests) {
 /// use stripline::component::Request;
 ///
-/// if let Some(Request::Change(change)) = live.request() {
+/// if let Some(Request::Change(change)) = requests.request() {
 ///     let (low, high) = (change.properties().float("low"), change.properties().float("high"));
 ///     if low < high {
 ///         println!("{:?} are other than before", change.names().collect::<Vec<_>>());
@@ -157,7 +157,7 @@ pub enum Request {
 pub struct Change {
     properties: Properties,
     names: Vec<String>,
-    reply: Reply,
+    reply: ReplyHandle,
 }
 
 impl Change {
@@ -174,12 +174,12 @@ impl Change {
     /// Reports that the values are in effect.
     pub fn accept(mut self) {
         self.reply.asked.lock().properties = self.properties.clone();
-        self.reply.give(Answer::Configured(Ok(())));
+        self.reply.give(RequestAnswer::Configured(Ok(())));
     }
 
     /// Reports that the component goes on with the old values, and the reason.
     pub fn refuse(mut self, reason: impl fmt::Display) {
-        self.reply.give(Answer::Configured(Err(cut(reason))));
+        self.reply.give(RequestAnswer::Configured(Err(cut(reason))));
     }
 
     /// Accepts or refuses the change by the result of `apply`.
@@ -211,7 +211,7 @@ impl fmt::Debug for Change {
 /// ```
 pub struct Test {
     name: String,
-    reply: Reply,
+    reply: ReplyHandle,
 }
 
 impl Test {
@@ -232,7 +232,7 @@ impl Test {
 
     /// Reports the result of the test.
     pub fn answer(mut self, result: TestResult) {
-        self.reply.give(Answer::Tested(result));
+        self.reply.give(RequestAnswer::Tested(result));
     }
 }
 
@@ -295,29 +295,29 @@ impl TestResult {
 
 /// The requests that wait for one component, between the control thread and the component's
 /// threads.
-pub(super) struct Asked {
+pub(super) struct PendingRequests {
     any: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RequestState>,
     spec: ComponentSpec,
-    answer: Box<dyn Fn(u64, Answer) + Send + Sync>,
+    answer: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
 }
 
-struct State {
+struct RequestState {
     /// The values in effect.
     properties: Properties,
     waiting: VecDeque<(u64, Ask)>,
     /// Whether the component has taken its [`ControlRequests`].
-    looks: bool,
+    polls: bool,
     ended: bool,
 }
 
-impl Asked {
+impl PendingRequests {
     pub(super) fn new(
         spec: ComponentSpec,
         properties: Properties,
-        answer: impl Fn(u64, Answer) + Send + Sync + 'static,
+        answer: impl Fn(u64, RequestAnswer) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let state = State { properties, waiting: VecDeque::new(), looks: false, ended: false };
+        let state = RequestState { properties, waiting: VecDeque::new(), polls: false, ended: false };
         Arc::new(Self {
             any: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -326,9 +326,9 @@ impl Asked {
         })
     }
 
-    pub(super) fn live(asked: &Arc<Self>) -> ControlRequests {
-        asked.lock().looks = true;
-        ControlRequests(Arc::clone(asked))
+    pub(super) fn requests(pending: &Arc<Self>) -> ControlRequests {
+        pending.lock().polls = true;
+        ControlRequests(Arc::clone(pending))
     }
 
     /// Queues a request for the component, and reports that it waits.
@@ -336,18 +336,18 @@ impl Asked {
         let mut state = self.lock();
         if state.ended {
             drop(state);
-            return (self.answer)(number, Answer::Ended);
+            return (self.answer)(number, RequestAnswer::Ended);
         }
         if state.waiting.len() >= WAITING_MAX {
-            let answer = Answer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
+            let answer = RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
             drop(state);
             return (self.answer)(number, answer);
         }
-        let looks = state.looks;
+        let looks = state.polls;
         state.waiting.push_back((number, ask));
         self.any.store(true, Ordering::Relaxed);
         drop(state);
-        (self.answer)(number, Answer::Waiting { looks });
+        (self.answer)(number, RequestAnswer::Waiting { looks });
     }
 
     /// Cancels a request that is still queued.
@@ -364,25 +364,25 @@ impl Asked {
             state.ended = true;
             std::mem::take(&mut state.waiting)
         };
-        waiting.into_iter().for_each(|(number, _)| (self.answer)(number, Answer::Ended));
+        waiting.into_iter().for_each(|(number, _)| (self.answer)(number, RequestAnswer::Ended));
     }
 
     #[cold]
-    fn take(asked: &Arc<Self>) -> Option<Request> {
+    fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            let mut state = asked.lock();
+            let mut state = pending.lock();
             let next = state.waiting.pop_front();
-            asked.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
+            pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;
-            let reply = Reply { asked: Arc::clone(asked), number, unsaid: None };
+            let reply = ReplyHandle { asked: Arc::clone(pending), number, unsent: None };
             match ask {
                 Ask::Test(name) => {
-                    let unsaid = Answer::Tested(TestResult::fail("the component reported no result"));
+                    let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
                     return Some(Request::Test(Test { name, reply: reply.or_else(unsaid) }));
                 }
-                Ask::Configure(values) => match state.properties.changed(&asked.spec, &values) {
+                Ask::Configure(values) => match state.properties.changed(&pending.spec, &values) {
                     Ok(properties) => {
-                        let unsaid = Answer::Configured(Err("the component did not take them".into()));
+                        let unsaid = RequestAnswer::Configured(Err("the component did not take them".into()));
                         let names = values.into_keys().collect();
                         let reply = reply.or_else(unsaid);
                         return Some(Request::Change(Change { properties, names, reply }));
@@ -390,14 +390,14 @@ impl Asked {
                     // The launcher has another specification: the executable was rebuilt meanwhile.
                     Err(errors) => {
                         drop(state);
-                        (asked.answer)(number, Answer::Configured(Err(cut(errors.join("; ")))));
+                        (pending.answer)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));
                     }
                 },
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RequestState> {
         // Every change of the state is one assignment: it is consistent even if the last holder
         // panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -405,28 +405,28 @@ impl Asked {
 }
 
 /// The reply channel of a request, used once.
-struct Reply {
-    asked: Arc<Asked>,
+struct ReplyHandle {
+    asked: Arc<PendingRequests>,
     number: u64,
     /// The answer that is sent if the component sends none.
-    unsaid: Option<Answer>,
+    unsent: Option<RequestAnswer>,
 }
 
-impl Reply {
-    fn or_else(mut self, unsaid: Answer) -> Self {
-        self.unsaid = Some(unsaid);
+impl ReplyHandle {
+    fn or_else(mut self, unsaid: RequestAnswer) -> Self {
+        self.unsent = Some(unsaid);
         self
     }
 
-    fn give(&mut self, answer: Answer) {
-        self.unsaid = None;
+    fn give(&mut self, answer: RequestAnswer) {
+        self.unsent = None;
         (self.asked.answer)(self.number, answer);
     }
 }
 
-impl Drop for Reply {
+impl Drop for ReplyHandle {
     fn drop(&mut self) {
-        if let Some(answer) = self.unsaid.take() {
+        if let Some(answer) = self.unsent.take() {
             (self.asked.answer)(self.number, answer);
         }
     }
@@ -435,8 +435,8 @@ impl Drop for Reply {
 /// Shortens a text to the limit of an answer.
 fn cut(words: impl fmt::Display) -> String {
     let mut words = words.to_string();
-    if words.len() > WORDS_MAX {
-        let end = (0..=WORDS_MAX).rev().find(|at| words.is_char_boundary(*at)).unwrap_or(0);
+    if words.len() > REPLY_BYTES_MAX {
+        let end = (0..=REPLY_BYTES_MAX).rev().find(|at| words.is_char_boundary(*at)).unwrap_or(0);
         words.truncate(end);
     }
     words
@@ -452,7 +452,7 @@ mod tests {
 
     /// Builds the queue of a component with two properties, the component's handle, and the
     /// receiver of its answers.
-    fn asked() -> (Arc<Asked>, ControlRequests, Receiver<(u64, Answer)>) {
+    fn asked() -> (Arc<PendingRequests>, ControlRequests, Receiver<(u64, RequestAnswer)>) {
         let spec = ComponentSpec::new("band", "")
             .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
             .property(PropertySpec::float("high", 2.0, "").range(0.0, 10.0).changeable())
@@ -460,98 +460,107 @@ mod tests {
             .test("level", "");
         let properties = Properties::defaults(&spec).unwrap();
         let (sender, answers) = channel();
-        let asked = Asked::new(spec, properties, move |number, answer| {
+        let pending = PendingRequests::new(spec, properties, move |number, answer| {
             let _ = sender.send((number, answer));
         });
-        let live = Asked::live(&asked);
-        (asked, live, answers)
+        let requests = PendingRequests::requests(&pending);
+        (pending, requests, answers)
     }
 
     fn values(values: &[(&str, f64)]) -> Ask {
         Ask::Configure(values.iter().map(|(name, x)| ((*name).into(), Value::Float(*x))).collect())
     }
 
-    fn said(answers: &Receiver<(u64, Answer)>) -> Vec<(u64, Answer)> {
-        answers.try_iter().filter(|(_, answer)| !matches!(answer, Answer::Waiting { looks: true })).collect()
+    fn said(answers: &Receiver<(u64, RequestAnswer)>) -> Vec<(u64, RequestAnswer)> {
+        answers
+            .try_iter()
+            .filter(|(_, answer)| !matches!(answer, RequestAnswer::Waiting { looks: true }))
+            .collect()
     }
 
     #[test]
     fn a_change_builds_upon_the_accepted_ones() {
-        let (asked, live, answers) = asked();
-        assert!(live.request().is_none());
-        asked.push(1, values(&[("low", 3.0)]));
-        asked.push(2, values(&[("high", 4.0)]));
-        asked.push(3, values(&[("low", 2.0), ("high", 5.0)]));
+        let (pending, requests, answers) = asked();
+        assert!(requests.request().is_none());
+        pending.push(1, values(&[("low", 3.0)]));
+        pending.push(2, values(&[("high", 4.0)]));
+        pending.push(3, values(&[("low", 2.0), ("high", 5.0)]));
         let mut seen = Vec::new();
-        live.apply_changes(|new| {
+        requests.apply_changes(|new| {
             let (low, high) = (new.float("low"), new.float("high"));
             seen.push((low, high, new.float("rate")));
             if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
         });
         // The first change was refused, so the second does not contain it.
         assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
-        let refused = Answer::Configured(Err("upside down".into()));
-        let accepted = || Answer::Configured(Ok(()));
+        let refused = RequestAnswer::Configured(Err("upside down".into()));
+        let accepted = || RequestAnswer::Configured(Ok(()));
         assert_eq!(said(&answers), [(1, refused), (2, accepted()), (3, accepted())]);
-        assert!(live.request().is_none());
+        assert!(requests.request().is_none());
     }
 
     #[test]
     fn every_request_gets_exactly_one_answer() {
-        let (asked, live, answers) = asked();
-        asked.push(1, values(&[("low", 0.5)]));
-        drop(live.request());
-        asked.push(2, Ask::Test("level".into()));
-        drop(live.clone().request());
-        asked.push(3, values(&[("low", 11.0)]));
-        asked.push(4, values(&[("rate", 1.0)]));
+        let (pending, requests, answers) = asked();
+        pending.push(1, values(&[("low", 0.5)]));
+        drop(requests.request());
+        pending.push(2, Ask::Test("level".into()));
+        drop(requests.clone().request());
+        pending.push(3, values(&[("low", 11.0)]));
+        pending.push(4, values(&[("rate", 1.0)]));
         // The values do not fit: the component never gets the request.
-        assert!(live.request().is_none());
-        asked.push(5, Ask::Test("level".into()));
-        asked.withdraw(5);
-        assert!(live.request().is_none());
-        asked.push(6, values(&[("low", 0.5)]));
-        asked.end();
-        asked.push(7, values(&[("low", 0.5)]));
-        asked.end();
+        assert!(requests.request().is_none());
+        pending.push(5, Ask::Test("level".into()));
+        pending.withdraw(5);
+        assert!(requests.request().is_none());
+        pending.push(6, values(&[("low", 0.5)]));
+        pending.end();
+        pending.push(7, values(&[("low", 0.5)]));
+        pending.end();
         let said = said(&answers);
         let numbers: Vec<u64> = said.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 6, 7]);
-        assert!(matches!(&said[0].1, Answer::Configured(Err(reason)) if reason.contains("did not take")));
-        assert!(matches!(&said[1].1, Answer::Tested(result) if !result.passed));
-        assert!(matches!(&said[2].1, Answer::Configured(Err(reason)) if reason.contains("from 0 to 10")));
         assert!(
-            matches!(&said[3].1, Answer::Configured(Err(reason)) if reason.contains("cannot be changed"))
+            matches!(&said[0].1, RequestAnswer::Configured(Err(reason)) if reason.contains("did not take"))
         );
-        assert_eq!(said[4..], [(6, Answer::Ended), (7, Answer::Ended)]);
+        assert!(matches!(&said[1].1, RequestAnswer::Tested(result) if !result.passed));
+        assert!(
+            matches!(&said[2].1, RequestAnswer::Configured(Err(reason)) if reason.contains("from 0 to 10"))
+        );
+        assert!(
+            matches!(&said[3].1, RequestAnswer::Configured(Err(reason)) if reason.contains("cannot be changed"))
+        );
+        assert_eq!(said[4..], [(6, RequestAnswer::Ended), (7, RequestAnswer::Ended)]);
     }
 
     #[test]
     fn the_request_queue_is_bounded_and_a_component_that_never_polls_is_reported() {
-        let (asked, live, answers) = asked();
+        let (pending, requests, answers) = asked();
         for number in 0..=WAITING_MAX as u64 {
-            asked.push(number, Ask::Test("level".into()));
+            pending.push(number, Ask::Test("level".into()));
         }
         let last = said(&answers).pop().unwrap();
-        assert!(matches!(last, (64, Answer::NotTaken(reason)) if reason.contains("64 requests")));
+        assert!(matches!(last, (64, RequestAnswer::NotTaken(reason)) if reason.contains("64 requests")));
         // Each request is returned once, however many copies poll.
-        let both = [live.clone(), live];
+        let both = [requests.clone(), requests];
         let taken = std::thread::scope(|scope| {
-            let looking =
-                both.each_ref().map(|live| scope.spawn(|| std::iter::from_fn(|| live.request()).count()));
+            let looking = both
+                .each_ref()
+                .map(|requests| scope.spawn(|| std::iter::from_fn(|| requests.request()).count()));
             looking.map(|thread| thread.join().unwrap()).iter().sum::<usize>()
         });
         assert_eq!(taken, WAITING_MAX);
         let spec = ComponentSpec::new("deaf", "");
         let (sender, answers) = channel();
-        let asked = Asked::new(spec, Properties::default(), move |_, answer| drop(sender.send(answer)));
-        asked.push(1, Ask::Test("level".into()));
-        assert_eq!(answers.try_recv(), Ok(Answer::Waiting { looks: false }));
+        let pending =
+            PendingRequests::new(spec, Properties::default(), move |_, answer| drop(sender.send(answer)));
+        pending.push(1, Ask::Test("level".into()));
+        assert_eq!(answers.try_recv(), Ok(RequestAnswer::Waiting { looks: false }));
     }
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(cut("ä".repeat(WORDS_MAX)).len(), WORDS_MAX);
+        assert_eq!(cut("ä".repeat(REPLY_BYTES_MAX)).len(), REPLY_BYTES_MAX);
         assert_eq!(TestResult::pass("x").value(f64::NAN).value, None);
     }
 }

@@ -452,7 +452,7 @@ impl PropertySpec {
     /// A sentence with the problem and the allowed values.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || {
-            let cure = self.cure(text).map_or(String::new(), |cure| format!("; {cure}"));
+            let cure = self.remedy(text).map_or(String::new(), |cure| format!("; {cure}"));
             format!("`{}` takes {}, not `{text}`{cure}", self.name, self.kind.noun())
         };
         let value = match self.kind {
@@ -468,10 +468,10 @@ impl PropertySpec {
 
     /// Returns the text to write in place of one that should have been a number, where it can be
     /// derived.
-    pub(crate) fn cure(&self, text: &str) -> Option<String> {
+    pub(crate) fn remedy(&self, text: &str) -> Option<String> {
         match self.kind {
-            PropertyKind::Integer { .. } => units::cure(text, &self.unit, true),
-            PropertyKind::Float { .. } => units::cure(text, &self.unit, false),
+            PropertyKind::Integer { .. } => units::fix(text, &self.unit, true),
+            PropertyKind::Float { .. } => units::fix(text, &self.unit, false),
             _ => None,
         }
     }

@@ -31,7 +31,7 @@ const TEXT_MAX: usize = 4096;
 /// # }
 /// ```
 pub struct Status<T> {
-    slot: Arc<Slot>,
+    slot: Arc<StatusEntry>,
     kind: PhantomData<fn(T)>,
 }
 
@@ -44,14 +44,14 @@ impl<T> Clone for Status<T> {
 impl<T: StatusValue> Status<T> {
     /// Sets the value.
     pub fn set(&self, value: T) {
-        value.store(&self.slot.place);
+        value.store(&self.slot.slot);
     }
 }
 
 impl Status<u64> {
     /// Adds to the value. Several threads may call it.
     pub fn add(&self, count: u64) {
-        self.slot.place.bits.fetch_add(count, Ordering::Relaxed);
+        self.slot.slot.bits.fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -64,9 +64,9 @@ impl Status<u64> {
 /// ```
 pub trait StatusValue: sealed::Sealed {
     #[doc(hidden)]
-    fn store(self, place: &Place);
+    fn store(self, place: &StatusSlot);
     #[doc(hidden)]
-    fn load(place: &Place) -> Option<Value>;
+    fn load(place: &StatusSlot) -> Option<Value>;
     #[doc(hidden)]
     fn fits(kind: &PropertyKind) -> bool;
 }
@@ -74,7 +74,7 @@ pub trait StatusValue: sealed::Sealed {
 /// The storage of a value.
 #[doc(hidden)]
 #[derive(Default)]
-pub struct Place {
+pub struct StatusSlot {
     bits: AtomicU64,
     text: Mutex<String>,
 }
@@ -92,12 +92,12 @@ mod sealed {
 macro_rules! number {
     ($type:ty, $kind:pat, $to:expr, $from:expr) => {
         impl StatusValue for $type {
-            fn store(self, place: &Place) {
-                place.bits.store($to(self), Ordering::Relaxed);
+            fn store(self, slot: &StatusSlot) {
+                slot.bits.store($to(self), Ordering::Relaxed);
             }
 
-            fn load(place: &Place) -> Option<Value> {
-                $from(place.bits.load(Ordering::Relaxed))
+            fn load(slot: &StatusSlot) -> Option<Value> {
+                $from(slot.bits.load(Ordering::Relaxed))
             }
 
             fn fits(kind: &PropertyKind) -> bool {
@@ -115,13 +115,13 @@ number!(u64, PropertyKind::Integer { .. }, |n: u64| n, |bits| i64::try_from(bits
 number!(f64, PropertyKind::Float { .. }, f64::to_bits, |bits| Some(Value::Float(f64::from_bits(bits))));
 
 impl StatusValue for String {
-    fn store(mut self, place: &Place) {
+    fn store(mut self, place: &StatusSlot) {
         let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
         self.truncate(end.unwrap_or(0));
         *place.text.lock().unwrap_or_else(PoisonError::into_inner) = self;
     }
 
-    fn load(place: &Place) -> Option<Value> {
+    fn load(place: &StatusSlot) -> Option<Value> {
         Some(Value::Text(place.text.lock().unwrap_or_else(PoisonError::into_inner).clone()))
     }
 
@@ -130,22 +130,22 @@ impl StatusValue for String {
     }
 }
 
-struct Slot {
-    place: Place,
+struct StatusEntry {
+    slot: StatusSlot,
     /// The function that reads it, as the type that the component chose.
     load: Mutex<Option<Load>>,
 }
 
-type Load = fn(&Place) -> Option<Value>;
+type Load = fn(&StatusSlot) -> Option<Value>;
 
 /// The read-only properties of one component.
 #[derive(Clone)]
-pub(super) struct Statuses(Arc<BTreeMap<String, Arc<Slot>>>);
+pub(super) struct Statuses(Arc<BTreeMap<String, Arc<StatusEntry>>>);
 
 impl Statuses {
     pub(super) fn new(spec: &ComponentSpec) -> Self {
         let read_only = spec.properties.iter().filter(|property| property.access == Access::ReadOnly);
-        let slot = || Arc::new(Slot { place: Place::default(), load: Mutex::new(None) });
+        let slot = || Arc::new(StatusEntry { slot: StatusSlot::default(), load: Mutex::new(None) });
         Self(Arc::new(read_only.map(|property| (property.name.clone(), slot())).collect()))
     }
 
@@ -166,10 +166,10 @@ impl Statuses {
         let mut load = slot.load.lock().unwrap_or_else(PoisonError::into_inner);
         if load.is_none() {
             match &property.default {
-                Some(Value::Boolean(value)) => value.store(&slot.place),
-                Some(Value::Integer(value)) => value.store(&slot.place),
-                Some(Value::Float(value)) => value.store(&slot.place),
-                Some(Value::Text(value)) => value.clone().store(&slot.place),
+                Some(Value::Boolean(value)) => value.store(&slot.slot),
+                Some(Value::Integer(value)) => value.store(&slot.slot),
+                Some(Value::Float(value)) => value.store(&slot.slot),
+                Some(Value::Text(value)) => value.clone().store(&slot.slot),
                 None => {}
             }
         }
@@ -179,11 +179,11 @@ impl Statuses {
 
     /// Returns the present values; `None` where a value does not fit its property.
     pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
-        let value = |(name, slot): (&String, &Arc<Slot>)| {
+        let value = |(name, slot): (&String, &Arc<StatusEntry>)| {
             let property = spec.find_property(name)?;
             let load = *slot.load.lock().unwrap_or_else(PoisonError::into_inner);
             let said = match load {
-                Some(load) => load(&slot.place),
+                Some(load) => load(&slot.slot),
                 None => property.default.clone(),
             };
             Some((name.clone(), said.and_then(|value| property.check(&value).ok())))

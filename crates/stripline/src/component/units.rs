@@ -4,7 +4,7 @@ use super::spec::number;
 
 /// Suggests how to write a text that is not a number: `10 MHz` where the unit is Hz. Returns `None`
 /// where it does not resemble a number.
-pub(crate) fn cure(text: &str, unit: &str, whole: bool) -> Option<String> {
+pub(crate) fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
     let shown = |value: f64| if whole { value.round().to_string() } else { number(value) };
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_number_with_a_unit_is_suggested_without_it() {
-        let hz = |text: &str| cure(text, "Hz", false).unwrap_or_default();
+        let hz = |text: &str| fix(text, "Hz", false).unwrap_or_default();
         for text in ["10 Mhz", "10MHz", "10 M", "10m", "1e7 Hz", "10_000 kHz"] {
             assert_eq!(hz(text), "write the number alone, in Hz: 1e7", "{text}");
         }
@@ -71,12 +71,12 @@ mod tests {
         assert_eq!(hz("-1.5 kHz"), "write the number alone, in Hz: -1500");
         assert_eq!(hz("3 furlongs"), "write the number alone, in Hz");
         assert_eq!(hz("2,5"), "write a point, not a comma: 2.5");
-        assert_eq!(cure("5 ms", "s", false).unwrap(), "write the number alone, in s: 0.005");
-        assert_eq!(cure("4k", "samples", true).unwrap(), "write the number alone, in samples: 4000");
-        assert_eq!(cure("3,500", "", true).unwrap(), "write a whole number, without commas");
-        assert_eq!(cure("3x", "", true).unwrap(), "write the number alone");
+        assert_eq!(fix("5 ms", "s", false).unwrap(), "write the number alone, in s: 0.005");
+        assert_eq!(fix("4k", "samples", true).unwrap(), "write the number alone, in samples: 4000");
+        assert_eq!(fix("3,500", "", true).unwrap(), "write a whole number, without commas");
+        assert_eq!(fix("3x", "", true).unwrap(), "write the number alone");
         for text in ["", "fast", "inf", "nan Hz", "-", "é"] {
-            assert_eq!(cure(text, "Hz", false), None, "{text}");
+            assert_eq!(fix(text, "Hz", false), None, "{text}");
         }
     }
 }

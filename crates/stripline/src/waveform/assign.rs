@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::plan::{ComponentPlan, ConnectionPlan};
-use crate::component::control::{Assignment, Connection, InputAssignment, Order, OutputAssignment};
+use crate::component::control::{
+    Assignment, ConnectionAssignment, InputAssignment, LauncherCommand, OutputAssignment,
+};
 use crate::link::Sampling;
 use crate::transport::Endpoint;
 
@@ -69,8 +71,8 @@ pub(super) fn assignment(
 }
 
 /// Returns the command not to wait for a connection after its sender has ended.
-pub(super) fn abandon(plan: &ConnectionPlan) -> Order {
-    Order::Abandon {
+pub(super) fn abandon(plan: &ConnectionPlan) -> LauncherCommand {
+    LauncherCommand::Abandon {
         component: plan.to.component.clone(),
         port: plan.to.port.clone(),
         connection: name(plan),
@@ -78,8 +80,8 @@ pub(super) fn abandon(plan: &ConnectionPlan) -> Order {
 }
 
 /// Returns the parameters with which the receiver connects.
-pub(super) fn connection(plan: &ConnectionPlan, endpoint: Endpoint) -> Connection {
-    Connection {
+pub(super) fn connection(plan: &ConnectionPlan, endpoint: Endpoint) -> ConnectionAssignment {
+    ConnectionAssignment {
         component: plan.to.component.clone(),
         port: plan.to.port.clone(),
         connection: name(plan),

@@ -504,7 +504,7 @@ fn unfit(property: &PropertySpec, value: &Value, error: String) -> (String, Stri
         (kind, Value::Text(text)) if !matches!(kind, PropertyKind::Text | PropertyKind::Path) => {
             let remedy = match property.parse(text) {
                 Ok(_) => "write it without quotes".into(),
-                Err(_) => property.cure(text).unwrap_or_default(),
+                Err(_) => property.remedy(text).unwrap_or_default(),
             };
             (format!("`{name}` takes {}, not the text {}", kind.noun(), quoted(text)), remedy)
         }

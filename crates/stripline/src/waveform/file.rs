@@ -198,7 +198,7 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
                 format!("a text is written in quotes: \"{}\"", word.trim_end())
             } else {
                 // `10 MHz`: only the component determines the unit.
-                let unit = units::cure(word, "", false).filter(|_| word.contains(char::is_alphabetic));
+                let unit = units::fix(word, "", false).filter(|_| word.contains(char::is_alphabetic));
                 unit.map_or(String::new(), |_| {
                     "write the number alone: a property has its own unit, which `stripline components TYPE` prints".into()
                 })

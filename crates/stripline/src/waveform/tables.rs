@@ -387,7 +387,7 @@ impl Reader<'_> {
         if !item.get_ref().is_integer() {
             let cure = |text: &str| match text.trim().parse::<i64>() {
                 Ok(_) => Some("write it without quotes".into()),
-                Err(_) => units::cure(text, if key.ends_with("-ms") { "ms" } else { "" }, true),
+                Err(_) => units::fix(text, if key.ends_with("-ms") { "ms" } else { "" }, true),
             };
             match item.get_ref().as_str().and_then(cure) {
                 Some(remedy) => {

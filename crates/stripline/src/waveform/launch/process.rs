@@ -11,7 +11,9 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags};
 
-use crate::component::control::{self, CONTROL_VARIABLE, Channel, LAUNCHER_VARIABLE, Order, Report};
+use crate::component::control::{
+    self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
+};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::Sleep;
 use crate::sys::process;
@@ -30,7 +32,7 @@ pub(super) struct ComponentProcess {
     /// Becomes readable when the process has ended.
     pidfd: OwnedFd,
     /// `None` once the other end closed it.
-    channel: Option<Channel<Order, Report>>,
+    channel: Option<ControlChannel<LauncherCommand, Report>>,
     stderr: Option<ChildStderr>,
     /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
@@ -71,7 +73,7 @@ impl ComponentProcess {
             Ok(pidfd) => Ok(Self {
                 child,
                 pidfd,
-                channel: Some(Channel::new(ours)),
+                channel: Some(ControlChannel::new(ours)),
                 stderr,
                 unsent: Vec::new(),
                 partial: Vec::new(),
@@ -103,9 +105,9 @@ impl ComponentProcess {
 
     /// Sends a command, without blocking; the exit of a process that no longer reads is detected
     /// separately.
-    pub(super) fn order(&mut self, order: &Order) {
+    pub(super) fn order(&mut self, order: &LauncherCommand) {
         // A process that does not even read this needs no further requests for counters.
-        if matches!(order, Order::Poll) && !self.unsent.is_empty() {
+        if matches!(order, LauncherCommand::Poll) && !self.unsent.is_empty() {
             return;
         }
         if self.channel.is_some()

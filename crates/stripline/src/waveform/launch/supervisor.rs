@@ -18,7 +18,7 @@ use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::signals::Signals;
 use super::{Observer, RunOptions};
-use crate::component::control::Order;
+use crate::component::control::LauncherCommand;
 use crate::component::{Properties, Value};
 use crate::error::Result;
 use crate::sys::doorbell::Sleep;
@@ -307,14 +307,17 @@ impl<'a> Supervisor<'a> {
             if self.started.is_some() {
                 self.connect_what_can_be();
                 self.start_what_can_be();
-                self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(&Order::Poll));
+                self.groups
+                    .iter_mut()
+                    .filter_map(|g| g.process.as_mut())
+                    .for_each(|p| p.order(&LauncherCommand::Poll));
                 let progress = self.progress();
                 self.observer.progress(&progress);
             }
         }
     }
 
-    fn order(&mut self, group: usize, order: &Order) {
+    fn order(&mut self, group: usize, order: &LauncherCommand) {
         if let Some(process) = &mut self.groups[group].process {
             process.order(order);
         }

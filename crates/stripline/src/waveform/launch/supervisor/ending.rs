@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{ComponentProcess, FAILURE_TIME, Phase, State, Supervisor};
-use crate::component::control::Order;
+use crate::component::control::LauncherCommand;
 use crate::link::Overflow;
 use crate::sys::doorbell::Sleep;
 
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
 
     pub(super) fn stop(&mut self, index: usize) {
         let component = self.waveform.components[index].name.clone();
-        self.order(self.members[index].group, &Order::Stop { component });
+        self.order(self.members[index].group, &LauncherCommand::Stop { component });
     }
 
     pub(super) fn give_up_restarts(&mut self) {
@@ -123,7 +123,10 @@ impl Supervisor<'_> {
 
     /// Ends processes that have finished their work.
     pub(super) fn dismiss(&mut self) {
-        self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(&Order::Release));
+        self.groups
+            .iter_mut()
+            .filter_map(|g| g.process.as_mut())
+            .for_each(|p| p.order(&LauncherCommand::Release));
         let deadline = Instant::now() + FAILURE_TIME;
         for group in 0..self.groups.len() {
             let names = self.names(group);

@@ -1,7 +1,7 @@
 //! The reports of the processes.
 
 use super::{Link, State, Supervisor};
-use crate::component::control::{self, Order, Report};
+use crate::component::control::{self, LauncherCommand, Report};
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
 
@@ -43,7 +43,7 @@ impl Supervisor<'_> {
                     let (waveform, quiet) = (self.waveform.name.clone(), self.options.quiet);
                     control::Assignment { properties, waveform, quiet, ..as_planned }
                 });
-                let order = Order::Assign(orders.collect());
+                let order = LauncherCommand::Assign(orders.collect());
                 self.order(group, &order);
             }
             Report::Registered { version } => {

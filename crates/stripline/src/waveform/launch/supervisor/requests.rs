@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::{Phase, State, Supervisor};
-use crate::component::control::{Answer, Ask, Order};
+use crate::component::control::{Ask, LauncherCommand, RequestAnswer};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::RunReport;
 use crate::waveform::control::{
@@ -219,19 +219,19 @@ impl Supervisor<'_> {
             Ask::Configure(values) => What::Configure(values.clone()),
             Ask::Test(test) => What::Test(test.clone()),
         };
-        self.pass(member, what, |component, number| Order::Ask { component, number, ask })
+        self.pass(member, what, |component, number| LauncherCommand::Ask { component, number, ask })
     }
 
     /// Requests a component's read-only properties from its process.
     pub(super) fn query(&mut self, member: usize) -> Result<u64, (ChangeState, String)> {
-        self.pass(member, What::Query, |component, number| Order::Query { component, number })
+        self.pass(member, What::Query, |component, number| LauncherCommand::Query { component, number })
     }
 
     fn pass(
         &mut self,
         member: usize,
         what: What,
-        order: impl FnOnce(String, u64) -> Order,
+        order: impl FnOnce(String, u64) -> LauncherCommand,
     ) -> Result<u64, (ChangeState, String)> {
         let group = self.members[member].group;
         let ended = |how: &str| (ChangeState::Ended, format!("the component {how}"));
@@ -261,12 +261,12 @@ impl Supervisor<'_> {
     }
 
     /// Handles a process's answer to a request.
-    pub(super) fn answered(&mut self, member: usize, number: u64, answer: Answer) {
+    pub(super) fn answered(&mut self, member: usize, number: u64, answer: RequestAnswer) {
         // The request was not cancelled meanwhile, and is the member's own.
         let Some(open) = self.requests.open.get_mut(&number).filter(|open| open.member == member) else {
             return;
         };
-        if let Answer::Waiting { looks } = answer {
+        if let RequestAnswer::Waiting { looks } = answer {
             open.looks = Some(looks);
             return;
         }
@@ -275,11 +275,11 @@ impl Supervisor<'_> {
         match (what, answer) {
             (What::Configure(values), answer) => {
                 let (taken, reason) = match answer {
-                    Answer::Configured(Ok(())) => (ChangeState::Applied, String::new()),
-                    Answer::Configured(Err(reason)) | Answer::NotTaken(reason) => {
+                    RequestAnswer::Configured(Ok(())) => (ChangeState::Applied, String::new()),
+                    RequestAnswer::Configured(Err(reason)) | RequestAnswer::NotTaken(reason) => {
                         (ChangeState::Refused, reason)
                     }
-                    Answer::Ended => {
+                    RequestAnswer::Ended => {
                         (ChangeState::Ended, "the component ended before it took the request".into())
                     }
                     _ => (ChangeState::Refused, nonsense()),
@@ -288,14 +288,14 @@ impl Supervisor<'_> {
             }
             (What::Test(_), answer) => {
                 let result = match answer {
-                    Answer::Tested(result) => Ok(result),
-                    Answer::NotTaken(reason) => Err(reason),
-                    Answer::Ended => Err("the component ended before it took the request".into()),
+                    RequestAnswer::Tested(result) => Ok(result),
+                    RequestAnswer::NotTaken(reason) => Err(reason),
+                    RequestAnswer::Ended => Err("the component ended before it took the request".into()),
                     _ => Err(nonsense()),
                 };
                 self.tested(number, result);
             }
-            (What::Query, Answer::Values(values)) => self.said(member, number, values),
+            (What::Query, RequestAnswer::Values(values)) => self.said(member, number, values),
             // Values that it does not send stay unknown.
             (What::Query, _) => self.said(member, number, Vec::new()),
         }
@@ -431,7 +431,7 @@ impl Supervisor<'_> {
                         run.problem = Some(self.late(number, time));
                         if let Some(open) = self.requests.open.remove(&number) {
                             let component = self.waveform.components[open.member].name.clone();
-                            let order = Order::Withdraw { component, number };
+                            let order = LauncherCommand::Withdraw { component, number };
                             self.order(self.members[open.member].group, &order);
                         }
                     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Phase, State, Supervisor};
-use crate::component::control::Order;
+use crate::component::control::LauncherCommand;
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
 
@@ -46,7 +46,7 @@ impl Supervisor<'_> {
             let order = match (sender.state, sender.endpoints.get(&key).cloned()) {
                 (State::Initialized | State::Running, Some(endpoint)) => {
                     self.links[index].order();
-                    Order::Connect(assign::connection(plan, endpoint))
+                    LauncherCommand::Connect(assign::connection(plan, endpoint))
                 }
                 (State::Ended, _) => {
                     (self.links[index].ordered, self.links[index].connected) = (true, true);
@@ -87,7 +87,7 @@ impl Supervisor<'_> {
             });
             if !waits {
                 self.members[index].state = State::Running;
-                self.order(self.members[index].group, &Order::Start { component: name.clone() });
+                self.order(self.members[index].group, &LauncherCommand::Start { component: name.clone() });
             }
         }
     }
