@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::process;
-use stripline::introspect::Overview;
+use stripline::inspect::Overview;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(process) = process(data) else { return };

@@ -201,11 +201,11 @@ fn told(case: &CaseReport) -> String {
 }
 
 fn short(reason: &str) -> String {
-    let mut shown: String = reason.chars().take(REASON_MAX).collect();
+    let mut registered: String = reason.chars().take(REASON_MAX).collect();
     if reason.chars().nth(REASON_MAX).is_some() {
-        shown.push('…');
+        registered.push('…');
     }
-    shown
+    registered
 }
 
 fn last_ms(case: &CaseReport) -> Vec<f64> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
-use stripline::introspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
+use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
 use stripline::waveform::suggestion;
 
 use crate::Exit;
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 60;
 
 pub(crate) fn ps(arguments: &PsArguments) -> Exit {
     loop {
-        let mut overview = match introspect::processes() {
+        let mut overview = match inspect::processes() {
             Ok(overview) => overview,
             Err(error) => {
                 complain!("error: {error}");

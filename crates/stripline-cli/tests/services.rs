@@ -204,11 +204,11 @@ fn the_guide_shows_what_is_printed() {
             .collect()
     };
     let guide = std::fs::read_to_string(repository("docs/guide.md")).unwrap();
-    let shown = lasting(&listed.stdout);
-    assert!(shown.starts_with("tuner\n    tune: "), "{shown}");
+    let registered = lasting(&listed.stdout);
+    assert!(registered.starts_with("tuner\n    tune: "), "{registered}");
     assert!(
-        lasting(&guide).contains(&format!("$ stripline services\n{shown}```")),
-        "the guide does not show:\n{shown}"
+        lasting(&guide).contains(&format!("$ stripline services\n{registered}```")),
+        "the guide does not show:\n{registered}"
     );
 }
 

@@ -42,9 +42,10 @@ fn every_description_is_sound_and_says_something() {
 fn what_is_shown_as_an_example_is_taken() {
     for spec in registry().specs().values() {
         let required = spec.properties.iter().filter(|property| property.default.is_none());
-        let shown = required.filter_map(|property| Some((property.name.clone(), property.example.clone()?)));
+        let registered =
+            required.filter_map(|property| Some((property.name.clone(), property.example.clone()?)));
         // The file does not exist, so it cannot be played.
-        let Ok(properties) = Properties::new(spec, shown.collect()) else {
+        let Ok(properties) = Properties::new(spec, registered.collect()) else {
             assert!(
                 spec.properties.iter().any(|property| property.kind == PropertyKind::Path),
                 "{}",

@@ -231,7 +231,7 @@ fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
         .collect();
     addresses.sort();
     addresses.dedup();
-    let overview = stripline::introspect::processes().map_err(|e| e.to_string())?;
+    let overview = stripline::inspect::processes().map_err(|e| e.to_string())?;
     let ports = overview.processes.iter().filter(|one| one.pid == process).flat_map(|one| &one.sending);
     addresses.extend(ports.map(|port| port.address.clone()));
     if addresses.len() == 3 {

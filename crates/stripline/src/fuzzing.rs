@@ -53,8 +53,8 @@ pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn process(bytes: &[u8]) -> Result<crate::introspect::Process, String> {
-    crate::introspect::parse(bytes)
+pub fn process(bytes: &[u8]) -> Result<crate::inspect::Process, String> {
+    crate::inspect::parse(bytes)
 }
 
 /// Returns the state of the acknowledgement of a packet, from bytes as they arrive: pending, done,

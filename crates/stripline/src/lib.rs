@@ -28,7 +28,7 @@ pub mod fail_point;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod introspect;
+pub mod inspect;
 pub mod link;
 pub mod node;
 pub mod packet;

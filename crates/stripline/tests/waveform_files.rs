@@ -285,10 +285,10 @@ fn colours_are_only_added() {
 fn components_are_listed_as_before() {
     let stock = stock();
     assert_snapshot("component-list.txt", &render_component_list(stock.values()));
-    let shown: String = ["clock", "file-source", "tone", "null-sink"]
+    let registered: String = ["clock", "file-source", "tone", "null-sink"]
         .map(|name| render_component(&stock[name]))
         .join("----\n");
-    assert_snapshot("components.txt", &shown);
+    assert_snapshot("components.txt", &registered);
 }
 
 #[test]

@@ -96,12 +96,12 @@ impl Problems {
             text.push_str("\n\n");
         }
         let noun = if self.list.len() == 1 { "error" } else { "errors" };
-        let shown = if self.list.len() > SHOWN_MAX {
+        let registered = if self.list.len() > SHOWN_MAX {
             format!(", the first {SHOWN_MAX} shown")
         } else {
             String::new()
         };
-        text + &format!("{} {noun}{shown}; nothing was started\n", self.list.len())
+        text + &format!("{} {noun}{registered}; nothing was started\n", self.list.len())
     }
 }
 
@@ -126,12 +126,12 @@ fn printable(text: &str) -> String {
     const LENGTH_MAX: usize = 600;
     let is_harmful =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut shown = String::new();
+    let mut registered = String::new();
     for c in text.chars().take(LENGTH_MAX) {
-        if is_harmful(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if is_harmful(c) { registered.extend(c.escape_default()) } else { registered.push(c) }
     }
     if text.chars().nth(LENGTH_MAX).is_some() {
-        shown.push('…');
+        registered.push('…');
     }
-    shown
+    registered
 }

@@ -24,15 +24,15 @@ pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
 /// # Errors
 /// As [`required_path`].
 pub(super) fn check(path: &Path) -> Result<()> {
-    let shown = path.display();
+    let registered = path.display();
     let invalid = |message: String| InvalidProperties::new(message).property("path");
     if path.is_dir() {
-        return Err(invalid(format!("{shown}: this is a folder")).remedy("name a file in it").into());
+        return Err(invalid(format!("{registered}: this is a folder")).remedy("name a file in it").into());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
-        return Err(invalid(format!("{shown}: there is no folder {folder}"))
+        return Err(invalid(format!("{registered}: there is no folder {folder}"))
             .remedy("create it first")
             .into());
     }
@@ -41,7 +41,7 @@ pub(super) fn check(path: &Path) -> Result<()> {
         OpenOptions::new()
             .write(true)
             .open(path)
-            .map_err(|error| invalid(format!("{shown}: cannot write: {error}")))?;
+            .map_err(|error| invalid(format!("{registered}: cannot write: {error}")))?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
 };
 use crate::error::{Error, Result, catch_panic};
-use crate::introspect;
+use crate::inspect;
 use crate::link::{ConnectionOptions, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents, Scope};
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Process};
@@ -323,7 +323,7 @@ impl ComponentHost {
         );
         ports.set_dispatch(assignment.dispatch);
         ports.set_quiet(assignment.quiet);
-        introspect::belong_to(&assignment.waveform);
+        inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
         let mut port_events = BTreeMap::new();
         for port in &spec.ports {

@@ -216,9 +216,9 @@ mod tests {
         count.set(u64::MAX);
         assert_eq!(value("count"), None);
         let level = statuses.take::<f64>(&spec, "level").unwrap();
-        for (said, shown) in [(0.5, Some(Value::Float(0.5))), (f64::NAN, None), (2.0, None)] {
+        for (said, registered) in [(0.5, Some(Value::Float(0.5))), (f64::NAN, None), (2.0, None)] {
             level.set(said);
-            assert_eq!(value("level"), shown);
+            assert_eq!(value("level"), registered);
         }
         let state = statuses.take::<String>(&spec, "state").unwrap();
         state.set("ü".repeat(TEXT_MAX));

@@ -7,17 +7,17 @@ use super::spec::number;
 pub(crate) fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
-    let shown = |value: f64| if whole { value.round().to_string() } else { number(value) };
+    let registered = |value: f64| if whole { value.round().to_string() } else { number(value) };
     if let Some(fraction) = rest.strip_prefix(',') {
         if whole {
             return Some("write a whole number, without commas".into());
         }
         let value: f64 = format!("{value}.{fraction}").parse().ok()?;
-        return Some(format!("write a point, not a comma: {}", shown(value)));
+        return Some(format!("write a point, not a comma: {}", registered(value)));
     }
     let in_unit = if unit.is_empty() { String::new() } else { format!(", in {unit}") };
     match factor(rest.trim(), unit) {
-        Some(factor) => Some(format!("write the number alone{in_unit}: {}", shown(value * factor))),
+        Some(factor) => Some(format!("write the number alone{in_unit}: {}", registered(value * factor))),
         None => Some(format!("write the number alone{in_unit}")),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::ConnectionOptions;
-use crate::introspect::{self, Connection, Receiving, ReceivingPort, Shown};
+use crate::inspect::{self, Connection, InspectReceiver, ReceivingPort, RegistryGuard};
 use crate::transport::QueueProbe;
 
 /// The port as inspection shows it.
@@ -13,7 +13,7 @@ pub(super) struct ReceivePortView {
     sleeping: AtomicBool,
     serves: AtomicBool,
     connections: Mutex<Vec<ConnectionView>>,
-    _registered: Shown,
+    _registered: RegistryGuard,
 }
 
 /// One of its connections.
@@ -31,9 +31,9 @@ impl ReceivePortView {
             sleeping: AtomicBool::new(false),
             serves: AtomicBool::new(false),
             connections: Mutex::default(),
-            _registered: Shown,
+            _registered: RegistryGuard,
         });
-        introspect::show_receiving(&view);
+        inspect::register_receiver(&view);
         view
     }
 
@@ -54,8 +54,8 @@ impl ReceivePortView {
     }
 }
 
-impl Receiving for ReceivePortView {
-    fn look(&self) -> ReceivingPort {
+impl InspectReceiver for ReceivePortView {
+    fn snapshot(&self) -> ReceivingPort {
         let lines = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = lines.iter().map(ConnectionView::snapshot).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);

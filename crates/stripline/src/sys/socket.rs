@@ -282,7 +282,7 @@ pub(crate) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Returns the bytes written to a socket that the kernel still holds: see
-/// [`crate::introspect::Reader::kernel_bytes`].
+/// [`crate::inspect::Reader::kernel_bytes`].
 pub(crate) fn unsent_bytes(socket: &Socket) -> Option<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open as long as the borrow; the call writes one int, which lives

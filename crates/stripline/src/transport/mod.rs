@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::introspect::SendingPort;
+use crate::inspect::SendingPort;
 use crate::link::flow;
 use crate::link::{Flow, Group, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::payload::TypeName;

@@ -3,25 +3,25 @@
 /// Quotes a user's text for a sentence: on one line, and not too long.
 pub(super) fn quoted(text: &str) -> String {
     const LENGTH_MAX: usize = 60;
-    let mut shown = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
+    let mut registered = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
     if text.chars().nth(LENGTH_MAX).is_some() {
-        shown.push('…');
+        registered.push('…');
     }
-    format!("`{shown}`")
+    format!("`{registered}`")
 }
 
 /// Escapes text for a terminal: control characters, and those that reverse the direction of
 /// writing.
 pub(super) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut registered = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            shown.extend(c.escape_default());
+            registered.extend(c.escape_default());
         } else {
-            shown.push(c);
+            registered.push(c);
         }
     }
-    shown
+    registered
 }
 
 /// Formats `a`, `a or b`, `a, b or c`, each quoted.

@@ -120,14 +120,14 @@ struct Finding {
 fn comments_and_markdown_keep_the_prose_rule() {
     let not_yet = Exceptions::read("not_yet.txt");
     let mut broken = BTreeSet::new();
-    let mut shown = Vec::new();
+    let mut registered = Vec::new();
     let mut unlisted = BTreeSet::new();
     for path in tree::files(".rs").into_iter().chain(tree::files(".md")) {
         for finding in check(&path, &tree::read(&path)) {
             let entry = format!("{path} {}", finding.rule);
             if !not_yet.contains(&entry) {
                 let Finding { line, rule, text, remedy } = finding;
-                shown.push(format!("{path}:{line}: {rule}: {text}\n    instead: {remedy}"));
+                registered.push(format!("{path}:{line}: {rule}: {text}\n    instead: {remedy}"));
                 unlisted.insert(entry.clone());
             }
             broken.insert(entry);
@@ -136,13 +136,13 @@ fn comments_and_markdown_keep_the_prose_rule() {
     if not_yet.write_if_asked(&broken) {
         return;
     }
-    let total = shown.len();
-    shown.truncate(SHOWN_MAX);
+    let total = registered.len();
+    registered.truncate(SHOWN_MAX);
     assert!(
         unlisted.is_empty(),
         "{total} places break the prose rule (CONTRIBUTING.md), the first {}:\n{}\n",
-        shown.len(),
-        shown.join("\n")
+        registered.len(),
+        registered.join("\n")
     );
     let clean = not_yet.stale(&broken);
     assert!(

@@ -185,7 +185,7 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
             Received::Ended => panic!("the stream has ended"),
         }
     }
-    let overview = stripline::introspect::processes().unwrap();
+    let overview = stripline::inspect::processes().unwrap();
     assert!(overview.processes.iter().any(|one| one.pid.to_string() == process), "{:?}", overview.problems);
     let held = descriptors(&process).saturating_sub(before);
     println!("{transport}, {kind}: {open}; {held} descriptors more than before");

@@ -96,8 +96,8 @@ fn links_of_its_own(transport: &str) {
         publisher.send(&[number]).unwrap();
         assert_eq!(*subscriber.receive().unwrap().unwrap(), [number]);
     }
-    let shown = stripline::introspect::processes().unwrap();
-    assert!(shown.processes.iter().any(|process| process.pid == std::process::id()), "it is not shown");
+    let registered = stripline::inspect::processes().unwrap();
+    assert!(registered.processes.iter().any(|process| process.pid == std::process::id()), "it is not shown");
     publisher.finish().unwrap();
     assert!(subscriber.receive().unwrap().is_none());
     let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stripline_ring::{Lag, Snapshot};
 
 use super::{CursorPage, RingMemory, RingShared};
-use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
+use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
 use crate::link::Overflow;
 use crate::packet::{HEADER_BYTES, Kind};
 use crate::transport::handshake::Hello;
@@ -65,7 +65,7 @@ pub(super) struct RingPortView {
     port: SendingPort,
     shared: Arc<RingShared>,
     memory: Arc<RingMemory>,
-    _registered: Shown,
+    _registered: RegistryGuard,
 }
 
 impl RingPortView {
@@ -79,9 +79,9 @@ impl RingPortView {
             port: request.inspection(endpoint),
             shared: Arc::clone(shared),
             memory: Arc::clone(memory),
-            _registered: Shown,
+            _registered: RegistryGuard,
         });
-        introspect::show_sending(&view);
+        inspect::register_sender(&view);
         view
     }
 
@@ -157,8 +157,8 @@ impl RingPortView {
     }
 }
 
-impl Sending for RingPortView {
-    fn look(&self) -> SendingPort {
+impl InspectSender for RingPortView {
+    fn snapshot(&self) -> SendingPort {
         let mut port = self.port.clone();
         let entries = self.shared.readers.entries();
         port.packets = self.packets();

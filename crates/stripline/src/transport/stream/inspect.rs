@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::receiver::NOTHING_YET;
-use crate::introspect::{self, Reader, Sending, SendingPort, Shown};
+use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
 use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};
 use crate::transport::{BindRequest, Endpoint};
@@ -14,7 +14,7 @@ pub(super) struct StreamPortView {
     /// The constant part.
     port: SendingPort,
     receivers: Mutex<Vec<ReceiverEntry>>,
-    _registered: Shown,
+    _registered: RegistryGuard,
 }
 
 struct ReceiverEntry {
@@ -41,9 +41,9 @@ impl StreamPortView {
         let view = Arc::new(Self {
             port: request.inspection(endpoint),
             receivers: Mutex::default(),
-            _registered: Shown,
+            _registered: RegistryGuard,
         });
-        introspect::show_sending(&view);
+        inspect::register_sender(&view);
         view
     }
 
@@ -75,8 +75,8 @@ impl StreamPortView {
     }
 }
 
-impl Sending for StreamPortView {
-    fn look(&self) -> SendingPort {
+impl InspectSender for StreamPortView {
+    fn snapshot(&self) -> SendingPort {
         let mut port = self.port.clone();
         let receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in receivers.iter() {

@@ -52,9 +52,9 @@ impl StreamReceiver {
         acks: AckReader,
     ) -> Self {
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        let shown = (options.overflow, options.depth, options.high_watermark);
+        let registered = (options.overflow, options.depth, options.high_watermark);
         Self {
-            waits: view.add(connection, shown, &socket, &next_sequence),
+            waits: view.add(connection, registered, &socket, &next_sequence),
             has_left: Arc::default(),
             socket,
             connection: connection.into(),

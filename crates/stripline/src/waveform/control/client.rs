@@ -116,7 +116,7 @@ impl ControlClient {
         let mut found = Vec::new();
         for (client, answer) in launchers(named)? {
             match answer {
-                Ok(shown) if shown.name == waveform => found.push(Ok(client)),
+                Ok(registered) if registered.name == waveform => found.push(Ok(client)),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
                 // The domain gives its name, although it did not respond.
                 Err(error) => found.push(Err(error.about(waveform))),
@@ -240,7 +240,7 @@ impl ControlClient {
             match stopping.wait_timeout(PROGRESS_TIME) {
                 Some(stopped) => break stopped.map_err(|error| self.failed(error))?,
                 None => match self.show() {
-                    Ok(shown) => progress(&shown),
+                    Ok(registered) => progress(&registered),
                     // The waveform is already ending.
                     Err(ControlError::Cannot(_)) => {}
                     Err(error) => return Err(error),
@@ -352,11 +352,11 @@ fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
     let calls = node.service_client(SERVICE, options)?;
     let mut client =
         ControlClient { name: "?".into(), pid, link: Arc::new(ServiceConnection { calls, _node: node }) };
-    let shown = client.show();
-    if let Ok(shown) = &shown {
-        client.name.clone_from(&shown.name);
+    let registered = client.show();
+    if let Ok(registered) = &registered {
+        client.name.clone_from(&registered.name);
     }
-    Ok((client, shown))
+    Ok((client, registered))
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -55,7 +55,7 @@ impl Service {
             &operations,
             |()| Request::Show,
             |reply| match reply {
-                Reply::Shown(shown) => Ok(shown),
+                Reply::Shown(registered) => Ok(registered),
                 other => Err(other),
             },
         )?;

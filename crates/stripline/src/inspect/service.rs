@@ -24,11 +24,11 @@ const BATCH: usize = 64;
 
 /// The thread and its socket; ended when dropped. It is not joined: it may be the one that drops the last
 /// port.
-pub(super) struct Service {
+pub(super) struct InspectService {
     shutdown: Doorbell,
 }
 
-impl Service {
+impl InspectService {
     pub(super) fn start() -> Result<Self> {
         let name = format!("{}{}", prefix(), names::own()?);
         let listener = Listener::unix(&name, None)?;
@@ -44,7 +44,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for InspectService {
     fn drop(&mut self) {
         self.shutdown.ring();
     }
@@ -87,7 +87,7 @@ fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Client>)
     for _ in 0..BATCH {
         match listener.accept() {
             Ok(Some(Accepted::Peer(socket, process))) => {
-                let view = Arc::clone(view.get_or_insert_with(|| text(registry::look()).into()));
+                let view = Arc::clone(view.get_or_insert_with(|| text(registry::snapshot()).into()));
                 let mut client = Client { socket, process, view, sent: 0, deadline: now + SEND_TIME };
                 if client.send_more() {
                     clients.push_back(client);

@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const ANSWER_MAX: usize = 4 << 20;
 /// Time limit for a batch of processes, which are queried concurrently. A stopped process never
 /// responds.
-const PATIENCE: Duration = Duration::from_millis(800);
+const TIMEOUT: Duration = Duration::from_millis(800);
 /// Processes queried at a time; bounds the descriptors and the memory in use.
 const BATCH: usize = 64;
 /// The most sockets considered in all. The bound is high because any user may choose such names;
@@ -38,7 +38,7 @@ const NAME_MAX: usize = 2048;
 /// [`Overview::problems`].
 ///
 /// ```
-/// let overview = stripline::introspect::processes()?;
+/// let overview = stripline::inspect::processes()?;
 /// for process in &overview.processes {
 ///     println!("{}: {} ports", process.pid, process.sending.len() + process.receiving.len());
 /// }
@@ -72,7 +72,7 @@ pub(super) fn prefix() -> String {
 }
 
 /// A process that has been queried.
-struct Asked {
+struct ProcessQuery {
     stream: Descriptor<UnixStream>,
     pid: u32,
     bytes: Vec<u8>,
@@ -82,11 +82,11 @@ struct Asked {
 
 /// Queries all these processes concurrently.
 fn ask(names: &[(String, u32)], overview: &mut Overview) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut asked = Vec::new();
     for (name, named) in names {
         match socket::connect_unix_at_once(name) {
-            Ok((stream, pid)) => asked.push(Asked { stream, pid, bytes: Vec::new(), done: None }),
+            Ok((stream, pid)) => asked.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None }),
             // The process has just ended.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}
             // The accept queue is full because the process has not responded for long, or the
@@ -121,7 +121,7 @@ fn ask(names: &[(String, u32)], overview: &mut Overview) {
     }
 }
 
-impl Asked {
+impl ProcessQuery {
     /// Reads what is available once, up to a limit, so that every process gets its turn.
     fn read(&mut self) {
         let mut piece = [0; 64 * 1024];

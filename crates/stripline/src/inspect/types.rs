@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// simultaneous.
 ///
 /// ```
-/// let overview = stripline::introspect::Overview::default();
+/// let overview = stripline::inspect::Overview::default();
 /// assert!(overview.processes.is_empty() && overview.waits().is_empty());
 /// ```
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub struct Overview {
 ///
 /// ```
 /// let text = r#"{ "pid": 17, "command": "sink", "what": "does not answer" }"#;
-/// let problem: stripline::introspect::Problem = serde_json::from_str(text).unwrap();
+/// let problem: stripline::inspect::Problem = serde_json::from_str(text).unwrap();
 /// assert_eq!(problem.to_string(), "process 17 (sink): does not answer");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl std::fmt::Display for Problem {
 ///
 /// ```
 /// let text = r#"{ "version": 1, "pid": 17, "sending": [], "receiving": [] }"#;
-/// let process: stripline::introspect::Process = serde_json::from_str(text).unwrap();
+/// let process: stripline::inspect::Process = serde_json::from_str(text).unwrap();
 /// assert_eq!((process.pid, process.command), (17, None));
 /// ```
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub struct Process {
 ///
 /// ```
 /// let text = r#"{ "name": "source.out", "transport": "uds", "packets": null }"#;
-/// let port: stripline::introspect::SendingPort = serde_json::from_str(text).unwrap();
+/// let port: stripline::inspect::SendingPort = serde_json::from_str(text).unwrap();
 /// assert_eq!((port.packets, port.readers.len()), (None, 0));
 /// ```
 #[non_exhaustive]
@@ -110,7 +110,7 @@ pub struct SendingPort {
 ///
 /// ```
 /// let text = r#"{ "connection": "a.out -> b.in", "overflow": "block", "depth": 64, "lag_packets": 3 }"#;
-/// let reader: stripline::introspect::Reader = serde_json::from_str(text).unwrap();
+/// let reader: stripline::inspect::Reader = serde_json::from_str(text).unwrap();
 /// assert_eq!((reader.lag_packets, reader.lag_bytes), (Some(3), None));
 /// ```
 #[non_exhaustive]
@@ -155,7 +155,7 @@ pub struct Reader {
 ///
 /// ```
 /// let text = r#"{ "name": "sink.in", "sleeps": true, "connections": [] }"#;
-/// let port: stripline::introspect::ReceivingPort = serde_json::from_str(text).unwrap();
+/// let port: stripline::inspect::ReceivingPort = serde_json::from_str(text).unwrap();
 /// assert!(port.sleeps);
 /// ```
 #[non_exhaustive]
@@ -176,7 +176,7 @@ pub struct ReceivingPort {
 ///
 /// ```
 /// let text = r#"{ "connection": "a.out -> b.in", "packets": 9, "lost": 1, "open": true }"#;
-/// let connection: stripline::introspect::Connection = serde_json::from_str(text).unwrap();
+/// let connection: stripline::inspect::Connection = serde_json::from_str(text).unwrap();
 /// assert_eq!((connection.packets, connection.lost), (9, 1));
 /// ```
 #[non_exhaustive]

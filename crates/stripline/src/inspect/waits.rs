@@ -10,7 +10,7 @@ use super::types::{Connection, Overview, Process, Reader, ReceivingPort, Sending
 /// A port that waits for another port.
 ///
 /// ```
-/// use stripline::introspect::{Waiting, WaitReason};
+/// use stripline::inspect::{Waiting, WaitReason};
 ///
 /// let text = r#"{ "pid": 3, "port": "a.out", "for_pid": 4, "for_port": "b.in", "why": "full" }"#;
 /// let waiting: Waiting = serde_json::from_str(text).unwrap();
@@ -34,7 +34,7 @@ pub struct Waiting {
 /// The reason of a wait.
 ///
 /// ```
-/// assert_eq!(stripline::introspect::WaitReason::Empty.to_string(), "empty");
+/// assert_eq!(stripline::inspect::WaitReason::Empty.to_string(), "empty");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,7 +66,7 @@ impl fmt::Display for Waiting {
 /// A chain of waits: the component waited for in one is the component that waits in the next.
 ///
 /// ```
-/// let overview = stripline::introspect::Overview::default();
+/// let overview = stripline::inspect::Overview::default();
 /// assert!(overview.chains().is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub struct Chain {
 /// A sending port's side of a connection.
 ///
 /// ```
-/// use stripline::introspect::SenderEnd;
+/// use stripline::inspect::SenderEnd;
 ///
 /// fn is_behind((_, _, reader): SenderEnd<'_>) -> bool {
 ///     reader.lag_packets.is_some_and(|lag| lag >= u64::from(reader.high_watermark.unwrap_or(reader.depth)))
@@ -91,7 +91,7 @@ pub type SenderEnd<'a> = (&'a Process, &'a SendingPort, &'a Reader);
 /// A receiving port's side of a connection.
 ///
 /// ```
-/// use stripline::introspect::ReceiverEnd;
+/// use stripline::inspect::ReceiverEnd;
 ///
 /// fn idles((_, port, connection): ReceiverEnd<'_>) -> bool {
 ///     port.sleeps && connection.open
@@ -103,7 +103,7 @@ impl Overview {
     /// Creates an overview of these processes; their numbers must differ.
     ///
     /// ```
-    /// use stripline::introspect::{Overview, Process};
+    /// use stripline::inspect::{Overview, Process};
     ///
     /// let overview = Overview::of(vec![Process::default()]);
     /// assert!(overview.connections().is_empty());
@@ -119,7 +119,7 @@ impl Overview {
     /// let text = r#"{ "version": 1, "pid": 7,
     ///     "sending": [{ "name": "a.out", "readers": [{ "connection": "a.out -> b.in", "pid": 7 }] }],
     ///     "receiving": [{ "name": "b.in", "connections": [{ "connection": "a.out -> b.in", "packets": 3 }] }] }"#;
-    /// let overview = stripline::introspect::Overview::of(vec![serde_json::from_str(text).unwrap()]);
+    /// let overview = stripline::inspect::Overview::of(vec![serde_json::from_str(text).unwrap()]);
     /// let connections = overview.connections();
     /// let (Some((_, from, _)), Some((_, to, seen))) = connections[0] else { panic!("both sides are known") };
     /// assert_eq!((&*from.name, &*to.name, seen.packets), ("a.out", "b.in", 3));

@@ -2,35 +2,35 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::service::Service;
+use super::service::InspectService;
 use super::types::{Process, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
 
 /// A sending port that another thread can inspect.
-pub(crate) trait Sending: Send + Sync {
+pub(crate) trait InspectSender: Send + Sync {
     /// Returns a snapshot of the port. Must neither wait nor panic.
-    fn look(&self) -> SendingPort;
+    fn snapshot(&self) -> SendingPort;
 }
 
 /// A receiving port that another thread can inspect.
-pub(crate) trait Receiving: Send + Sync {
+pub(crate) trait InspectReceiver: Send + Sync {
     /// Returns a snapshot of the port. Must neither wait nor panic.
-    fn look(&self) -> ReceivingPort;
+    fn snapshot(&self) -> ReceivingPort;
 }
 
 #[derive(Clone)]
-enum Entry {
-    Sending(Weak<dyn Sending>),
-    Receiving(Weak<dyn Receiving>),
+enum RegistryEntry {
+    Sending(Weak<dyn InspectSender>),
+    Receiving(Weak<dyn InspectReceiver>),
 }
 
-static STATE: PerProcess<Mutex<State>> = PerProcess::new(Mutex::default);
+static STATE: PerProcess<Mutex<RegistryState>> = PerProcess::new(Mutex::default);
 
 #[derive(Default)]
-struct State {
-    ports: Vec<Entry>,
+struct RegistryState {
+    ports: Vec<RegistryEntry>,
     /// The inspection service; present while there are ports.
-    service: Option<Service>,
+    service: Option<InspectService>,
     /// Whether the service could not be started, which is reported once.
     failed: bool,
     waveform: Option<String>,
@@ -38,9 +38,9 @@ struct State {
 
 /// A registry guard, part of every registered port. When the last one is dropped the service ends,
 /// so that no thread and no socket stays behind.
-pub(crate) struct Shown;
+pub(crate) struct RegistryGuard;
 
-impl Drop for Shown {
+impl Drop for RegistryGuard {
     fn drop(&mut self) {
         let mut state = state();
         state.tidy();
@@ -50,24 +50,24 @@ impl Drop for Shown {
     }
 }
 
-/// Registers a sending port, which has a [`Shown`], for as long as its owner keeps it.
-pub(crate) fn show_sending<P: Sending + 'static>(port: &Arc<P>) {
+/// Registers a sending port, which has a [`RegistryGuard`], for as long as its owner keeps it.
+pub(crate) fn register_sender<P: InspectSender + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
-    show(Entry::Sending(port));
+    register(RegistryEntry::Sending(port));
 }
 
-/// Registers a receiving port, which has a [`Shown`], for as long as its owner keeps it.
-pub(crate) fn show_receiving<P: Receiving + 'static>(port: &Arc<P>) {
+/// Registers a receiving port, which has a [`RegistryGuard`], for as long as its owner keeps it.
+pub(crate) fn register_receiver<P: InspectReceiver + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
-    show(Entry::Receiving(port));
+    register(RegistryEntry::Receiving(port));
 }
 
-fn show(entry: Entry) {
+fn register(entry: RegistryEntry) {
     let mut state = state();
     state.tidy();
     state.ports.push(entry);
     if state.service.is_none() && !state.failed {
-        match Service::start() {
+        match InspectService::start() {
             Ok(service) => state.service = Some(service),
             // A process without the service works as well, but `stripline ps` does not list it.
             Err(error) => {
@@ -78,24 +78,24 @@ fn show(entry: Entry) {
     }
 }
 
-impl State {
+impl RegistryState {
     fn tidy(&mut self) {
-        // A port that is being dropped, as by `Shown`, does not count.
+        // A port that is being dropped, as by `RegistryGuard`, does not count.
         self.ports.retain(|entry| match entry {
-            Entry::Sending(port) => port.strong_count() > 0,
-            Entry::Receiving(port) => port.strong_count() > 0,
+            RegistryEntry::Sending(port) => port.strong_count() > 0,
+            RegistryEntry::Receiving(port) => port.strong_count() > 0,
         });
     }
 }
 
 /// Records that this process runs components of that waveform.
-pub(crate) fn belong_to(waveform: &str) {
+pub(crate) fn set_waveform(waveform: &str) {
     // A process never has components of two waveforms.
     state().waveform.get_or_insert_with(|| waveform.into());
 }
 
 /// Takes a snapshot of all ports.
-pub(super) fn look() -> Process {
+pub(super) fn snapshot() -> Process {
     // Copied, and used without the lock: ports open and close meanwhile.
     let (entries, waveform) = {
         let state = state();
@@ -104,14 +104,14 @@ pub(super) fn look() -> Process {
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
-            Entry::Sending(port) => sending.extend(port.upgrade().map(|port| port.look())),
-            Entry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.look())),
+            RegistryEntry::Sending(port) => sending.extend(port.upgrade().map(|port| port.snapshot())),
+            RegistryEntry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.snapshot())),
         }
     }
     Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }
 }
 
-fn state() -> MutexGuard<'static, State> {
+fn state() -> MutexGuard<'static, RegistryState> {
     // Entries are consistent even if the last holder panicked.
     STATE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

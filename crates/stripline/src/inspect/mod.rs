@@ -19,6 +19,8 @@ mod waits;
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{Receiving, Sending, Shown, belong_to, show_receiving, show_sending};
+pub(crate) use registry::{
+    InspectReceiver, InspectSender, RegistryGuard, register_receiver, register_sender, set_waveform,
+};
 pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, SendingPort};
 pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};
