@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::fail_point::fail_point;
 use crate::link::Outgoing;
-use crate::sys::biased::{Biased, Held};
+use crate::sys::biased::{Biased, BiasedGuard};
 use crate::sys::fork::Process;
 use crate::transport::Wait;
 
@@ -72,7 +72,7 @@ impl ReplySender {
             return;
         }
         fail_point!("call-answer");
-        let mut state = self.state.lock_as_own();
+        let mut state = self.state.lock_biased();
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
@@ -121,7 +121,7 @@ impl ReplySender {
 
     /// Passes the link to a thread of its own until there is room for all queued replies.
     #[cold]
-    fn spill(self: &Arc<Self>, mut state: Held<'_, BacklogState>, answer: &ReplyMessage<'_>) {
+    fn spill(self: &Arc<Self>, mut state: BiasedGuard<'_, BacklogState>, answer: &ReplyMessage<'_>) {
         let queue = VecDeque::from([QueuedReply::of(answer)]);
         let BacklogState::Free(outgoing) = std::mem::replace(&mut *state, BacklogState::Backlogged(queue))
         else {
@@ -132,7 +132,7 @@ impl ReplySender {
         let its = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stripline-reply".into());
         if let Err(error) = thread.spawn(move || its.drain_backlog(outgoing)) {
-            crate::sys::complain!("stripline: {}: cannot start a thread: {error}", self.connection);
+            crate::sys::report!("stripline: {}: cannot start a thread: {error}", self.connection);
             self.close();
         }
     }
@@ -168,7 +168,7 @@ impl ReplySender {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn state(&self) -> Held<'_, BacklogState> {
+    fn state(&self) -> BiasedGuard<'_, BacklogState> {
         self.state.lock()
     }
 }

@@ -529,7 +529,7 @@ impl RequestReceiver {
 
     fn report_evicted(&self, error: &Error) {
         self.counts.evicted.fetch_add(1, Ordering::Relaxed);
-        crate::sys::complain!("stripline: {error}");
+        crate::sys::report!("stripline: {error}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Incoming, Outgoing, Polled};
 use crate::node::{OfferConsumer, Reconnector};
-use crate::sys::biased::{Biased, Held};
+use crate::sys::biased::{Biased, BiasedGuard};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::transport::{Endpoint, Wait};
@@ -191,7 +191,7 @@ impl ServerConnection {
         if pending.too_many_abandoned() {
             self.wait_abandoned(pending, call_deadline)?;
         }
-        let mut sender = self.sender.lock_as_own();
+        let mut sender = self.sender.lock_biased();
         let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
         let its_number = match its.operations.get(operation) {
             Some(Ok(number)) => *number,
@@ -263,7 +263,7 @@ impl ServerConnection {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
         loop {
-            match self.receiver.try_lock_as_own() {
+            match self.receiver.try_lock_biased() {
                 Some(mut receiver) => {
                     let outcome = self.lead(&mut receiver, pending, number, Some(call_deadline), &mut read);
                     drop(receiver);
@@ -276,7 +276,7 @@ impl ServerConnection {
                     // thread in the queue.
                     self.followers.fetch_add(1, Ordering::SeqCst);
                     lock(&self.queue).push_back(number);
-                    let found = match self.receiver.try_lock_as_own() {
+                    let found = match self.receiver.try_lock_biased() {
                         Some(receiver) => {
                             drop(receiver);
                             SlotState::Promoted
@@ -303,7 +303,7 @@ impl ServerConnection {
     pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(WireReply<'_>) -> R) -> WaitOutcome<R> {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         let mut read = Some(read);
-        match self.receiver.try_lock_as_own() {
+        match self.receiver.try_lock_biased() {
             Some(mut receiver) => {
                 let outcome = self.lead(&mut receiver, pending, number, None, &mut read);
                 drop(receiver);
@@ -389,7 +389,7 @@ impl ServerConnection {
             }
         };
         if let Some(error) = error {
-            crate::sys::complain!("stripline: {error}");
+            crate::sys::report!("stripline: {error}");
         }
         *receiver = None;
         self.close(pending);
@@ -475,7 +475,7 @@ impl ServerConnection {
         }
     }
 
-    fn try_receiver(&self) -> Option<Held<'_, Option<Incoming>>> {
+    fn try_receiver(&self) -> Option<BiasedGuard<'_, Option<Incoming>>> {
         self.receiver.try_lock()
     }
 }

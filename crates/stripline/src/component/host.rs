@@ -58,7 +58,7 @@ pub fn main<C: Component>() -> ExitCode {
         Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
         Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
         _ => {
-            crate::sys::complain!(
+            crate::sys::report!(
                 "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
                  with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
                  `{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON and \
@@ -79,7 +79,7 @@ fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Err(error) => {
-            crate::sys::complain!("{}: {error}", spec.name);
+            crate::sys::report!("{}: {error}", spec.name);
             ExitCode::FAILURE
         }
     }
@@ -128,7 +128,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     Some(match code {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::sys::complain!("{error}");
+            crate::sys::report!("{error}");
             ExitCode::FAILURE
         }
     })

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
 use crate::payload::{Sample, TypeName};
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Local;
 use crate::transport::StopToken;
 
@@ -318,8 +318,8 @@ impl StopSignal {
     }
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
-        let mut sleep = Sleep::default();
-        sleep.readable(self.0.doorbell().as_fd());
-        if sleep.until(deadline)? { Err(Error::Stopped) } else { Ok(()) }
+        let mut poll_set = PollSet::default();
+        poll_set.readable(self.0.doorbell().as_fd());
+        if poll_set.wait(deadline)? { Err(Error::Stopped) } else { Ok(()) }
     }
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::types::{Overview, Problem, Process};
 use crate::error::{Error, Result};
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Descriptor;
 use crate::sys::process::state_and_parent;
-use crate::sys::{names, socket};
+use crate::sys::{socket, socket_names};
 
 pub(super) const VERSION: u32 = 1;
 /// The largest response of a process, in bytes.
@@ -48,7 +48,7 @@ const NAME_MAX: usize = 2048;
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub fn processes() -> Result<Overview> {
-    let mut names = names::listening(&prefix(), false)?;
+    let mut names = socket_names::listening(&prefix(), false)?;
     let mut overview = Overview::default();
     if names.len() > SOCKETS_MAX {
         let what = format!("{} more sockets were not queried", names.len() - SOCKETS_MAX);
@@ -99,12 +99,12 @@ fn ask(names: &[(String, u32)], overview: &mut Overview) {
     }
     while asked.iter().any(|one| one.done.is_none()) {
         let waiting: Vec<usize> = (0..asked.len()).filter(|index| asked[*index].done.is_none()).collect();
-        let mut sleep = Sleep::default();
-        waiting.iter().for_each(|index| sleep.readable(asked[*index].stream.as_fd()));
-        if !sleep.until(Some(deadline)).unwrap_or(false) {
+        let mut poll_set = PollSet::default();
+        waiting.iter().for_each(|index| poll_set.readable(asked[*index].stream.as_fd()));
+        if !poll_set.wait(Some(deadline)).unwrap_or(false) {
             break;
         }
-        let stirred: Vec<usize> = (0..waiting.len()).filter(|index| sleep.fired(*index)).collect();
+        let stirred: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
         for index in stirred {
             asked[waiting[index]].read();
         }

@@ -10,10 +10,10 @@ use super::client::{ANSWER_MAX, LINES_MAX, lines, prefix};
 use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::pending::oldest_of_most;
 use crate::sys::socket::{self, Accepted, Listener, Socket};
-use crate::sys::{names, process};
+use crate::sys::{process, socket_names};
 
 /// A client that has not read the whole view by then is closed.
 const SEND_TIME: Duration = Duration::from_millis(200);
@@ -30,15 +30,15 @@ pub(super) struct InspectService {
 
 impl InspectService {
     pub(super) fn start() -> Result<Self> {
-        let name = format!("{}{}", prefix(), names::own()?);
+        let name = format!("{}{}", prefix(), socket_names::unique_suffix()?);
         let listener = Listener::unix(&name, None)?;
         let shutdown = Doorbell::new()?;
-        let bell = shutdown.clone();
+        let doorbell = shutdown.clone();
         std::thread::Builder::new()
             .name("stripline-ps".into())
             // The deepest thing it does is to write a flat JSON document.
             .stack_size(256 * 1024)
-            .spawn(move || serve(&listener, &bell))
+            .spawn(move || serve(&listener, &doorbell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shutdown })
     }
@@ -46,7 +46,7 @@ impl InspectService {
 
 impl Drop for InspectService {
     fn drop(&mut self) {
-        self.shutdown.ring();
+        self.shutdown.notify();
     }
 }
 
@@ -64,15 +64,15 @@ fn serve(listener: &Listener, shutdown: &Doorbell) {
     process::clear_priority();
     let mut clients: VecDeque<Client> = VecDeque::new();
     loop {
-        let mut sleep = Sleep::default();
-        sleep.readable(shutdown.as_fd());
-        sleep.readable(listener.as_fd());
-        clients.iter().for_each(|client| sleep.writable(client.socket.as_fd()));
+        let mut poll_set = PollSet::default();
+        poll_set.readable(shutdown.as_fd());
+        poll_set.readable(listener.as_fd());
+        clients.iter().for_each(|client| poll_set.writable(client.socket.as_fd()));
         let deadline = clients.front().map(|client| client.deadline);
-        if sleep.until(deadline).is_err() || sleep.fired(0) {
+        if poll_set.wait(deadline).is_err() || poll_set.is_ready(0) {
             return;
         }
-        let accept = sleep.fired(1);
+        let accept = poll_set.is_ready(1);
         let now = Instant::now();
         clients.retain_mut(|client| now < client.deadline && client.send_more());
         if accept {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::futex::Alarms;
+use crate::sys::futex::ParkWakers;
 use crate::transport::Inlet;
 
 /// One event.
@@ -24,7 +24,7 @@ pub(crate) struct PortEvents {
     requested: AtomicBool,
     queue: Mutex<Vec<PortEvent>>,
     doorbell: Doorbell,
-    wakers: Alarms,
+    wakers: ParkWakers,
 }
 
 impl PortEvents {
@@ -34,7 +34,7 @@ impl PortEvents {
             requested: AtomicBool::new(false),
             queue: Mutex::default(),
             doorbell: Doorbell::new()?,
-            wakers: Alarms::default(),
+            wakers: ParkWakers::default(),
         })
     }
 
@@ -58,8 +58,8 @@ impl PortEvents {
     fn notify(&self) {
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.pending.store(true, Ordering::Release);
-        self.doorbell.ring();
-        self.wakers.raise();
+        self.doorbell.notify();
+        self.wakers.wake();
     }
 
     /// Whether events are pending. Relaxed: the doorbell makes sure that they are noticed
@@ -69,13 +69,13 @@ impl PortEvents {
     }
 
     /// Returns the wakers to wake besides the doorbell.
-    pub(crate) fn wakers(&self) -> &Alarms {
+    pub(crate) fn wakers(&self) -> &ParkWakers {
         &self.wakers
     }
 
     pub(crate) fn drain(&self) -> Vec<PortEvent> {
         self.pending.swap(false, Ordering::Acquire);
-        self.doorbell.quiet();
+        self.doorbell.drain();
         std::mem::take(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

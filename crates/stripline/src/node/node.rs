@@ -172,9 +172,9 @@ impl Node {
     /// Observes a domain of this user that another process has opened. This node never becomes the
     /// rendezvous host. It is stopped when the host is missing or gone.
     pub(crate) fn observe(domain: &str) -> Result<Self> {
-        Self::enter(domain, Topics::default(), |name, group, bell, keeper: NodeOffers| {
+        Self::enter(domain, Topics::default(), |name, group, doorbell, keeper: NodeOffers| {
             let stop = keeper.0.stop.clone();
-            rendezvous::observe(name, group, bell, keeper);
+            rendezvous::observe(name, group, doorbell, keeper);
             stop.stop();
         })
     }
@@ -330,7 +330,7 @@ impl Node {
             OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // The node's own subscribers need not wait for the rendezvous.
         self.shared.learn(offer, Timing::Inline);
-        self.shared.doorbell.ring();
+        self.shared.doorbell.notify();
         withdrawal
     }
 
@@ -386,7 +386,7 @@ impl Drop for Node {
             return;
         }
         self.shared.state().over = true;
-        self.shared.doorbell.ring();
+        self.shared.doorbell.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -499,7 +499,7 @@ impl ConnectTask {
             }
         });
         if let Err(error) = started {
-            crate::sys::complain!("stripline: topic {topic}: cannot start a thread: {error}");
+            crate::sys::report!("stripline: topic {topic}: cannot start a thread: {error}");
         }
     }
 
@@ -517,7 +517,7 @@ impl ConnectTask {
             // It has just died, which the rendezvous will report, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {
-                crate::sys::complain!("stripline: topic {topic}: {error}");
+                crate::sys::report!("stripline: topic {topic}: {error}");
                 true
             }
         }
@@ -536,7 +536,7 @@ impl Drop for OfferGuard {
         state.own.retain(|offer| offer.endpoint.address != self.address);
         state.known.retain(|offer| offer.endpoint.address != self.address);
         drop(state);
-        self.shared.doorbell.ring();
+        self.shared.doorbell.notify();
     }
 }
 

@@ -192,7 +192,7 @@ impl<T, S, W, H> Pool<'_, T, S, W, H> {
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
-        self.doorbell.ring();
+        self.doorbell.notify();
     }
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::payload::TypeName;
 use crate::sys::credentials::Group;
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
 use crate::sys::poller::Interest;
@@ -66,25 +66,25 @@ pub(crate) trait OfferSink: Send {
 }
 
 /// Runs until the node has ended; `bell` rings when its offers have changed.
-pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: impl OfferSink) {
+pub(super) fn run(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sink: impl OfferSink) {
     let mut last_report = Instant::now();
     loop {
         let started = Instant::now();
         let outcome = match Listener::unix(name, group) {
-            Ok(listener) => serve(listener, bell, &mut sink),
+            Ok(listener) => serve(listener, doorbell, &mut sink),
             Err(_) => match socket::connect_unix(name, group) {
-                Ok(stream) => match join(RendezvousPeer::new(stream, None), bell, &mut sink) {
+                Ok(stream) => match join(RendezvousPeer::new(stream, None), doorbell, &mut sink) {
                     // The host has no place for this node, or has just died.
-                    Ok(false) if started.elapsed() < RETRY => pause(bell, &mut sink),
+                    Ok(false) if started.elapsed() < RETRY => pause(doorbell, &mut sink),
                     outcome => outcome,
                 },
                 // Another user has the name, or its owner does not listen yet: reported now and then.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
-                        crate::sys::complain!("stripline: cannot reach the other nodes: {error}");
+                        crate::sys::report!("stripline: cannot reach the other nodes: {error}");
                         last_report = Instant::now();
                     }
-                    pause(bell, &mut sink)
+                    pause(doorbell, &mut sink)
                 }
             },
         };
@@ -92,7 +92,7 @@ pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: i
             Ok(false) => {}
             Ok(true) => return,
             Err(error) => {
-                crate::sys::complain!("stripline: nodes cannot find each other any more: {error}");
+                crate::sys::report!("stripline: nodes cannot find each other any more: {error}");
                 return;
             }
         }
@@ -100,22 +100,22 @@ pub(super) fn run(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: i
 }
 
 /// Does as [`run`], but never as the host: until that one has ended.
-pub(super) fn observe(name: &str, group: Option<Group>, bell: &Doorbell, mut sink: impl OfferSink) {
+pub(super) fn observe(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sink: impl OfferSink) {
     if let Ok(stream) = socket::connect_unix(name, group) {
-        let _ = join(RendezvousPeer::new(stream, None), bell, &mut sink);
+        let _ = join(RendezvousPeer::new(stream, None), doorbell, &mut sink);
     }
 }
 
 /// Waits before another attempt; true: the node has ended.
-fn pause(bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
-    let mut sleep = Sleep::default();
-    sleep.readable(bell.as_fd());
+fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+    let mut poll_set = PollSet::default();
+    poll_set.readable(doorbell.as_fd());
     // The bell may go on ringing: changed offers are sent to the next host as a whole.
-    sleep.until(Some(Instant::now() + RETRY)).map(|_| sink.offers().1)
+    poll_set.wait(Some(Instant::now() + RETRY)).map(|_| sink.offers().1)
 }
 
 /// Exchanges offers with a host; true: the node has ended; false: the host has.
-fn join(mut host: RendezvousPeer, bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+fn join(mut host: RendezvousPeer, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     if !host.send(&DiscoveryMessage::Join { version: VERSION }) {
         return Ok(false);
     }
@@ -129,20 +129,20 @@ fn join(mut host: RendezvousPeer, bell: &Doorbell, sink: &mut impl OfferSink) ->
             return Ok(false);
         }
         sent = offers;
-        let mut sleep = Sleep::default();
-        sleep.readable(bell.as_fd());
-        sleep.readable(host.stream.as_fd());
-        sleep.until(None)?;
-        bell.quiet();
+        let mut poll_set = PollSet::default();
+        poll_set.readable(doorbell.as_fd());
+        poll_set.readable(host.stream.as_fd());
+        poll_set.wait(None)?;
+        doorbell.drain();
         let Some(messages) = host.receive() else { return Ok(false) };
         messages.into_iter().for_each(|message| apply(message, sink));
     }
 }
 
 /// Serves as the host until the node has ended.
-fn serve(listener: Listener, bell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     let mut pending = PendingPeers::new(listener, message_length)?;
-    pending.poller().add(bell.as_fd(), DOORBELL, Interest::Readable)?;
+    pending.poller().add(doorbell.as_fd(), DOORBELL, Interest::Readable)?;
     let mut host = RendezvousHost::default();
     loop {
         let (offers, ended) = sink.offers();
@@ -153,7 +153,7 @@ fn serve(listener: Listener, bell: &Doorbell, sink: &mut impl OfferSink) -> Resu
         let woken = pending.wait()?;
         for token in woken.tokens {
             match token {
-                DOORBELL => drop(bell.quiet()),
+                DOORBELL => drop(doorbell.drain()),
                 token => host.receive(token, sink),
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::link::Incoming;
 use crate::payload::Sample;
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 
 use super::Subscriber;
 
@@ -74,7 +74,7 @@ pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>
 /// Waits like [`wait_any`], but also until the doorbell rings: then there may be no packet.
 pub(super) fn wait_until(
     links: &mut [&mut Incoming],
-    bell: Option<&Doorbell>,
+    doorbell: Option<&Doorbell>,
     deadline: Option<Instant>,
 ) -> Result<Vec<usize>> {
     loop {
@@ -100,16 +100,16 @@ pub(super) fn wait_until(
         links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
         let mut goes_on = true;
         if quiet {
-            let mut sleep = Sleep::default();
-            if let Some(bell) = bell {
-                sleep.readable(std::os::fd::AsFd::as_fd(bell));
+            let mut poll_set = PollSet::default();
+            if let Some(doorbell) = doorbell {
+                poll_set.readable(std::os::fd::AsFd::as_fd(doorbell));
             }
             links.iter().for_each(|link| {
-                sleep.readable(std::os::fd::AsFd::as_fd(link.stop().doorbell()));
-                link.add_to(&mut sleep);
+                poll_set.readable(std::os::fd::AsFd::as_fd(link.stop().doorbell()));
+                link.add_to(&mut poll_set);
             });
-            let in_time = sleep.until(again.or(deadline))? || again.is_some();
-            goes_on = in_time && !(bell.is_some() && sleep.fired(0));
+            let in_time = poll_set.wait(again.or(deadline))? || again.is_some();
+            goes_on = in_time && !(doorbell.is_some() && poll_set.is_ready(0));
         }
         links.iter_mut().for_each(|link| link.cancel_sleep());
         if !goes_on {

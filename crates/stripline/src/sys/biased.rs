@@ -12,13 +12,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::barrier;
+use super::membarrier;
 
 pub(crate) struct Biased<T> {
     /// The thread that it is biased to; 0: none yet.
     owner: AtomicUsize,
     /// Whether that thread is inside.
-    is_in: AtomicBool,
+    owner_inside: AtomicBool,
     /// Whether another thread has come: then all threads take the mutex.
     is_shared: AtomicBool,
     mutex: Mutex<()>,
@@ -29,7 +29,7 @@ pub(crate) struct Biased<T> {
 unsafe impl<T: Send> Sync for Biased<T> {}
 
 /// A guard with exclusive access to the value until it is dropped.
-pub(crate) struct Held<'a, T> {
+pub(crate) struct BiasedGuard<'a, T> {
     of: &'a Biased<T>,
     /// `None`: held by the thread that the lock is biased to.
     guard: Option<MutexGuard<'a, ()>>,
@@ -51,7 +51,7 @@ impl<T> Biased<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             owner: AtomicUsize::new(0),
-            is_in: AtomicBool::new(false),
+            owner_inside: AtomicBool::new(false),
             is_shared: AtomicBool::new(false),
             mutex: Mutex::new(()),
             value: UnsafeCell::new(value),
@@ -63,57 +63,57 @@ impl<T> Biased<T> {
     /// # Panics
     /// Panics if the thread that the lock is biased to calls it while inside. (Any other thread
     /// deadlocks.)
-    pub(crate) fn lock(&self) -> Held<'_, T> {
-        self.enter().unwrap_or_else(|| self.lock_slowly(false))
+    pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
+        self.enter().unwrap_or_else(|| self.lock_slow(false))
     }
 
     /// Locks like [`Biased::lock`], but only if no thread is inside.
-    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
-        self.enter().or_else(|| self.try_lock_slowly(false))
+    pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
+        self.enter().or_else(|| self.try_lock_slow(false))
     }
 
     /// Locks like [`Biased::lock`], for a thread that will lock it repeatedly.
     #[inline]
-    pub(crate) fn lock_as_own(&self) -> Held<'_, T> {
+    pub(crate) fn lock_biased(&self) -> BiasedGuard<'_, T> {
         match self.enter() {
             Some(held) => held,
-            None => self.lock_slowly(true),
+            None => self.lock_slow(true),
         }
     }
 
     /// Locks like [`Biased::try_lock`], for a thread that will lock it repeatedly.
     #[inline]
-    pub(crate) fn try_lock_as_own(&self) -> Option<Held<'_, T>> {
+    pub(crate) fn try_lock_biased(&self) -> Option<BiasedGuard<'_, T>> {
         match self.enter() {
             Some(held) => Some(held),
-            None => self.try_lock_slowly(true),
+            None => self.try_lock_slow(true),
         }
     }
 
     /// Enters as the thread that the lock is biased to.
     #[inline]
-    fn enter(&self) -> Option<Held<'_, T>> {
+    fn enter(&self) -> Option<BiasedGuard<'_, T>> {
         // Relaxed throughout: only the owner stores its own number. Before the lock is shared, only
-        // the owner reads `is_in` and the value.
-        if self.owner.load(Ordering::Relaxed) != token() || self.is_in.load(Ordering::Relaxed) {
+        // the owner reads `owner_inside` and the value.
+        if self.owner.load(Ordering::Relaxed) != token() || self.owner_inside.load(Ordering::Relaxed) {
             return None;
         }
-        self.is_in.store(true, Ordering::Relaxed);
+        self.owner_inside.store(true, Ordering::Relaxed);
         // Pairs with the barrier that the sharing thread runs on all processors: one of the two
         // sees the other's flag.
         compiler_fence(Ordering::SeqCst);
         if !self.is_shared.load(Ordering::Relaxed) {
-            return Some(Held::new(self, None));
+            return Some(BiasedGuard::new(self, None));
         }
         // Release: nothing was changed, but a waiting thread may continue.
-        self.is_in.store(false, Ordering::Release);
+        self.owner_inside.store(false, Ordering::Release);
         None
     }
 
     #[cold]
-    fn lock_slowly(&self, as_own: bool) -> Held<'_, T> {
+    fn lock_slow(&self, as_own: bool) -> BiasedGuard<'_, T> {
         let is_owner = self.owner.load(Ordering::Relaxed) == token();
-        assert!(!(is_owner && self.is_in.load(Ordering::Relaxed)), "a thread waits for itself");
+        assert!(!(is_owner && self.owner_inside.load(Ordering::Relaxed)), "a thread waits for itself");
         // The mutex itself protects no value, so poisoning is harmless.
         let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         if as_own && let Some(held) = self.adopt() {
@@ -122,7 +122,7 @@ impl<T> Biased<T> {
         self.share();
         let mut looks = 0u32;
         // Acquire: pairs with the owner's Release when it leaves.
-        while self.is_in.load(Ordering::Acquire) {
+        while self.owner_inside.load(Ordering::Acquire) {
             looks = looks.saturating_add(1);
             match looks {
                 0..64 => std::hint::spin_loop(),
@@ -131,11 +131,11 @@ impl<T> Biased<T> {
                 _ => std::thread::sleep(std::time::Duration::from_micros(50)),
             }
         }
-        Held::new(self, Some(guard))
+        BiasedGuard::new(self, Some(guard))
     }
 
     #[cold]
-    fn try_lock_slowly(&self, as_own: bool) -> Option<Held<'_, T>> {
+    fn try_lock_slow(&self, as_own: bool) -> Option<BiasedGuard<'_, T>> {
         let guard = match self.mutex.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -145,15 +145,15 @@ impl<T> Biased<T> {
             return Some(held);
         }
         self.share();
-        // Acquire: as in `lock_slowly`.
-        let is_free = !self.is_in.load(Ordering::Acquire);
-        is_free.then_some(Held::new(self, Some(guard)))
+        // Acquire: as in `lock_slow`.
+        let is_free = !self.owner_inside.load(Ordering::Acquire);
+        is_free.then_some(BiasedGuard::new(self, Some(guard)))
     }
 
     /// Makes this thread the owner of a lock without one. Called with the mutex held.
-    fn adopt(&self) -> Option<Held<'_, T>> {
+    fn adopt(&self) -> Option<BiasedGuard<'_, T>> {
         let is_new = self.owner.load(Ordering::Relaxed) == 0 && !self.is_shared.load(Ordering::Relaxed);
-        if !is_new || !barrier::is_supported() {
+        if !is_new || !membarrier::is_supported() {
             return None;
         }
         self.owner.store(token(), Ordering::Relaxed);
@@ -168,19 +168,19 @@ impl<T> Biased<T> {
             self.is_shared.store(true, Ordering::Relaxed);
             // A full barrier here and on every processor that runs a thread of this process. After
             // it, the owner has seen the flag, or is seen to be inside.
-            barrier::before_sleep(barrier::is_supported());
+            membarrier::fence_before_sleep(membarrier::is_supported());
         }
     }
 }
 
-impl<'a, T> Held<'a, T> {
+impl<'a, T> BiasedGuard<'a, T> {
     #[inline]
     fn new(of: &'a Biased<T>, guard: Option<MutexGuard<'a, ()>>) -> Self {
         Self { of, guard, _stays: PhantomData }
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for BiasedGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -191,7 +191,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for BiasedGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and `&mut self` makes it the only reference.
@@ -199,12 +199,12 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for BiasedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.guard.is_none() {
             // Release: a thread that sees it sees what was done.
-            self.of.is_in.store(false, Ordering::Release);
+            self.of.owner_inside.store(false, Ordering::Release);
         }
     }
 }
@@ -219,7 +219,7 @@ mod tests {
             let lock = Biased::new((0u64, 0u64));
             let add = |times: u64| {
                 for _ in 0..times {
-                    let mut held = lock.lock_as_own();
+                    let mut held = lock.lock_biased();
                     held.0 += 1;
                     held.1 += 1;
                     assert_eq!(held.0, held.1);
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn who_is_in_does_not_get_in_again() {
         let lock = Biased::new(7);
-        let held = lock.lock_as_own();
-        assert!(lock.try_lock_as_own().is_none() && lock.try_lock().is_none());
+        let held = lock.lock_biased();
+        assert!(lock.try_lock_biased().is_none() && lock.try_lock().is_none());
         assert!(std::thread::scope(|scope| scope.spawn(|| lock.try_lock().is_none()).join().unwrap()));
         drop(held);
         assert_eq!(lock.try_lock().map(|held| *held), Some(7));

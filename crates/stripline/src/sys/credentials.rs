@@ -111,7 +111,7 @@ impl Peer {
     }
 
     /// Whether it belongs to another user: its shared memory must be copied before it is validated.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub(crate) fn is_other_user(&self) -> bool {
         self.user != own_user()
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn the_kernel_says_who_the_peer_is() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = Peer::of(&ours).unwrap();
-        assert!(!peer.is_foreign());
+        assert!(!peer.is_other_user());
         peer.check(None).unwrap();
         let mut own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
         let mut its = supplementary_groups(&ours).unwrap();
@@ -207,7 +207,7 @@ mod tests {
         its.sort_unstable();
         assert_eq!((peer.group, its), (rustix::process::getegid().as_raw(), own));
         let stranger = Peer { user: peer.user + 1, ..peer };
-        assert!(stranger.is_foreign());
+        assert!(stranger.is_other_user());
         let said = stranger.check(None).unwrap_err();
         assert!(said.contains(&format!("user {} is not user", stranger.user)), "{said}");
     }

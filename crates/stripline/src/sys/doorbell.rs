@@ -22,29 +22,29 @@ use super::fork::{self, Descriptor};
 /// file, which both sides share and either can change. So between processes it is a pair of
 /// sockets, one for each side. Every call on them is explicitly non-blocking.
 #[derive(Clone, Debug)]
-pub(crate) struct Doorbell(Arc<End>);
+pub(crate) struct Doorbell(Arc<DoorbellEnd>);
 
 #[derive(Debug)]
-enum End {
+enum DoorbellEnd {
     Event(Descriptor),
     Socket(Descriptor),
 }
 
 /// A function that makes a doorbell: the end to ring, and the end to sleep on.
-pub(crate) type Foundry = fn() -> Result<[Doorbell; 2]>;
+pub(crate) type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
     /// Returns a doorbell for this process, which has only one end.
     pub(crate) fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         fork::open(|| eventfd(0, flags).map(|fd| [fd]))
-            .map(|[fd]| Self(Arc::new(End::Event(fd))))
+            .map(|[fd]| Self(Arc::new(DoorbellEnd::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
     /// Returns a doorbell for this process as both ends.
     pub(crate) fn within() -> Result<[Self; 2]> {
-        Self::new().map(|bell| [bell.clone(), bell])
+        Self::new().map(|doorbell| [doorbell.clone(), doorbell])
     }
 
     /// Returns a doorbell between two processes: the end to ring, and the end to sleep on.
@@ -52,7 +52,7 @@ impl Doorbell {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         fork::open(|| pair().map(|(one, other)| [one, other]))
-            .map(|ends| ends.map(|fd| Self(Arc::new(End::Socket(fd)))))
+            .map(|ends| ends.map(|fd| Self(Arc::new(DoorbellEnd::Socket(fd)))))
             .map_err(|e| Error::system("cannot make a pair of sockets", e))
     }
 
@@ -60,40 +60,40 @@ impl Doorbell {
     /// its own wake-ups. Other descriptors are refused, because operations on them might block.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
-            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(End::Socket(Descriptor::new(fd))))),
+            Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(DoorbellEnd::Socket(Descriptor::new(fd))))),
             _ => Err(Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell")),
         }
     }
 
     /// Rings it.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         // It fails when there is no room (it is ringing already), or when a peer broke it, which
         // harms only that peer.
         let _ = match &*self.0 {
-            End::Event(fd) => rustix::io::write(fd, &1u64.to_ne_bytes()),
-            End::Socket(fd) => send(fd, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            DoorbellEnd::Event(fd) => rustix::io::write(fd, &1u64.to_ne_bytes()),
+            DoorbellEnd::Socket(fd) => send(fd, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
         };
     }
 
     /// Makes the other end ring permanently.
-    pub(crate) fn ring_for_good(&self) {
+    pub(crate) fn notify_forever(&self) {
         match &*self.0 {
-            End::Event(_) => self.ring(),
+            DoorbellEnd::Event(_) => self.notify(),
             // It cannot fail, unless it was done before.
-            End::Socket(fd) => drop(shutdown(fd, Shutdown::Both)),
+            DoorbellEnd::Socket(fd) => drop(shutdown(fd, Shutdown::Both)),
         }
     }
 
     /// Drains the rings; false: the doorbell is broken and rings permanently.
-    pub(crate) fn quiet(&self) -> bool {
+    pub(crate) fn drain(&self) -> bool {
         match &*self.0 {
-            End::Event(fd) => {
+            DoorbellEnd::Event(fd) => {
                 let _ = rustix::io::read(fd, &mut [0u8; 8]);
                 true
             }
             // More rings than fit a socket's buffer as separate bytes. If a peer sent more, it
             // rings once more.
-            End::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
+            DoorbellEnd::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
         }
     }
 }
@@ -101,18 +101,18 @@ impl Doorbell {
 impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &*self.0 {
-            End::Event(fd) | End::Socket(fd) => fd.as_fd(),
+            DoorbellEnd::Event(fd) | DoorbellEnd::Socket(fd) => fd.as_fd(),
         }
     }
 }
 
 /// A set of descriptors to wait for: readable (or hung up) ones, and writable ones.
 #[derive(Default)]
-pub(crate) struct Sleep<'a> {
+pub(crate) struct PollSet<'a> {
     fds: Vec<PollFd<'a>>,
 }
 
-impl<'a> Sleep<'a> {
+impl<'a> PollSet<'a> {
     pub(crate) fn readable(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
     }
@@ -122,7 +122,7 @@ impl<'a> Sleep<'a> {
     }
 
     /// Waits until one of them is ready or the deadline passes; true: one is ready.
-    pub(crate) fn until(&mut self, deadline: Option<Instant>) -> Result<bool> {
+    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
         loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             match poll(&mut self.fds, timeout.map(timespec).as_ref()) {
@@ -134,8 +134,8 @@ impl<'a> Sleep<'a> {
         }
     }
 
-    /// Whether, after [`Sleep::until`], the descriptor added as the `index`th is ready.
-    pub(crate) fn fired(&self, index: usize) -> bool {
+    /// Whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.
+    pub(crate) fn is_ready(&self, index: usize) -> bool {
         self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }
 }
@@ -151,26 +151,26 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
 mod tests {
     use super::*;
 
-    fn rings(bell: &Doorbell) -> bool {
-        let mut sleep = Sleep::default();
-        sleep.readable(bell.as_fd());
-        sleep.until(Some(Instant::now())).unwrap()
+    fn rings(doorbell: &Doorbell) -> bool {
+        let mut poll_set = PollSet::default();
+        poll_set.readable(doorbell.as_fd());
+        poll_set.wait(Some(Instant::now())).unwrap()
     }
 
     #[test]
     fn any_number_of_rings_is_one() {
-        for make in [Doorbell::within as Foundry, Doorbell::between] {
+        for make in [Doorbell::within as DoorbellFactory, Doorbell::between] {
             let [ringing, listening] = make().unwrap();
             assert!(!rings(&listening));
             // More than any buffer holds: no ring blocks for lack of room.
             for rounds in [1, 2, 100_000, 1] {
-                (0..rounds).for_each(|_| ringing.ring());
+                (0..rounds).for_each(|_| ringing.notify());
                 assert!(rings(&listening));
-                assert!(listening.quiet());
+                assert!(listening.drain());
                 assert!(!rings(&listening), "{rounds}");
-                assert!(listening.quiet());
+                assert!(listening.drain());
             }
-            listening.ring_for_good();
+            listening.notify_forever();
             assert!(rings(&listening));
         }
     }
@@ -179,11 +179,11 @@ mod tests {
     fn an_end_that_is_broken_says_so_and_blocks_nobody() {
         let [ringing, listening] = Doorbell::between().unwrap();
         drop(listening);
-        ringing.ring();
+        ringing.notify();
         let [ringing, listening] = Doorbell::between().unwrap();
-        ringing.ring();
-        ringing.ring_for_good();
-        assert!(listening.quiet() && !listening.quiet());
+        ringing.notify();
+        ringing.notify_forever();
+        assert!(listening.drain() && !listening.drain());
         assert!(rings(&listening));
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         assert!(Doorbell::from_peer("peer", eventfd).unwrap_err().to_string().contains("doorbell"));

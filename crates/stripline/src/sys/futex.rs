@@ -32,34 +32,34 @@ pub(crate) fn wake(word: &AtomicU32) {
 }
 
 /// A waker of a parked thread.
-pub(crate) trait Alarm: Send + Sync {
+pub(crate) trait ParkWaker: Send + Sync {
     /// Wakes the parked thread. The reason must have been published before.
-    fn raise(&self);
+    fn wake(&self);
 }
 
 /// The wakers that a thread with an event must call.
 #[derive(Debug, Default)]
-pub(crate) struct Alarms(Mutex<Vec<Weak<dyn Alarm>>>);
+pub(crate) struct ParkWakers(Mutex<Vec<Weak<dyn ParkWaker>>>);
 
-impl Alarms {
+impl ParkWakers {
     /// Adds a waker, which stays until its last owner drops it.
-    pub(crate) fn add(&self, alarm: &Arc<dyn Alarm>) {
-        let mut alarms = self.lock();
-        alarms.retain(|alarm| alarm.strong_count() > 0);
-        alarms.push(Arc::downgrade(alarm));
+    pub(crate) fn add(&self, waker: &Arc<dyn ParkWaker>) {
+        let mut wakers = self.lock();
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(waker));
     }
 
-    pub(crate) fn raise(&self) {
-        self.lock().iter().filter_map(Weak::upgrade).for_each(|alarm| alarm.raise());
+    pub(crate) fn wake(&self) {
+        self.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Alarm>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn ParkWaker>>> {
         // Entries are valid even if the last holder panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for dyn Alarm {
+impl std::fmt::Debug for dyn ParkWaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Alarm")
     }
@@ -74,8 +74,8 @@ mod tests {
 
     struct Word(AtomicU32);
 
-    impl Alarm for Word {
-        fn raise(&self) {
+    impl ParkWaker for Word {
+        fn wake(&self) {
             self.0.store(0, Ordering::Relaxed);
             wake(&self.0);
         }
@@ -87,16 +87,16 @@ mod tests {
         let deadline = Instant::now() + Duration::from_millis(5);
         while wait(&word.0, 1, Some(deadline)).unwrap() {}
         assert!(Instant::now() >= deadline);
-        let alarms = Alarms::default();
-        let alarm: Arc<dyn Alarm> = Arc::<Word>::clone(&word);
-        alarms.add(&alarm);
+        let wakers = ParkWakers::default();
+        let waker: Arc<dyn ParkWaker> = Arc::<Word>::clone(&word);
+        wakers.add(&waker);
         std::thread::scope(|scope| {
-            scope.spawn(|| alarms.raise());
+            scope.spawn(|| wakers.wake());
             while word.0.load(Ordering::Relaxed) == 1 {
                 assert!(wait(&word.0, 1, None).unwrap());
             }
         });
-        drop((word, alarm));
-        alarms.raise();
+        drop((word, waker));
+        wakers.wake();
     }
 }

@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::error::{Error, Result};
 
 use super::fork::{self, Descriptor, SharedPages};
-use super::pages::{self, HugePages};
+use super::huge_pages::{self, HugePages};
 
 /// Size of a page. Kernels with larger pages, as some for arm64, are refused: see [`check_page_size`].
 pub(crate) const PAGE: usize = 4096;
@@ -245,7 +245,7 @@ impl Mapping {
         }
         // SAFETY: this mapping owns the range; locking changes nothing that can be seen in it.
         unsafe { rustix::mm::mlock(self.base.as_ptr().cast(), self.bytes) }
-            .map_err(|cause| pages::lock_refusal(self.bytes, cause))
+            .map_err(|cause| huge_pages::lock_refusal(self.bytes, cause))
     }
 
     /// Reads a byte of every page.

@@ -1,25 +1,25 @@
 //! The edge to the operating system: memory, sockets, credentials, sleeping, clocks, processes. It
 //! contains nearly all of this crate's `unsafe` code.
 
-pub(crate) mod barrier;
 pub(crate) mod biased;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
+pub(crate) mod huge_pages;
+pub(crate) mod membarrier;
 pub(crate) mod memory;
-pub(crate) mod names;
-pub(crate) mod pages;
 pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod socket;
+pub(crate) mod socket_names;
 
 /// Writes a line to standard error. A full or closed log does not end the process.
-macro_rules! complain {
+macro_rules! report {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
     }};
 }
-pub(crate) use complain;
+pub(crate) use report;

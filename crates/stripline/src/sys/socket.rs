@@ -77,9 +77,9 @@ impl Socket {
     }
 
     /// Whether the other end may belong to another user.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub(crate) fn is_other_user(&self) -> bool {
         match self {
-            Self::Unix(s) => Peer::of(s).map_or(true, |peer| peer.is_foreign()),
+            Self::Unix(s) => Peer::of(s).map_or(true, |peer| peer.is_other_user()),
             Self::Tcp(_) => true,
         }
     }

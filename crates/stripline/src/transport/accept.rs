@@ -49,7 +49,7 @@ impl AcceptThread {
 
 impl Drop for AcceptThread {
     fn drop(&mut self) {
-        self.shutdown.ring();
+        self.shutdown.notify();
         if let Some(thread) = self.thread.take() {
             // A panic there has been printed; nothing more can be done about it here.
             let _ = thread.join();
@@ -70,7 +70,7 @@ impl<A: Acceptor> AcceptLoop<A> {
             let Woken { tokens, admissions } = match self.pending.wait() {
                 Ok(woken) => woken,
                 Err(error) => {
-                    crate::sys::complain!("stripline: no more receivers are accepted: {error}");
+                    crate::sys::report!("stripline: no more receivers are accepted: {error}");
                     return;
                 }
             };
@@ -110,7 +110,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         match self.pending.poller().add(socket.as_fd(), token, Interest::Readable) {
             Ok(()) => drop(self.peers.insert(token, socket)),
             Err(error) => {
-                crate::sys::complain!("stripline: {error}");
+                crate::sys::report!("stripline: {error}");
                 socket.close();
                 self.acceptor.closed(token);
             }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Watermarks, flow};
 use crate::payload::TypeName;
-use crate::sys::barrier;
+use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 
@@ -69,7 +69,7 @@ impl Hello {
             depth: request.options.depth,
             watermarks: Some(request.options.watermarks()),
             flow: request.options.flow,
-            membarrier: barrier::is_run_by(request.options.wait),
+            membarrier: membarrier::is_used_with(request.options.wait),
             call: None,
         }
     }

@@ -15,9 +15,9 @@ use super::{
 use crate::error::{Error, Result};
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
-use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::PerProcess;
+use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 
 /// The transport.
@@ -112,7 +112,7 @@ impl Transport for Inproc {
         let call = duplex::CallHello {
             buffer: bind.buffer,
             page: PAGE as u32,
-            membarrier: barrier::is_run_by(bind.wait),
+            membarrier: membarrier::is_used_with(bind.wait),
             outstanding: bind.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
@@ -126,8 +126,8 @@ impl Transport for Inproc {
         // transports.
         let options = LinkOptions { wait: its.wait, ..request.options };
         let its_request = ConnectRequest { options, ..request.clone() };
-        let there = OneWay::connect(bind, endpoint, &its_request, barrier::is_run_by(its.wait))?;
-        let back = OneWay::connect(its, endpoint, request, barrier::is_run_by(request.options.wait))?;
+        let there = OneWay::connect(bind, endpoint, &its_request, membarrier::is_used_with(its.wait))?;
+        let back = OneWay::connect(its, endpoint, request, membarrier::is_used_with(request.options.wait))?;
         server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
         let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };
         Ok(CallConnection { duplex, server_info: server.acceptor.server_info() })

@@ -34,8 +34,8 @@ use crate::inspect::SendingPort;
 use crate::link::flow;
 use crate::link::{Flow, Group, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::payload::TypeName;
-use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::futex::{Alarm, Alarms};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::futex::{ParkWaker, ParkWakers};
 
 /// All transports. A new one must be added here and nowhere else.
 static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
@@ -320,7 +320,7 @@ impl Wait {
 pub(crate) struct StopToken {
     flag: Arc<AtomicBool>,
     doorbell: Doorbell,
-    wakers: Arc<Alarms>,
+    wakers: Arc<ParkWakers>,
 }
 
 impl StopToken {
@@ -332,8 +332,8 @@ impl StopToken {
     pub(crate) fn stop(&self) {
         // Release: a thread that sees the flag sees what led to it. A flag alone would suffice.
         self.flag.store(true, Ordering::Release);
-        self.doorbell.ring();
-        self.wakers.raise();
+        self.doorbell.notify();
+        self.wakers.wake();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -342,7 +342,7 @@ impl StopToken {
     }
 
     /// Returns the wakers to wake besides the doorbell.
-    pub(crate) fn wakers(&self) -> &Alarms {
+    pub(crate) fn wakers(&self) -> &ParkWakers {
         &self.wakers
     }
 
@@ -464,7 +464,7 @@ pub(crate) trait Inlet: Send {
     }
 
     /// Returns the waker that ends parking for other reasons. Without it, parking is short.
-    fn waker(&self) -> Option<Arc<dyn Alarm>> {
+    fn waker(&self) -> Option<Arc<dyn ParkWaker>> {
         None
     }
 
@@ -480,7 +480,7 @@ pub(crate) trait Inlet: Send {
     }
 
     /// Adds the descriptors that wake it.
-    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>);
+    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
     /// Returns the sender of acknowledgements; `None` where the sending side cannot wait.
     fn acks(&self) -> Option<Arc<dyn AckSender>> {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ring::{CursorPage, ReaderRegistration};
 use crate::error::{Error, Result};
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::PerProcess;
-use crate::sys::futex::Alarm;
+use crate::sys::futex::ParkWaker;
 use crate::sys::socket::Socket;
 
 /// A monitored socket; released when dropped.
@@ -42,19 +42,19 @@ impl MonitoredPeer {
     /// A lack of descriptors or threads.
     pub(super) fn new(
         socket: Socket,
-        bell: Doorbell,
+        doorbell: Doorbell,
         page: Arc<CursorPage>,
         reader: Option<ReaderRegistration>,
     ) -> Result<Self> {
         let subject =
-            Arc::new(MonitoredSocket { socket, doorbell: bell, page, gone: AtomicBool::new(false), reader });
+            Arc::new(MonitoredSocket { socket, doorbell, page, gone: AtomicBool::new(false), reader });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
             None => watch.insert(start()?),
         };
         running.subjects.push(Arc::clone(&subject));
-        running.doorbell.ring();
+        running.doorbell.notify();
         Ok(Self(subject))
     }
 
@@ -67,16 +67,16 @@ impl MonitoredPeer {
     }
 
     /// Whether the other end belongs to another user.
-    pub(super) fn is_foreign(&self) -> bool {
-        self.0.socket.is_foreign()
+    pub(super) fn is_other_user(&self) -> bool {
+        self.0.socket.is_other_user()
     }
 
     /// Polls the kernel, without waiting for the thread.
     pub(super) fn check(&self) -> bool {
         if !self.is_gone() {
-            let mut sleep = Sleep::default();
-            sleep.readable(self.0.socket.as_fd());
-            if sleep.until(Some(std::time::Instant::now())).unwrap_or(true) {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.0.socket.as_fd());
+            if poll_set.wait(Some(std::time::Instant::now())).unwrap_or(true) {
                 self.0.gone.store(true, Ordering::Release);
             }
         }
@@ -90,7 +90,7 @@ impl Drop for MonitoredPeer {
         self.0.socket.close();
         if let Some(watch) = &mut *lock() {
             watch.subjects.retain(|subject| !Arc::ptr_eq(subject, &self.0));
-            watch.doorbell.ring();
+            watch.doorbell.notify();
         }
     }
 }
@@ -101,16 +101,16 @@ fn lock() -> MutexGuard<'static, Option<PeerMonitor>> {
 }
 
 fn start() -> Result<PeerMonitor> {
-    let bell = Doorbell::new()?;
-    let its = bell.clone();
+    let doorbell = Doorbell::new()?;
+    let its = doorbell.clone();
     std::thread::Builder::new()
         .name("stripline-watch".into())
         .spawn(move || run(&its))
         .map_err(|e| Error::system("cannot start a thread", e))?;
-    Ok(PeerMonitor { doorbell: bell, subjects: Vec::new() })
+    Ok(PeerMonitor { doorbell, subjects: Vec::new() })
 }
 
-fn run(bell: &Doorbell) {
+fn run(doorbell: &Doorbell) {
     loop {
         let subjects = {
             let mut watch = lock();
@@ -123,19 +123,19 @@ fn run(bell: &Doorbell) {
                 }
             }
         };
-        let mut sleep = Sleep::default();
-        sleep.readable(bell.as_fd());
-        subjects.iter().for_each(|subject| sleep.readable(subject.socket.as_fd()));
-        if let Err(error) = sleep.until(None) {
+        let mut poll_set = PollSet::default();
+        poll_set.readable(doorbell.as_fd());
+        subjects.iter().for_each(|subject| poll_set.readable(subject.socket.as_fd()));
+        if let Err(error) = poll_set.wait(None) {
             // Sleeping receivers would not detect a death any more, so the failure is reported.
-            crate::sys::complain!("stripline: {error}");
+            crate::sys::report!("stripline: {error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         }
         let over: Vec<&Arc<MonitoredSocket>> =
-            subjects.iter().enumerate().filter(|(n, _)| sleep.fired(1 + n)).map(|(_, s)| s).collect();
-        if sleep.fired(0) {
-            bell.quiet();
+            subjects.iter().enumerate().filter(|(n, _)| poll_set.is_ready(1 + n)).map(|(_, s)| s).collect();
+        if poll_set.is_ready(0) {
+            doorbell.drain();
         }
         // Removed from the list first, so that they are not polled again; then reported.
         if !over.is_empty() {
@@ -147,8 +147,8 @@ fn run(bell: &Doorbell) {
                 if let Some(reader) = &subject.reader {
                     reader.remove();
                 }
-                subject.page.raise();
-                subject.doorbell.ring_for_good();
+                subject.page.wake();
+                subject.doorbell.notify_forever();
             }
         }
     }

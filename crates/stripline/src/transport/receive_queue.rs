@@ -14,7 +14,7 @@ use crate::fail_point::fail_point;
 use crate::link::{Flow, Overflow, Reassembler, Reassembly, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Process;
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
@@ -128,10 +128,10 @@ impl ReceiveQueue {
             depth: request.options.depth as usize,
         });
         let shutdown = Doorbell::new()?;
-        let (its, bell) = (Arc::clone(&shared), shutdown.clone());
+        let (its, doorbell) = (Arc::clone(&shared), shutdown.clone());
         let thread = std::thread::Builder::new()
             .name("stripline-pump".into())
-            .spawn(move || its.run(inlet, &bell))
+            .spawn(move || its.run(inlet, &doorbell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shared, shutdown, thread: Some(thread), current: None, process: Process::current() })
     }
@@ -153,7 +153,7 @@ impl Inlet for ReceiveQueue {
                         && let Some(room) = &self.shared.space
                     {
                         queue.is_full = false;
-                        room.ring();
+                        room.notify();
                     }
                     self.current = Some(frame);
                 }
@@ -189,15 +189,15 @@ impl Inlet for ReceiveQueue {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        self.shared.doorbell.quiet();
+        self.shared.doorbell.drain();
         let queue = self.shared.queue();
         queue.frames.is_empty() && queue.end.is_none()
     }
 
     fn cancel_sleep(&mut self) {}
 
-    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.shared.doorbell.as_fd());
+    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.shared.doorbell.as_fd());
     }
 
     fn acks(&self) -> Option<Arc<dyn AckSender>> {
@@ -236,7 +236,7 @@ impl Drop for ReceiveQueue {
     fn drop(&mut self) {
         // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
-        self.shutdown.ring();
+        self.shutdown.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -289,11 +289,11 @@ impl ReceiveShared {
                 }
                 Ok(Next::Empty) => {
                     if inlet.prepare_sleep() {
-                        let mut sleep = Sleep::default();
-                        sleep.readable(shutdown.as_fd());
-                        inlet.add_to(&mut sleep);
-                        let slept = sleep.until(None);
-                        let over = sleep.fired(0);
+                        let mut poll_set = PollSet::default();
+                        poll_set.readable(shutdown.as_fd());
+                        inlet.add_to(&mut poll_set);
+                        let slept = poll_set.wait(None);
+                        let over = poll_set.is_ready(0);
                         inlet.cancel_sleep();
                         if over || slept.is_err() {
                             break slept.map(|_| ());
@@ -311,7 +311,7 @@ impl ReceiveShared {
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
         self.queue().end = Some(end);
-        self.doorbell.ring();
+        self.doorbell.notify();
     }
 
     /// Waits, under `block`, until there is room for a packet; false: the queue is over.
@@ -325,14 +325,14 @@ impl ReceiveShared {
                 return Ok(true);
             }
             drop(queue);
-            let mut sleep = Sleep::default();
-            sleep.readable(shutdown.as_fd());
-            sleep.readable(room.as_fd());
-            sleep.until(None)?;
-            if sleep.fired(0) {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(shutdown.as_fd());
+            poll_set.readable(room.as_fd());
+            poll_set.wait(None)?;
+            if poll_set.is_ready(0) {
                 return Ok(false);
             }
-            room.quiet();
+            room.drain();
         }
     }
 
@@ -402,7 +402,7 @@ impl ReceiveShared {
         self.send_flow(say);
         queue.frames.push_back(QueuedFrame { bytes, received_ns, kind, ack_awaited: target });
         drop(queue);
-        self.doorbell.ring();
+        self.doorbell.notify();
         self.ack(dropped, Ack::Refused(DROPPED));
         if server.is_some() {
             fail_point!("queue");

@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
 use crate::payload::TypeName;
-use crate::sys::barrier;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::membarrier;
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::sys::socket::{self, Listener, Socket};
 
@@ -90,7 +90,7 @@ impl Transport for Shm {
         let call = CallHello {
             buffer: bind.buffer,
             page: PAGE as u32,
-            membarrier: barrier::is_run_by(bind.wait),
+            membarrier: membarrier::is_used_with(bind.wait),
             outstanding: bind.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
@@ -205,7 +205,7 @@ impl Acceptor for ShmCallAcceptor {
         let registration = ReaderRegistration::new(&shared, handles.token);
         let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
         let server_info = CallWelcome {
-            membarrier: barrier::is_run_by(self.request.wait),
+            membarrier: membarrier::is_used_with(self.request.wait),
             server: self.acceptor.server_info(),
         };
         let welcome = Welcome {

@@ -331,12 +331,12 @@ pub fn a_receiver_that_drains_the_doorbell_blocks_no_other(transport: &'static s
     }
     const PACKETS: u64 = 200;
     let mut company = Company::with_a_liar(transport, "");
-    let bell = company.liar.fds[4].try_clone().unwrap();
+    let doorbell = company.liar.fds[4].try_clone().unwrap();
     company.pass(0..PACKETS, || {
-        let _ = rustix::io::read(&bell, &mut [0u8; 8]);
+        let _ = rustix::io::read(&doorbell, &mut [0u8; 8]);
     });
     // A receiver that breaks the shared doorbell does not block the sender either.
-    rustix::net::shutdown(&bell, rustix::net::Shutdown::Both).unwrap();
+    rustix::net::shutdown(&doorbell, rustix::net::Shutdown::Both).unwrap();
     company.pass(PACKETS..2 * PACKETS, std::thread::yield_now);
 }
 

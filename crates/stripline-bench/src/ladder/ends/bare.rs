@@ -57,12 +57,12 @@ impl Receiver for Word<'_> {
 
 pub(crate) fn futex(case: &Case, place: u32, seconds: f64, file: BorrowedFd<'_>) -> Result<Outcome, Problem> {
     let memory = Mapping::new(file, PAGE, 0)?;
-    let bell = |place: usize| Bell {
+    let doorbell = |place: usize| Bell {
         bell: memory.atomic(place * APART),
         word: memory.atomic(place * APART + 8),
         last: 0,
     };
-    super::run_pair(case, place, seconds, bell(place as usize), bell(1 - place as usize))
+    super::run_pair(case, place, seconds, doorbell(place as usize), doorbell(1 - place as usize))
 }
 
 /// A word, and a count on which its reader sleeps.
@@ -85,13 +85,13 @@ impl Sender for Bell<'_> {
 impl Receiver for Bell<'_> {
     fn receive(&mut self) -> Result<u64, Problem> {
         loop {
-            let bell = self.bell.load(Ordering::Acquire);
-            if bell != self.last {
-                self.last = bell;
+            let doorbell = self.bell.load(Ordering::Acquire);
+            if doorbell != self.last {
+                self.last = doorbell;
                 return Ok(self.word.load(Ordering::Relaxed));
             }
             // The count has changed already, or a signal came: check again.
-            let _ = futex::wait(self.bell, futex::Flags::empty(), bell, None);
+            let _ = futex::wait(self.bell, futex::Flags::empty(), doorbell, None);
         }
     }
 }

@@ -44,9 +44,9 @@ impl Incoming {
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 PortEvent::Connected(name, inlet) => {
-                    if let Some(alarm) = inlet.waker() {
-                        self.events.wakers().add(&alarm);
-                        self.stop.wakers().add(&alarm);
+                    if let Some(waker) = inlet.waker() {
+                        self.events.wakers().add(&waker);
+                        self.stop.wakers().add(&waker);
                     }
                     let connection = match self.replaced_connection(&name) {
                         Some(index) => &mut self.connections[index],

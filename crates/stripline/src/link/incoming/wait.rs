@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::{Incoming, IncomingConnection};
 use crate::error::Result;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::transport::Wait;
 
 impl Incoming {
@@ -24,9 +24,9 @@ impl Incoming {
         quiet
     }
 
-    pub(crate) fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.events.doorbell().as_fd());
-        self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(sleep));
+    pub(crate) fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.events.doorbell().as_fd());
+        self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(poll_set));
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
@@ -46,12 +46,12 @@ impl Incoming {
                 .for_each(|inlet| inlet.cancel_sleep());
             return Ok(!wait.is_expired());
         }
-        let mut sleep = Sleep::default();
+        let mut poll_set = PollSet::default();
         if wait.is_stoppable() {
-            sleep.readable(self.stop.doorbell().as_fd());
+            poll_set.readable(self.stop.doorbell().as_fd());
         }
-        self.add_to(&mut sleep);
-        let fired = sleep.until(wait.deadline());
+        self.add_to(&mut poll_set);
+        let fired = poll_set.wait(wait.deadline());
         self.cancel_sleep();
         fired
     }

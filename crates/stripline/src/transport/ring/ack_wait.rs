@@ -9,7 +9,7 @@ use super::outlet::{RECHECK_INTERVAL, RingOutlet};
 use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::link::Scope;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::transport::ack::{AckState, AckWait};
 
 impl RingOutlet {
@@ -77,13 +77,13 @@ impl RingOutlet {
     }
 
     fn sleep_for_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
-        let mut sleep = Sleep::default();
+        let mut poll_set = PollSet::default();
         if !self.doorbell_broken {
-            sleep.readable(self.shared.space_wait.as_fd());
+            poll_set.readable(self.shared.space_wait.as_fd());
         }
-        sleep.readable(self.stop.doorbell().as_fd());
+        poll_set.readable(self.stop.doorbell().as_fd());
         // The same doorbell rings for space, and the same readers may break it.
-        sleep.until(Some(ack_wait.until.min(Instant::now() + RECHECK_INTERVAL)))?;
+        poll_set.wait(Some(ack_wait.until.min(Instant::now() + RECHECK_INTERVAL)))?;
         fail_point!("await-woken");
         self.drain_doorbell();
         Ok(())

@@ -138,8 +138,8 @@ pub(super) struct RingAckSender {
 
 impl RingAckSender {
     /// Returns the receiver's end; `bell` wakes the sender.
-    pub(super) fn new(page: Arc<CursorPage>, bell: Doorbell) -> Self {
-        Self { page, doorbell: bell, reason: Mutex::default() }
+    pub(super) fn new(page: Arc<CursorPage>, doorbell: Doorbell) -> Self {
+        Self { page, doorbell, reason: Mutex::default() }
     }
 }
 
@@ -164,7 +164,7 @@ impl AckSender for RingAckSender {
         // Pairs with the fence in `announced`.
         fence(Ordering::SeqCst);
         if words.waiting.load(Ordering::Relaxed) != 0 {
-            self.doorbell.ring();
+            self.doorbell.notify();
         }
     }
 }
@@ -179,8 +179,8 @@ mod tests {
     fn ends() -> (Arc<CursorPage>, RingAckSender, Doorbell) {
         let memory = SharedMemory::new("test-cursor", PAGE).unwrap();
         let [ours, theirs] = [(); 2].map(|()| Arc::new(CursorPage::map(&memory, false).unwrap()));
-        let bell = Doorbell::new().unwrap();
-        (ours, RingAckSender::new(theirs, bell.clone()), bell)
+        let doorbell = Doorbell::new().unwrap();
+        (ours, RingAckSender::new(theirs, doorbell.clone()), doorbell)
     }
 
     fn awaited(sequence: u64, scope: Scope) -> AckWait {
@@ -211,13 +211,13 @@ mod tests {
     fn the_bell_rings_only_for_a_sleeper() {
         use std::os::fd::AsFd;
 
-        use crate::sys::doorbell::Sleep;
+        use crate::sys::doorbell::PollSet;
 
-        let (page, acks, bell) = ends();
+        let (page, acks, doorbell) = ends();
         let rings = |now| {
-            let mut sleep = Sleep::default();
-            sleep.readable(bell.as_fd());
-            sleep.until(Some(now)).unwrap()
+            let mut poll_set = PollSet::default();
+            poll_set.readable(doorbell.as_fd());
+            poll_set.wait(Some(now)).unwrap()
         };
         acks.send(0, Ack::Finished);
         assert!(!rings(std::time::Instant::now()));

@@ -11,9 +11,9 @@ use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::Overflow;
-use crate::sys::barrier;
-use crate::sys::doorbell::{Doorbell, Sleep};
-use crate::sys::futex::{self, Alarm};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::futex::{self, ParkWaker};
+use crate::sys::membarrier;
 use crate::transport::peer_monitor::MonitoredPeer;
 use crate::transport::{AckSender, ConnectRequest, Inlet, Next};
 
@@ -89,7 +89,7 @@ impl RingInlet {
     ) -> Result<Self> {
         let RingPages { memory, cursor, sleepers } = pages;
         let options = request.options;
-        let copied_out = matches!(&peer_handle, PeerHandle::Socket(socket) if socket.is_foreign())
+        let copied_out = matches!(&peer_handle, PeerHandle::Socket(socket) if socket.is_other_user())
             .then(CopiedFrame::default);
         let (mode, lossy) = match options.overflow {
             Overflow::Block => (ReaderMode::Blocking, None),
@@ -105,7 +105,7 @@ impl RingInlet {
         let mut reader = reader.map_err(violation)?;
         // SAFETY: mapped, of that size, and held in this value.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
-        reader.set_fence(barrier::fence(membarrier));
+        reader.set_fence(membarrier::publish_fence(membarrier));
         Ok(Self {
             reader,
             peer: peer_handle,
@@ -117,7 +117,7 @@ impl RingInlet {
             copied_out,
             is_detached: false,
             slept: false,
-            membarrier: barrier::is_run_by(options.wait),
+            membarrier: membarrier::is_used_with(options.wait),
             cursor,
             _sleepers: sleepers,
             _memory: memory,
@@ -218,13 +218,14 @@ impl Inlet for RingInlet {
         fail_point!("release");
         if self.reader.release() {
             fail_point!("release-stored");
-            self.doorbells.space.ring();
+            self.doorbells.space.notify();
         }
     }
 
     fn prepare_sleep(&mut self) -> bool {
         let membarrier = self.membarrier;
-        self.slept = !self.is_over() && self.reader.prepare_sleep_with(|| barrier::before_sleep(membarrier));
+        self.slept =
+            !self.is_over() && self.reader.prepare_sleep_with(|| membarrier::fence_before_sleep(membarrier));
         fail_point!("reader-sleep");
         self.slept
     }
@@ -233,7 +234,7 @@ impl Inlet for RingInlet {
         if std::mem::take(&mut self.slept) {
             fail_point!("reader-wake");
             self.reader.cancel_sleep();
-            self.doorbells.data.quiet();
+            self.doorbells.data.drain();
         }
     }
 
@@ -241,14 +242,14 @@ impl Inlet for RingInlet {
         true
     }
 
-    fn waker(&self) -> Option<Arc<dyn Alarm>> {
+    fn waker(&self) -> Option<Arc<dyn ParkWaker>> {
         let page: Arc<CursorPage> = Arc::clone(&self.cursor);
         Some(page)
     }
 
     fn prepare_park(&mut self) -> bool {
         let membarrier = self.membarrier;
-        let parks = self.reader.prepare_nap_with(|| barrier::before_sleep(membarrier));
+        let parks = self.reader.prepare_nap_with(|| membarrier::fence_before_sleep(membarrier));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
         let parks = parks && !self.is_over();
         fail_point!("reader-sleep");
@@ -266,9 +267,9 @@ impl Inlet for RingInlet {
         outcome
     }
 
-    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
+    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         // Also rung when the other end is gone.
-        sleep.readable(self.doorbells.data.as_fd());
+        poll_set.readable(self.doorbells.data.as_fd());
     }
 
     fn polls_without_syscall(&self) -> bool {

@@ -2,7 +2,7 @@
 //! sending port, mapped twice in a row, and one small page per receiver for its cursor.
 //!
 //! ```text
-//! ring memfd:   | Control page (4096) | ring (capacity) |   mapped as | Control | ring | ring again |
+//! notify memfd:   | Control page (4096) | notify (capacity) |   mapped as | Control | notify | notify again |
 //!               (of huge pages: the first of them)
 //! cursor memfd: | Cursor page (4096) |                      written by both, validated by both
 //! sleepers memfd: one word for all receivers in one process, likewise
@@ -36,7 +36,7 @@ pub(super) use outlet::RingOutlet;
 use crate::error::Result;
 use crate::link::Overflow;
 use crate::packet::Header;
-use crate::sys::doorbell::{Doorbell, Foundry};
+use crate::sys::doorbell::{Doorbell, DoorbellFactory};
 use crate::sys::futex;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
@@ -150,8 +150,8 @@ impl CursorPage {
     }
 }
 
-impl futex::Alarm for CursorPage {
-    fn raise(&self) {
+impl futex::ParkWaker for CursorPage {
+    fn wake(&self) {
         if !self.unpark() {
             // A sender may have been killed between withdrawing the announcement and the wake-up.
             // The receiver is then parked without an announcement.
@@ -204,7 +204,7 @@ pub(super) struct RingShared {
     pub space_wait: Doorbell,
     pub space_notify: Doorbell,
     /// Makes the doorbells that reach its readers.
-    doorbells: Foundry,
+    doorbells: DoorbellFactory,
     tokens: AtomicU64,
     changed: AtomicBool,
     changes: Mutex<Changes>,
@@ -233,7 +233,7 @@ impl RingShared {
         capacity: usize,
         locked: bool,
         membarrier: bool,
-        doorbells: Foundry,
+        doorbells: DoorbellFactory,
     ) -> Result<Self> {
         let [space_rope, space] = doorbells()?;
         Ok(Self {
@@ -260,7 +260,7 @@ impl RingShared {
     ) -> Result<(ReaderHandles, PendingReader)> {
         let cursor = SharedMemory::new("stripline-cursor", PAGE)?;
         cursor.seal_size()?;
-        let [notify, bell] = (self.doorbells)()?;
+        let [notify, doorbell] = (self.doorbells)()?;
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
@@ -282,7 +282,7 @@ impl RingShared {
             membarrier: hello.membarrier,
             peer: None,
         };
-        Ok((ReaderHandles { token, cursor, sleepers, doorbell: bell }, pending))
+        Ok((ReaderHandles { token, cursor, sleepers, doorbell }, pending))
     }
 
     /// Queues a receiver: it is attached before the next packet is published. `welcome` sends it
@@ -347,7 +347,7 @@ impl RingShared {
         // Release: the writer that sees the flag takes the lock, which orders the rest.
         self.changed.store(true, Ordering::Release);
         // A writer may be waiting for the space that a dead receiver holds.
-        self.space_notify.ring();
+        self.space_notify.notify();
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {
@@ -380,7 +380,7 @@ impl Drop for ReaderRegistration {
 
 #[cfg(test)]
 mod tests {
-    use super::futex::Alarm;
+    use super::futex::ParkWaker;
     use super::*;
 
     /// Checks the state that a sender killed in the middle of a wake-up leaves behind.
@@ -403,7 +403,7 @@ mod tests {
                 std::thread::yield_now();
             }
             theirs.park_word().store(0, Ordering::Relaxed);
-            theirs.raise();
+            theirs.wake();
         });
     }
 }

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::AdaptiveSpin;
 use crate::packet::{HEADER_BYTES, Header, Kind};
-use crate::sys::barrier;
-use crate::sys::doorbell::{Doorbell, Foundry, Sleep};
+use crate::sys::doorbell::{Doorbell, DoorbellFactory, PollSet};
 use crate::sys::futex;
+use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
 use crate::transport::ack::{AckState, AckWait};
@@ -80,7 +80,7 @@ impl AttachedReader {
     /// Wakes it for something other than a packet.
     fn wake(&self) {
         if !self.cursor.unpark() {
-            self.doorbell.ring();
+            self.doorbell.notify();
         }
     }
 
@@ -103,7 +103,7 @@ impl RingOutlet {
     pub(in crate::transport) fn new<D: Send + 'static>(
         request: BindRequest,
         endpoint: Endpoint,
-        doorbells: Foundry,
+        doorbells: DoorbellFactory,
         open: impl FnOnce(Arc<RingShared>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.buffer as usize;
@@ -112,7 +112,7 @@ impl RingOutlet {
         fail_point!("create-memory");
         ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
-        let membarrier = barrier::is_run_by(request.wait);
+        let membarrier = membarrier::is_used_with(request.wait);
         let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, membarrier, doorbells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
@@ -239,7 +239,7 @@ impl RingOutlet {
         self.writer.for_each_sleeper(|sleeper| {
             match readers.iter().find(|reader| reader.id == sleeper.reader) {
                 Some(reader) if sleeper.naps => futex::wake(reader.cursor.park_word()),
-                Some(reader) => reader.doorbell.ring(),
+                Some(reader) => reader.doorbell.notify(),
                 None => {}
             }
         });
@@ -249,7 +249,7 @@ impl RingOutlet {
     pub(super) fn evict(&mut self, id: ReaderId, violation: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
-            crate::sys::complain!("stripline: {}", Error::misbehaved(connection, violation));
+            crate::sys::report!("stripline: {}", Error::misbehaved(connection, violation));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.wake();
@@ -270,16 +270,16 @@ impl RingOutlet {
         if matches!(wait, Wait::Never) {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
-        let mut sleep = Sleep::default();
+        let mut poll_set = PollSet::default();
         if !self.doorbell_broken {
-            sleep.readable(self.shared.space_wait.as_fd());
+            poll_set.readable(self.shared.space_wait.as_fd());
         }
         if wait.is_stoppable() {
-            sleep.readable(self.stop.doorbell().as_fd());
+            poll_set.readable(self.stop.doorbell().as_fd());
         }
         let look_again = Instant::now() + RECHECK_INTERVAL;
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
-        let fired = sleep.until(Some(deadline))?;
+        let fired = poll_set.wait(Some(deadline))?;
         fail_point!("writer-wake");
         self.drain_doorbell();
         if !fired && wait.is_expired() {
@@ -290,8 +290,8 @@ impl RingOutlet {
 
     /// Drains the doorbell for space.
     pub(super) fn drain_doorbell(&mut self) {
-        if !self.doorbell_broken && !self.shared.space_wait.quiet() {
-            crate::sys::complain!(
+        if !self.doorbell_broken && !self.shared.space_wait.drain() {
+            crate::sys::report!(
                 "stripline: {}: a receiver has broken the doorbell that all receivers share; they are polled instead",
                 self.port
             );
@@ -349,12 +349,12 @@ impl RingOutlet {
                         waiting = true;
                         // Announce first, poll once more, then sleep: a release in between rings
                         // the doorbell.
-                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(membarrier));
+                        self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
                         fail_point!("writer-sleep");
                     } else if let Err(error) = self.sleep(slowest, wait) {
                         break Err(error);
                     } else {
-                        self.writer.wait_for_space_begin_with(|| barrier::before_sleep(membarrier));
+                        self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
                     }
                 }
                 Err(error) => break Err(Error::failed(error)),
@@ -432,7 +432,7 @@ impl Outlet for RingOutlet {
             });
             self.fresh = true;
         }
-        self.writer.set_fence(barrier::fence(self.readers.iter().all(|reader| reader.membarrier)));
+        self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
         self.wake_sleepers();
         arrived
     }

@@ -110,7 +110,7 @@ impl Acceptor for StreamAcceptor {
         });
         accepted.push(receiver);
         drop(accepted);
-        self.queue.doorbell.ring();
+        self.queue.doorbell.notify();
         Ok(None)
     }
 

@@ -7,7 +7,7 @@ use super::outlet::StreamOutlet;
 use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 use crate::transport::Wait;
 use crate::transport::ack::{AckState, AckWait};
@@ -37,13 +37,13 @@ impl StreamOutlet {
             if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
                 break result;
             }
-            let mut sleep = Sleep::default();
-            open().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
-            sleep.readable(self.stop.doorbell().as_fd());
+            let mut poll_set = PollSet::default();
+            open().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
+            poll_set.readable(self.stop.doorbell().as_fd());
             // Relaxed: information for inspection only.
             open().for_each(|receiver| receiver.waits.ack.store(true, Ordering::Relaxed));
             fail_point!("await-sleep");
-            let slept = sleep.until(Some(ack_wait.until));
+            let slept = poll_set.wait(Some(ack_wait.until));
             fail_point!("await-woken");
             open().for_each(|receiver| receiver.waits.ack.store(false, Ordering::Relaxed));
             if let Err(error) = slept {
@@ -66,16 +66,16 @@ impl StreamOutlet {
                 // A receiver that violates the protocol is not read any more.
                 receiver.dead = !receiver.acks.read_from(&receiver.socket).unwrap_or(false);
             }
-            let mut sleep = Sleep::default();
+            let mut poll_set = PollSet::default();
             let open: Vec<&mut StreamReceiver> = self.receivers.iter_mut().filter(is_open).collect();
             if open.is_empty() || wait.is_stoppable() && self.stop.is_stopped() {
                 return Ok(());
             }
-            open.iter().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
+            open.iter().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
             if wait.is_stoppable() {
-                sleep.readable(self.stop.doorbell().as_fd());
+                poll_set.readable(self.stop.doorbell().as_fd());
             }
-            if matches!(wait, Wait::Never) || !sleep.until(wait.deadline())? {
+            if matches!(wait, Wait::Never) || !poll_set.wait(wait.deadline())? {
                 return Ok(());
             }
         }
@@ -92,7 +92,7 @@ impl StreamReceiver {
         let outcome = ack_wait.outcome(&self.connection, state);
         self.ack_awaited = outcome.is_none();
         if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
-            crate::sys::complain!("stripline: {error}");
+            crate::sys::report!("stripline: {error}");
         }
         outcome.unwrap_or(Ok(()))
     }

@@ -99,9 +99,9 @@ impl StreamAckSender {
     /// Tries again.
     pub(super) fn retry(&self) {
         if self.is_backlogged.load(Ordering::Acquire)
-            && let Some(bell) = &self.backlog_doorbell
+            && let Some(doorbell) = &self.backlog_doorbell
         {
-            bell.quiet();
+            doorbell.drain();
             self.send(&mut self.lock());
         }
     }
@@ -129,7 +129,7 @@ impl StreamAckSender {
             }
         }
         if backlog.acks.len() > BACKLOG_MAX {
-            crate::sys::complain!(
+            crate::sys::report!(
                 "stripline: a sender does not take the acknowledgements that it requests; it is disconnected"
             );
             *backlog = Backlog::default();
@@ -139,9 +139,9 @@ impl StreamAckSender {
         // Under the lock. Release: a thread that sees it finds the backlog.
         if self.is_backlogged.swap(is_backlogged, Ordering::AcqRel) != is_backlogged
             && is_backlogged
-            && let Some(bell) = &self.backlog_doorbell
+            && let Some(doorbell) = &self.backlog_doorbell
         {
-            bell.ring();
+            doorbell.notify();
         }
     }
 }

@@ -6,7 +6,7 @@ use super::outlet::StreamOutlet;
 use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::sys::clock::now_ns;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::transport::Wait;
 
 impl StreamOutlet {
@@ -25,13 +25,13 @@ impl StreamOutlet {
             if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            let mut sleep = Sleep::default();
+            let mut poll_set = PollSet::default();
             // Also readable once the receiver has hung up.
-            held().for_each(|receiver| sleep.readable(receiver.socket.as_fd()));
+            held().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
             if wait.is_stoppable() {
-                sleep.readable(self.stop.doorbell().as_fd());
+                poll_set.readable(self.stop.doorbell().as_fd());
             }
-            if !first.while_waiting(|| sleep.until(wait.deadline()))? {
+            if !first.while_waiting(|| poll_set.wait(wait.deadline()))? {
                 return Err(full);
             }
         }
@@ -53,7 +53,7 @@ impl StreamReceiver {
             Ok(is_there) => self.dead = !is_there,
             Err(violation) => {
                 self.dead = true;
-                crate::sys::complain!("stripline: {}", Error::misbehaved(&self.connection, violation));
+                crate::sys::report!("stripline: {}", Error::misbehaved(&self.connection, violation));
             }
         }
         if let Some(flow_sender) = self.acks.flow_sender() {

@@ -12,7 +12,7 @@ use super::{AlignedBuffer, padded};
 use crate::error::{Error, Result};
 use crate::link::{LinkOptions, Overflow, flow};
 use crate::packet::{HEADER_BYTES, Header};
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::transport::handshake;
 use crate::transport::{AckSender, ConnectRequest, Endpoint, Inlet, Next};
@@ -241,14 +241,15 @@ impl Inlet for StreamInlet {
 
     fn cancel_sleep(&mut self) {}
 
-    fn add_to<'a>(&'a self, sleep: &mut Sleep<'a>) {
-        sleep.readable(self.socket.as_fd());
-        let (bell, is_backlogged) = self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
-        if let Some(bell) = bell {
-            sleep.readable(bell.as_fd());
+    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.socket.as_fd());
+        let (doorbell, is_backlogged) =
+            self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
+        if let Some(doorbell) = doorbell {
+            poll_set.readable(doorbell.as_fd());
         }
         if is_backlogged {
-            sleep.writable(self.socket.as_fd());
+            poll_set.writable(self.socket.as_fd());
         }
     }
 

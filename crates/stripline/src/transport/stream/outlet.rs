@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::link::{Flow, Overflow, Scope, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::transport::accept::AcceptThread;
 use crate::transport::ack::AckWait;
@@ -150,16 +150,16 @@ impl StreamOutlet {
             if wait.is_stoppable() && self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            let mut sleep = Sleep::default();
-            sleep.readable(self.accept_queue.doorbell.as_fd());
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.accept_queue.doorbell.as_fd());
             if wait.is_stoppable() {
-                sleep.readable(self.stop.doorbell().as_fd());
+                poll_set.readable(self.stop.doorbell().as_fd());
             }
-            let fired = self.receivers[busy].while_waiting(|| sleep.until(wait.deadline()))?;
+            let fired = self.receivers[busy].while_waiting(|| poll_set.wait(wait.deadline()))?;
             if !fired {
                 return Err(full);
             }
-            self.accept_queue.doorbell.quiet();
+            self.accept_queue.doorbell.drain();
         }
     }
 
@@ -239,12 +239,12 @@ impl StreamOutlet {
                     if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
                         wait = Wait::within(timeout);
                     }
-                    let mut sleep = Sleep::default();
-                    sleep.writable(receiver.socket.as_fd());
+                    let mut poll_set = PollSet::default();
+                    poll_set.writable(receiver.socket.as_fd());
                     if wait.is_stoppable() {
-                        sleep.readable(self.stop.doorbell().as_fd());
+                        poll_set.readable(self.stop.doorbell().as_fd());
                     }
-                    if !receiver.while_waiting(|| sleep.until(wait.deadline()))? {
+                    if !receiver.while_waiting(|| poll_set.wait(wait.deadline()))? {
                         return self.defer_from(index, sent, bytes);
                     }
                 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::sys::doorbell::{Doorbell, Sleep};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 
 /// The rest of a partly written frame.
@@ -64,7 +64,7 @@ impl PartialWriter {
         let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
         let job = Job { socket, bytes: bytes.to_vec(), sent: 0, partial_write: Arc::clone(&partial_write) };
         self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
-        self.shared.doorbell.ring();
+        self.shared.doorbell.notify();
         partial_write
     }
 
@@ -72,7 +72,7 @@ impl PartialWriter {
     pub(super) fn stop(self) {
         // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
-        self.shared.doorbell.ring();
+        self.shared.doorbell.notify();
         let _ = self.thread.join();
     }
 }
@@ -95,16 +95,16 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
             !done
         });
         if jobs.len() < before {
-            freed.ring();
+            freed.notify();
         }
-        let mut sleep = Sleep::default();
-        sleep.readable(shared.doorbell.as_fd());
-        busy.iter().for_each(|socket| sleep.writable(socket.as_fd()));
-        if let Err(error) = sleep.until(None) {
-            crate::sys::complain!("stripline: {error}");
+        let mut poll_set = PollSet::default();
+        poll_set.readable(shared.doorbell.as_fd());
+        busy.iter().for_each(|socket| poll_set.writable(socket.as_fd()));
+        if let Err(error) = poll_set.wait(None) {
+            crate::sys::report!("stripline: {error}");
             return;
         }
-        shared.doorbell.quiet();
+        shared.doorbell.drain();
     }
 }
 

@@ -89,10 +89,10 @@ impl StreamReceiver {
     }
 
     /// Runs a sleep that this receiver causes, and shows that to inspection.
-    pub(super) fn while_waiting<T>(&self, sleep: impl FnOnce() -> T) -> T {
+    pub(super) fn while_waiting<T>(&self, poll_set: impl FnOnce() -> T) -> T {
         // Relaxed: information for inspection only, next to a system call.
         self.waits.space.store(true, Ordering::Relaxed);
-        let slept = sleep();
+        let slept = poll_set();
         self.waits.space.store(false, Ordering::Relaxed);
         slept
     }

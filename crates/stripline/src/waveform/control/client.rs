@@ -15,8 +15,8 @@ use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
 use crate::error::{Error, Result};
 use crate::link::WaitStrategy;
 use crate::node::Node;
-use crate::sys::names;
 use crate::sys::process::state_and_parent;
+use crate::sys::socket_names;
 
 /// Time limit of a launcher for requests that need no component.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -55,7 +55,7 @@ pub struct Running {
 /// ```
 pub fn running() -> Result<Running> {
     let mut found = Running::default();
-    for (client, answer) in launchers(names::listening(&prefix(VERSION), true)?)? {
+    for (client, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?)? {
         match answer {
             Ok(waveform) => found.waveforms.push(waveform),
             // It has just ended.
@@ -111,7 +111,7 @@ impl ControlClient {
     /// listed.
     pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
         let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
-        let mut named = names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
+        let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
         named.retain(|(_, its)| is_meant(*its));
         let mut found = Vec::new();
         for (client, answer) in launchers(named)? {
@@ -298,7 +298,7 @@ fn others() -> Result<Vec<(u32, String)>> {
     // One version before and the next few; later ones come with another `stripline` command.
     let mut found = Vec::new();
     for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
-        for (_, pid) in names::listening(&prefix(version), true)? {
+        for (_, pid) in socket_names::listening(&prefix(version), true)? {
             found.push((
                 pid,
                 format!(

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::link::WaitStrategy;
 use crate::node::{Dispatch, Node, Topics};
 use crate::sys::fork::Local;
-use crate::sys::{names, process};
+use crate::sys::{process, socket_names};
 
 /// The version of the operations and their types, part of the domain's name.
 pub(super) const VERSION: u32 = 2;
@@ -38,7 +38,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
-        let domain = format!("run-{VERSION}-{}-{}", tag(waveform), names::own()?);
+        let domain = format!("run-{VERSION}-{}-{}", tag(waveform), socket_names::unique_suffix()?);
         let node = Node::join(&domain, Topics::default())?;
         let operations = Arc::new(operations);
         let options = ServerOptions {
@@ -117,7 +117,7 @@ impl Service {
                 process::clear_priority();
                 // It ends when the node is stopped; without threads, no call is served.
                 if let Err(error) = server.serve(pool) {
-                    crate::sys::complain!("stripline: the waveform serves no more requests: {error}");
+                    crate::sys::report!("stripline: the waveform serves no more requests: {error}");
                 }
             })
             .map_err(|e| Error::system("cannot start a thread", e))?;

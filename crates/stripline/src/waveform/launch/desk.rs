@@ -41,7 +41,7 @@ impl Desk {
 
     /// Takes all requests that have arrived since the last call.
     pub(super) fn take(&self) -> VecDeque<Visit> {
-        self.bell.quiet();
+        self.bell.drain();
         std::mem::take(&mut self.queue().waiting)
     }
 
@@ -87,7 +87,7 @@ impl Operations for Desk {
             }
             queue.waiting.push_back(Visit { request, reply });
         }
-        self.bell.ring();
+        self.bell.notify();
         answer.recv().unwrap_or_else(|_| ended())
     }
 }

@@ -15,7 +15,7 @@ use crate::component::control::{
     self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
 };
 use crate::error::{Error, Result};
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::sys::process;
 
 /// Lines of standard error kept for the report of a failure.
@@ -88,18 +88,18 @@ impl ComponentProcess {
         }
     }
 
-    pub(super) fn sleep_on<'a>(&'a self, sleep: &mut Sleep<'a>) {
+    pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         if self.exit.is_none() {
-            sleep.readable(self.pidfd.as_fd());
+            poll_set.readable(self.pidfd.as_fd());
         }
         if let Some(channel) = &self.channel {
-            sleep.readable(channel.as_fd());
+            poll_set.readable(channel.as_fd());
             if !self.unsent.is_empty() {
-                sleep.writable(channel.as_fd());
+                poll_set.writable(channel.as_fd());
             }
         }
         if let Some(stderr) = &self.stderr {
-            sleep.readable(stderr.as_fd());
+            poll_set.readable(stderr.as_fd());
         }
     }
 
@@ -164,12 +164,12 @@ impl ComponentProcess {
         self.flush();
         let mut reports = VecDeque::new();
         while let Some(channel) = &mut self.channel {
-            let mut sleep = Sleep::default();
-            sleep.readable(channel.as_fd());
-            if !sleep.until(Some(std::time::Instant::now())).unwrap_or(false) {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(channel.as_fd());
+            if !poll_set.wait(Some(std::time::Instant::now())).unwrap_or(false) {
                 break;
             }
-            drop(sleep);
+            drop(poll_set);
             match channel.receive(&mut reports) {
                 Ok(true) => {}
                 Ok(false) => self.channel = None,

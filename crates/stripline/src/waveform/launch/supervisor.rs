@@ -21,7 +21,7 @@ use super::{Observer, RunOptions};
 use crate::component::control::LauncherCommand;
 use crate::component::{Properties, Value};
 use crate::error::Result;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 use crate::transport::Endpoint;
 use crate::waveform::assign;
 use crate::waveform::control::Service;
@@ -228,11 +228,11 @@ impl<'a> Supervisor<'a> {
             deadline = started.checked_add(duration).map_or(deadline, |end| deadline.min(end));
         }
         deadline = self.request_deadline().map_or(deadline, |at| deadline.min(at));
-        let mut sleep = Sleep::default();
-        sleep.readable(self.signals.as_fd());
-        sleep.readable(self.desk.as_fd());
-        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut sleep));
-        sleep.until(Some(deadline.max(Instant::now()))).map(drop)
+        let mut poll_set = PollSet::default();
+        poll_set.readable(self.signals.as_fd());
+        poll_set.readable(self.desk.as_fd());
+        self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut poll_set));
+        poll_set.wait(Some(deadline.max(Instant::now()))).map(drop)
     }
 
     fn heed_signals(&mut self) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{ComponentProcess, FAILURE_TIME, Phase, State, Supervisor};
 use crate::component::control::LauncherCommand;
 use crate::link::Overflow;
-use crate::sys::doorbell::Sleep;
+use crate::sys::doorbell::PollSet;
 
 impl Supervisor<'_> {
     /// Stops the sources; the rest ends when it has received everything.
@@ -137,9 +137,9 @@ impl Supervisor<'_> {
                     self.groups[group].process = None;
                     break;
                 }
-                let mut sleep = Sleep::default();
-                process.sleep_on(&mut sleep);
-                if !sleep.until(Some(deadline)).unwrap_or(false) {
+                let mut poll_set = PollSet::default();
+                process.sleep_on(&mut poll_set);
+                if !poll_set.wait(Some(deadline)).unwrap_or(false) {
                     // Dropping a process kills it and waits for it.
                     self.groups[group].process = None;
                 }

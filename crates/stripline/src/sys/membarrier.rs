@@ -24,13 +24,13 @@ pub(crate) fn is_supported() -> bool {
 /// Whether a port with this wait strategy runs the barrier. One that sleeps at every wait does not:
 /// its barriers, which interrupt the other processors, would cost more than the fences that they
 /// save.
-pub(crate) fn is_run_by(wait: WaitStrategy) -> bool {
+pub(crate) fn is_used_with(wait: WaitStrategy) -> bool {
     wait != WaitStrategy::Block && is_supported()
 }
 
 /// Runs the barrier before a sleep: a full fence here. If `runs_it` is set, it also acts on every
 /// processor that runs a registered process.
-pub(crate) fn before_sleep(runs_it: bool) {
+pub(crate) fn fence_before_sleep(runs_it: bool) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     if runs_it {
         // It cannot fail where it has worked before. If it did, the next packet would wake the
@@ -40,7 +40,7 @@ pub(crate) fn before_sleep(runs_it: bool) {
 }
 
 /// Returns the fence that one side still needs, given whether the other runs the barrier.
-pub(crate) fn fence(peer_takes_part: bool) -> Fence {
+pub(crate) fn publish_fence(peer_takes_part: bool) -> Fence {
     if peer_takes_part && is_supported() { Fence::Compiler } else { Fence::Full }
 }
 
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn without_the_peer_the_fence_stays() {
-        assert_eq!(fence(false), Fence::Full);
-        assert_eq!(fence(true) == Fence::Compiler, is_supported());
-        before_sleep(is_supported());
-        assert!(!is_run_by(WaitStrategy::Block));
+        assert_eq!(publish_fence(false), Fence::Full);
+        assert_eq!(publish_fence(true) == Fence::Compiler, is_supported());
+        fence_before_sleep(is_supported());
+        assert!(!is_used_with(WaitStrategy::Block));
     }
 }

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 
 /// Returns the end of a name of that form, unique to this call.
-pub(crate) fn own() -> Result<String> {
+pub(crate) fn unique_suffix() -> Result<String> {
     let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
