@@ -317,7 +317,7 @@ pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
         6 => word::<Vec<c::ComponentChange>>(bytes),
         7 => word::<Vec<c::TestRun>>(bytes),
         8 => word::<c::Stopped>(bytes),
-        _ => word::<c::Fault>(bytes),
+        _ => word::<c::RequestFault>(bytes),
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::components::Component;
-use super::connections::Link;
+use super::components::CheckedComponent;
+use super::connections::ResolvedConnection;
 use super::describe::{DescribeError, ask_validity, describe};
 use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
-use super::{components, connections, types};
+use super::{components, connections, type_inference};
 use crate::component::{ComponentSpec, InvalidProperties, Properties};
 use crate::payload::TypeName;
 
@@ -125,7 +125,7 @@ pub fn parse_bytes(
         return Err(found);
     }
     let links = connections::check(draft.connections, &components, &options, catalog, &mut found);
-    let types = types::resolve(&components, &links, catalog, &mut found);
+    let types = type_inference::resolve(&components, &links, catalog, &mut found);
     found.sort();
     if found.has_errors() {
         return Err(found);
@@ -156,17 +156,17 @@ fn name_of(path: &Path) -> String {
     if name.is_empty() { "waveform".into() } else { name }
 }
 
-type PortTypesFound = BTreeMap<connections::End, TypeName>;
+type PortTypesFound = BTreeMap<connections::ConnectionEnd, TypeName>;
 
 fn connection_plans(
-    components: &[Component],
-    links: Vec<Link>,
+    components: &[CheckedComponent],
+    links: Vec<ResolvedConnection>,
     types: &PortTypesFound,
 ) -> Vec<ConnectionPlan> {
     // Every link has both ends and a type here: all other cases were errors.
-    let plan = |link: Link| {
+    let plan = |link: ResolvedConnection| {
         let (from, to) = (link.from?, link.to?);
-        let port = |end: connections::End| {
+        let port = |end: connections::ConnectionEnd| {
             let component = &components[end.component];
             let port = component.spec.as_ref()?.ports[end.port].name.clone();
             Some(PortRef { component: component.name.value.clone(), port })
@@ -182,10 +182,10 @@ fn connection_plans(
     links.into_iter().filter_map(plan).collect()
 }
 
-fn component_plans(components: Vec<Component>, types: &PortTypesFound) -> Vec<ComponentPlan> {
-    let plan = |(index, component): (usize, Component)| {
+fn component_plans(components: Vec<CheckedComponent>, types: &PortTypesFound) -> Vec<ComponentPlan> {
+    let plan = |(index, component): (usize, CheckedComponent)| {
         let spec = component.spec?.into_owned();
-        let range = connections::End { component: index, port: 0 }..connections::End {
+        let range = connections::ConnectionEnd { component: index, port: 0 }..connections::ConnectionEnd {
             component: index + 1,
             port: 0,
         };

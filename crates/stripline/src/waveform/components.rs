@@ -10,7 +10,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
-use super::words::{did_you_mean, listed, quoted};
+use super::text::{did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 use crate::component::{
     Access, CHECK_OPTION, ComponentSpec, Properties, PropertyKind, PropertySpec, Value, number,
@@ -18,7 +18,7 @@ use crate::component::{
 use crate::node::Dispatch;
 
 /// A component after its own checks.
-pub(super) struct Component<'c> {
+pub(super) struct CheckedComponent<'c> {
     pub name: At<String>,
     /// `None` when the component's specification is unavailable, which has been reported.
     pub spec: Option<Cow<'c, ComponentSpec>>,
@@ -41,7 +41,7 @@ pub(super) fn check<'c>(
     catalog: &Catalog<'c>,
     folder: &Path,
     found: &mut Diagnostics,
-) -> Vec<Component<'c>> {
+) -> Vec<CheckedComponent<'c>> {
     let described = describe_all(&drafts, catalog, folder);
     let cpus_here = cpus_of_this_machine();
     check_set_names(options, &drafts, found);
@@ -57,7 +57,7 @@ pub(super) fn check<'c>(
     }
     let mut components = Vec::with_capacity(drafts.len());
     for draft in drafts {
-        let mut checker = Checker { draft: &draft, found };
+        let mut checker = ComponentChecker { draft: &draft, found };
         let executable = draft.executable.as_ref().map(|at| folder.join(&at.value));
         let spec = checker.spec(executable.as_deref(), catalog, &described);
         checker.unknown_keys(spec.as_deref());
@@ -71,12 +71,12 @@ pub(super) fn check<'c>(
             None => None,
         };
         if let (Some(spec), Some(properties)) = (&spec, &properties) {
-            let asked = Asked { spec, properties, places: &property_places };
+            let asked = ValidityCheck { spec, properties, places: &property_places };
             checker.validate(&asked, executable.as_deref(), catalog);
         }
         let priority = draft.priority;
         let name = draft.name;
-        components.push(Component {
+        components.push(CheckedComponent {
             name,
             spec,
             executable,
@@ -147,7 +147,7 @@ fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Dia
 }
 
 /// A property's value as written, and the folder that a path in it is relative to.
-struct Said<'s> {
+struct PropertyText<'s> {
     name: &'s At<String>,
     place: &'s Place,
     value: Result<&'s Value, &'s str>,
@@ -155,18 +155,18 @@ struct Said<'s> {
 }
 
 /// A component's properties, valid one by one.
-struct Asked<'s> {
+struct ValidityCheck<'s> {
     spec: &'s ComponentSpec,
     properties: &'s Properties,
     places: &'s BTreeMap<String, Place>,
 }
 
-struct Checker<'d> {
+struct ComponentChecker<'d> {
     draft: &'d ComponentDraft,
     found: &'d mut Diagnostics,
 }
 
-impl Checker<'_> {
+impl ComponentChecker<'_> {
     fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
         self.found.push(Diagnostic::error(code, place, message).help(remedy));
     }
@@ -332,7 +332,7 @@ impl Checker<'_> {
         let mut values = BTreeMap::new();
         let in_file = draft.properties.iter().map(|property| {
             let value = property.value.value.as_ref();
-            (value.is_some()).then_some(Said {
+            (value.is_some()).then_some(PropertyText {
                 name: &property.name,
                 place: &property.value.place,
                 value: value.ok_or(""),
@@ -342,7 +342,7 @@ impl Checker<'_> {
         let set = options.set.iter().filter(|set| set.component.value == draft.name.value);
         let set = set.map(|set| {
             let value = Err(set.text.value.as_str());
-            Some(Said { name: &set.property, place: &set.text.place, value, folder: here.as_deref() })
+            Some(PropertyText { name: &set.property, place: &set.text.place, value, folder: here.as_deref() })
         });
         let names: Vec<&str> = draft.properties.iter().map(|property| property.name.value.as_str()).collect();
         for said in in_file.chain(set) {
@@ -385,7 +385,7 @@ impl Checker<'_> {
     }
 
     /// Lets the component check its properties together, before it is created.
-    fn validate(&mut self, asked: &Asked, executable: Option<&Path>, catalog: &Catalog) {
+    fn validate(&mut self, asked: &ValidityCheck, executable: Option<&Path>, catalog: &Catalog) {
         let name = &self.draft.name;
         let invalid = match executable.filter(|_| asked.spec.validates) {
             None => asked.spec.validate(asked.properties).err(),
@@ -423,7 +423,7 @@ impl Checker<'_> {
     }
 
     /// Checks one given property; returns its checked value.
-    fn property(&mut self, spec: &ComponentSpec, said: &Said) -> Option<Value> {
+    fn property(&mut self, spec: &ComponentSpec, said: &PropertyText) -> Option<Value> {
         let name = &said.name.value;
         let Some(property) = spec.find_property(name) else {
             let message = format!("`{}` has no property {}", spec.name, quoted(name));
@@ -442,10 +442,10 @@ impl Checker<'_> {
             return None;
         }
         let checked = match said.value {
-            Ok(value) => property.check(value).map_err(|error| unfit(property, value, error)),
+            Ok(value) => property.check(value).map_err(|error| invalid(property, value, error)),
             Err(text) => property.parse(text).map_err(|error| {
                 let value = text.parse().map_or_else(|_| Value::Text(text.into()), Value::Float);
-                unfit(property, &value, error)
+                invalid(property, &value, error)
             }),
         };
         match checked {
@@ -478,7 +478,7 @@ pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<Strin
 }
 
 /// Returns the problem with a value, and the allowed values.
-fn unfit(property: &PropertySpec, value: &Value, error: String) -> (String, String) {
+fn invalid(property: &PropertySpec, value: &Value, error: String) -> (String, String) {
     let name = &property.name;
     let must_be = || format!("it must be {}", property.kind.range_text());
     match (&property.kind, value) {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Placement;
 use super::check::Catalog;
-use super::components::Component;
+use super::components::CheckedComponent;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;
-use super::order;
 use super::overrides::Options;
-use super::words::{count, did_you_mean, listed, quoted, suggestion};
+use super::resequence_check;
+use super::text::{count, did_you_mean, listed, quoted, suggestion};
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
 use crate::link::{Flow, LinkOptions, Overflow, Scope};
@@ -23,16 +23,16 @@ const BETWEEN_PROCESSES: &str = "shm";
 
 /// A port of a component, both by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     pub component: usize,
     pub port: usize,
 }
 
 /// A connection after its own checks. An end is `None` when its port could not be determined, which
 /// has been reported.
-pub(super) struct Link {
-    pub from: Option<End>,
-    pub to: Option<End>,
+pub(super) struct ResolvedConnection {
+    pub from: Option<ConnectionEnd>,
+    pub to: Option<ConnectionEnd>,
     pub transport: String,
     pub options: LinkOptions,
     /// The place where the receiving end is named, or that of the whole connection.
@@ -42,12 +42,12 @@ pub(super) struct Link {
 /// Checks every connection.
 pub(super) fn check(
     drafts: Vec<ConnectionDraft>,
-    components: &[Component],
+    components: &[CheckedComponent],
     options: &Options,
     catalog: &Catalog,
     found: &mut Diagnostics,
-) -> Vec<Link> {
-    let mut checker = Checker {
+) -> Vec<ResolvedConnection> {
+    let mut checker = ConnectionChecker {
         names: components.iter().enumerate().map(|(n, c)| (c.name.value.as_str(), n)).collect(),
         components,
         options,
@@ -57,22 +57,22 @@ pub(super) fn check(
         excused: BTreeSet::new(),
         unread_output: false,
         unread_input: false,
-        strangers: BTreeSet::new(),
+        unknown_ports: BTreeSet::new(),
     };
     checker.transport_option();
-    let mut links: Vec<Link> = drafts.iter().map(|draft| checker.link(draft)).collect();
+    let mut links: Vec<ResolvedConnection> = drafts.iter().map(|draft| checker.resolve(draft)).collect();
     checker.repeated(&drafts, &links);
-    checker.strangers_by_option();
+    checker.unknown_ports_by_option();
     checker.unconnected();
-    order::check(&drafts, &links, components, found);
+    resequence_check::check(&drafts, &links, components, found);
     share_buffers(&drafts, &mut links);
     links
 }
 
 /// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
 /// any of them requires.
-fn share_buffers(drafts: &[ConnectionDraft], links: &mut [Link]) {
-    let mut largest: BTreeMap<(End, String), u32> = BTreeMap::new();
+fn share_buffers(drafts: &[ConnectionDraft], links: &mut [ResolvedConnection]) {
+    let mut largest: BTreeMap<(ConnectionEnd, String), u32> = BTreeMap::new();
     for (draft, link) in drafts.iter().zip(&*links) {
         if let (Some(from), Some(asked)) = (link.from, draft.buffer) {
             let buffer = largest.entry((from, link.transport.clone())).or_insert(asked);
@@ -90,15 +90,15 @@ fn share_buffers(drafts: &[ConnectionDraft], links: &mut [Link]) {
 
 /// The port that the text of an end names.
 enum Named {
-    Port(End),
+    Port(ConnectionEnd),
     /// A port of the other direction, or a component that has only such ports.
-    Backwards(Option<End>),
+    Backwards(Option<ConnectionEnd>),
     /// No port, which has been reported.
     Nothing,
 }
 
 impl Named {
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<ConnectionEnd> {
         match *self {
             Self::Port(end) | Self::Backwards(Some(end)) => Some(end),
             _ => None,
@@ -106,14 +106,14 @@ impl Named {
     }
 }
 
-struct Checker<'c> {
-    components: &'c [Component<'c>],
+struct ConnectionChecker<'c> {
+    components: &'c [CheckedComponent<'c>],
     names: BTreeMap<&'c str, usize>,
     options: &'c Options,
     catalog: &'c Catalog<'c>,
     found: &'c mut Diagnostics,
     /// Ports that a connection names, rightly or not.
-    used: BTreeSet<End>,
+    used: BTreeSet<ConnectionEnd>,
     /// Components with a wrongly named port, by direction; their missing ports cannot be
     /// determined.
     excused: BTreeSet<(usize, bool)>,
@@ -121,15 +121,15 @@ struct Checker<'c> {
     unread_output: bool,
     unread_input: bool,
     /// Components that the transport given as an option cannot join, because each is a process.
-    strangers: BTreeSet<usize>,
+    unknown_ports: BTreeSet<usize>,
 }
 
-impl<'c> Checker<'c> {
+impl<'c> ConnectionChecker<'c> {
     fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
         self.found.push(Diagnostic::error(code, place, message).help(remedy));
     }
 
-    fn link(&mut self, draft: &ConnectionDraft) -> Link {
+    fn resolve(&mut self, draft: &ConnectionDraft) -> ResolvedConnection {
         let from = draft.from.as_ref().map(|at| (at, self.named(at, Direction::Output)));
         let to = draft.to.as_ref().map(|at| (at, self.named(at, Direction::Input)));
         self.unread_output |= from.is_none();
@@ -179,7 +179,8 @@ impl<'c> Checker<'c> {
         options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
         options.resequence = draft.resequence.as_ref().map(|at| at.value);
         let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
-        let link = Link { from: port(&from), to: port(&to), transport, options, place: place.clone() };
+        let link =
+            ResolvedConnection { from: port(&from), to: port(&to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
             && (options.overflow == Overflow::Block || options.scope == Scope::Target)
@@ -224,9 +225,9 @@ impl<'c> Checker<'c> {
         let (code, message, remedy) = match port {
             Some(port) => match spec.ports.iter().position(|p| p.name == port) {
                 Some(port) if spec.ports[port].direction == wanted => {
-                    return Named::Port(End { component, port });
+                    return Named::Port(ConnectionEnd { component, port });
                 }
-                Some(port) => return Named::Backwards(Some(End { component, port })),
+                Some(port) => return Named::Backwards(Some(ConnectionEnd { component, port })),
                 None => {
                     let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
                     if candidates.is_empty() {
@@ -236,7 +237,7 @@ impl<'c> Checker<'c> {
                 }
             },
             None => match candidates[..] {
-                [port] => return Named::Port(End { component, port }),
+                [port] => return Named::Port(ConnectionEnd { component, port }),
                 [] => return Named::Backwards(None),
                 _ => {
                     let message = format!("`{name}` has more than one {direction}");
@@ -251,7 +252,7 @@ impl<'c> Checker<'c> {
         Named::Nothing
     }
 
-    fn backwards(&mut self, at: &At<String>, end: Option<End>, wanted: Direction) {
+    fn backwards(&mut self, at: &At<String>, end: Option<ConnectionEnd>, wanted: Direction) {
         let (key, is, does) = match wanted {
             Direction::Output => ("from", "input", "sends"),
             Direction::Input => ("to", "output", "receives"),
@@ -274,7 +275,7 @@ impl<'c> Checker<'c> {
     }
 
     /// Returns the transport of a connection, and checks that it can join the two ends.
-    fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<End>; 2]) -> String {
+    fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<ConnectionEnd>; 2]) -> String {
         let known = |name: &str| self.catalog.transports.contains(&name);
         let ends = ends.map(|end| end.map(|end| end.component));
         let threads = |&n: &usize| self.components[n].placement == Placement::Thread;
@@ -293,7 +294,7 @@ impl<'c> Checker<'c> {
         }
         if let Some(option) = &self.options.transport {
             if option.value == SAME_PROCESS && !same_process {
-                self.strangers.extend(ends.iter().flatten().filter(|n| !threads(n)));
+                self.unknown_ports.extend(ends.iter().flatten().filter(|n| !threads(n)));
             }
             return option.value.clone();
         }
@@ -348,12 +349,12 @@ impl<'c> Checker<'c> {
     }
 
     /// Reports once all components that `--transport inproc` cannot join.
-    fn strangers_by_option(&mut self) {
+    fn unknown_ports_by_option(&mut self) {
         let Some(option) = &self.options.transport else { return };
-        if self.strangers.is_empty() {
+        if self.unknown_ports.is_empty() {
             return;
         }
-        let strangers = || self.strangers.iter().map(|&n| &self.components[n]);
+        let strangers = || self.unknown_ports.iter().map(|&n| &self.components[n]);
         let names = listed(strangers().map(|c| c.name.value.as_str()), "and");
         let verb = if strangers().count() == 1 { "is a process" } else { "are processes" };
         let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
@@ -443,9 +444,9 @@ impl<'c> Checker<'c> {
     }
 
     /// Reports the same connection twice, and several writers where one is allowed.
-    fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[Link]) {
-        let mut connections: BTreeMap<(End, End), &Place> = BTreeMap::new();
-        let mut writers: BTreeMap<End, &Place> = BTreeMap::new();
+    fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[ResolvedConnection]) {
+        let mut connections: BTreeMap<(ConnectionEnd, ConnectionEnd), &Place> = BTreeMap::new();
+        let mut writers: BTreeMap<ConnectionEnd, &Place> = BTreeMap::new();
         for (draft, link) in drafts.iter().zip(links) {
             let (Some(from), Some(to)) = (link.from, link.to) else { continue };
             let Some((name, port)) = self.port(to) else { continue };
@@ -477,7 +478,10 @@ impl<'c> Checker<'c> {
                 let is_output = port.direction == Direction::Output;
                 let unread = if is_output { self.unread_output } else { self.unread_input };
                 let excused = unread || self.excused.contains(&(n, is_output));
-                if port.mandatory && !excused && !self.used.contains(&End { component: n, port: index }) {
+                if port.mandatory
+                    && !excused
+                    && !self.used.contains(&ConnectionEnd { component: n, port: index })
+                {
                     let name = &component.name.value;
                     let message =
                         format!("{} `{name}.{}` is not connected", words(port.direction), port.name);
@@ -500,7 +504,7 @@ impl<'c> Checker<'c> {
     }
 
     /// Returns a component's name and one of its ports.
-    fn port(&self, end: End) -> Option<(&'c str, &'c PortSpec)> {
+    fn port(&self, end: ConnectionEnd) -> Option<(&'c str, &'c PortSpec)> {
         let component = &self.components[end.component];
         let port = &component.spec.as_deref()?.ports[end.port];
         Some((&component.name.value, port))

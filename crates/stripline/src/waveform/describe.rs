@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::spec_check::check_spec;
-use super::words::quoted;
+use super::text::quoted;
 use crate::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, InvalidProperties, Properties};
 
 /// Time limit of an executable for its description.
@@ -205,7 +205,7 @@ fn ask(
         .process_group(0)
         .spawn()
         .map_err(not_started)?;
-    let mut asked = Asked { child, stdout: Vec::new(), stderr: Vec::new() };
+    let mut asked = DescribeProcess { child, stdout: Vec::new(), stderr: Vec::new() };
     let status = match asked.wait(Instant::now() + time_max) {
         Ok(Some(status)) => status,
         Ok(None) if asked.stdout.len() > OUTPUT_BYTES_MAX => return Err(DescribeError::TooMuch(owned())),
@@ -234,13 +234,13 @@ fn holding(text: &[u8]) -> io::Result<File> {
 }
 
 /// A running `--describe` or `--check`; ended, with all that it started, when dropped.
-struct Asked {
+struct DescribeProcess {
     child: Child,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-impl Asked {
+impl DescribeProcess {
     /// Reads until the child ends; `None` when it took too long or printed too much.
     fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         // The interval between checks for the child's end while it prints nothing.
@@ -288,7 +288,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for DescribeProcess {
     fn drop(&mut self) {
         // An error means that it has been reaped already, and its group ended before.
         if self.has_ended().is_ok() {

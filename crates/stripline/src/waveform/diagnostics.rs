@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level as Style, Origin, Renderer, Snippet};
 
-use super::words::{count, printable};
+use super::text::{count, printable};
 
 /// All findings of a check, errors and warnings, in the order of the source.
 ///

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
-use super::tables::{Reader, in_order};
-use super::words::quoted;
+use super::text::quoted;
+use super::toml_reader::{TomlReader, in_order};
 use super::{Placement, Restart};
 use crate::component::{Value, units};
 use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};
@@ -150,7 +150,7 @@ pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draf
         report_syntax(source, &errors, found);
         return None;
     }
-    let mut reader = Reader { source, found };
+    let mut reader = TomlReader { source, found };
     let mut draft =
         Draft { name: None, description: String::new(), components: Vec::new(), connections: Vec::new() };
     const KEYS: [&str; 3] = ["waveform", "component", "connection"];

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::file::is_name;
-use super::words::quoted;
+use super::text::quoted;
 use crate::component::{Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 
 /// The most ports, and the most properties, of one component.

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::service::{SERVICE, VERSION, tag};
 use super::{
-    ComponentChange, ControlError, Fault, GetRequest, PropertyReading, RunningWaveform, SetRequest, Setting,
-    StopRequest, Stopped, TestRequest, TestRun,
+    ComponentChange, ControlError, GetRequest, PropertyReading, RequestFault, RunningWaveform, SetRequest,
+    Setting, StopRequest, Stopped, TestRequest, TestRun,
 };
 use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
 use crate::error::{Error, Result};
@@ -233,7 +233,7 @@ impl ControlClient {
         progress: &mut dyn FnMut(&RunningWaveform),
     ) -> Result<Stopped, ControlError> {
         let request = StopRequest { component: component.map(Into::into), now };
-        let stop = self.link.calls.operation::<StopRequest, Stopped, Fault>("stop")?;
+        let stop = self.link.calls.operation::<StopRequest, Stopped, RequestFault>("stop")?;
         // The launcher bounds the time: it ends components that do not stop.
         let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
         let stopped = loop {
@@ -262,17 +262,17 @@ impl ControlClient {
         request: &Req,
         deadline: Duration,
     ) -> Result<Rep, ControlError> {
-        let operation = self.link.calls.operation::<Req, Rep, Fault>(operation)?;
+        let operation = self.link.calls.operation::<Req, Rep, RequestFault>(operation)?;
         let deadline = deadline.min(ClientOptions::DEADLINE_MAX);
         operation.call_within(deadline, request).map_err(|error| self.failed(error))
     }
 
     /// Converts the error of a call without a reply.
-    fn failed(&self, error: CallError<Fault>) -> ControlError {
+    fn failed(&self, error: CallError<RequestFault>) -> ControlError {
         let (name, pid) = (self.name.clone(), self.pid);
         match error {
-            CallError::User(Fault::Wrong(faults)) => ControlError::Wrong(faults),
-            CallError::User(Fault::Cannot(why)) => ControlError::Cannot(why),
+            CallError::User(RequestFault::Wrong(faults)) => ControlError::Wrong(faults),
+            CallError::User(RequestFault::Cannot(why)) => ControlError::Cannot(why),
             CallError::ServerGone { .. } | CallError::Link(Error::Stopped) => {
                 ControlError::Gone { name, pid }
             }

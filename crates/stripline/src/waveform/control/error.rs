@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::waveform::words::{listed, quoted, suggestion};
+use crate::waveform::text::{listed, quoted, suggestion};
 
 /// An error of a request to a running waveform.
 ///

@@ -15,9 +15,11 @@ mod types;
 pub use client::{ControlClient, Running, running};
 pub use error::ControlError;
 pub use service::SERVICE;
-pub(crate) use service::{Operations, Service};
+pub(crate) use service::{ControlService, Operations};
 pub use types::{
     ChangeState, ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform,
     Setting, Stopped, TestRun,
 };
-pub(crate) use types::{Fault, GetRequest, Reply, Request, SET_MAX, SetRequest, StopRequest, TestRequest};
+pub(crate) use types::{
+    GetRequest, RequestFault, SET_MAX, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest,
+};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::{Fault, GetRequest, Reply, Request, SetRequest, StopRequest, TestRequest};
+use super::{GetRequest, RequestFault, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest};
 use crate::call::{self, Payload, ServerOptions};
 use crate::error::{Error, Result};
 use crate::link::WaitStrategy;
@@ -27,16 +27,16 @@ const CLIENTS_MAX: u32 = 128;
 /// The operations behind the service, independent of the way that serves them.
 pub(crate) trait Operations: Send + Sync + 'static {
     /// Serves a request, and returns within the time that it gives.
-    fn call(&self, request: Request) -> Reply;
+    fn call(&self, request: WaveformRequest) -> WaveformReply;
 }
 
 /// The server in its domain; both end when this is dropped.
-pub(crate) struct Service {
+pub(crate) struct ControlService {
     node: Node,
     thread: Local<Option<JoinHandle<()>>>,
 }
 
-impl Service {
+impl ControlService {
     pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
         let domain = format!("run-{VERSION}-{}-{}", tag(waveform), socket_names::unique_suffix()?);
         let node = Node::join(&domain, Topics::default())?;
@@ -53,9 +53,9 @@ impl Service {
             service,
             "show",
             &operations,
-            |()| Request::Show,
+            |()| WaveformRequest::Show,
             |reply| match reply {
-                Reply::Shown(registered) => Ok(registered),
+                WaveformReply::Shown(registered) => Ok(registered),
                 other => Err(other),
             },
         )?;
@@ -63,9 +63,9 @@ impl Service {
             service,
             "get",
             &operations,
-            |get: GetRequest| Request::Get(get),
+            |get: GetRequest| WaveformRequest::Get(get),
             |reply| match reply {
-                Reply::Got(readings) => Ok(readings),
+                WaveformReply::Got(readings) => Ok(readings),
                 other => Err(other),
             },
         )?;
@@ -73,9 +73,9 @@ impl Service {
             service,
             "set",
             &operations,
-            |set: SetRequest| Request::Set(set),
+            |set: SetRequest| WaveformRequest::Set(set),
             |reply| match reply {
-                Reply::Set(changes) => Ok(changes),
+                WaveformReply::Set(changes) => Ok(changes),
                 other => Err(other),
             },
         )?;
@@ -83,9 +83,9 @@ impl Service {
             service,
             "test",
             &operations,
-            |test: TestRequest| Request::Test(test),
+            |test: TestRequest| WaveformRequest::Test(test),
             |reply| match reply {
-                Reply::Tested(runs) => Ok(runs),
+                WaveformReply::Tested(runs) => Ok(runs),
                 other => Err(other),
             },
         )?;
@@ -93,9 +93,9 @@ impl Service {
             service,
             "stop",
             &operations,
-            |stop: StopRequest| Request::Stop(stop),
+            |stop: StopRequest| WaveformRequest::Stop(stop),
             |reply| match reply {
-                Reply::Stopped(stopped) => Ok(stopped),
+                WaveformReply::Stopped(stopped) => Ok(stopped),
                 other => Err(other),
             },
         )?;
@@ -103,9 +103,9 @@ impl Service {
             service,
             "heard",
             &operations,
-            |()| Request::Acknowledged,
+            |()| WaveformRequest::Acknowledged,
             |reply| match reply {
-                Reply::Acknowledged => Ok(()),
+                WaveformReply::Acknowledged => Ok(()),
                 other => Err(other),
             },
         )?;
@@ -125,7 +125,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for ControlService {
     fn drop(&mut self) {
         if !self.thread.is_current() {
             return;
@@ -145,19 +145,19 @@ pub(super) fn tag(waveform: &str) -> String {
     format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Adds an operation: from its own request to a [`Request`], and from a [`Reply`] to its own.
+/// Adds an operation: from its own request to a [`WaveformRequest`], and from a [`WaveformReply`] to its own.
 fn add<Req: Payload, Rep: Payload>(
     service: call::Service<'static>,
     name: &str,
     operations: &Arc<impl Operations>,
-    request: impl Fn(Req) -> Request + Send + Sync + 'static,
-    reply: impl Fn(Reply) -> Result<Rep, Reply> + Send + Sync + 'static,
+    request: impl Fn(Req) -> WaveformRequest + Send + Sync + 'static,
+    reply: impl Fn(WaveformReply) -> Result<Rep, WaveformReply> + Send + Sync + 'static,
 ) -> Result<call::Service<'static>> {
     let operations = Arc::clone(operations);
     service.operation(name, move |asked: Req| {
         reply(operations.call(request(asked))).map_err(|other| match other {
-            Reply::Failed(fault) => fault,
-            _ => Fault::Cannot("the launcher's answer does not fit the request".into()),
+            WaveformReply::Failed(fault) => fault,
+            _ => RequestFault::Cannot("the launcher's answer does not fit the request".into()),
         })
     })
 }

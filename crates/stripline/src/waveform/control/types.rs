@@ -275,7 +275,7 @@ pub(crate) struct StopRequest {
 
 /// A request to a launcher.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
+pub(crate) enum WaveformRequest {
     Show,
     Get(GetRequest),
     Set(SetRequest),
@@ -323,27 +323,27 @@ impl std::str::FromStr for Setting {
 
 /// A launcher's reply.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub(crate) enum WaveformReply {
     Shown(RunningWaveform),
     Got(Vec<PropertyReading>),
     Set(Vec<ComponentChange>),
     Tested(Vec<TestRun>),
     Stopped(Stopped),
     Acknowledged,
-    Failed(Fault),
+    Failed(RequestFault),
 }
 
 /// The reason that a launcher refuses a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Fault {
+pub(crate) enum RequestFault {
     /// The request is wrong, and had no effect: a sentence for each fault.
     Wrong(Vec<String>),
     /// The request is valid but cannot be served now.
     Cannot(String),
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for RequestFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Wrong(faults) => f.write_str(&faults.join("\n")),

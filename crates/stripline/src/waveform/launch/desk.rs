@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
-use crate::waveform::control::{Fault, Operations, Reply, Request};
+use crate::waveform::control::{Operations, RequestFault, WaveformReply, WaveformRequest};
 
 /// The most requests that wait for the loop to take them.
 const WAITING_MAX: usize = 64;
@@ -30,8 +30,8 @@ struct Queue {
 
 /// A request and the channel for its answer.
 pub(super) struct Visit {
-    pub request: Request,
-    pub reply: Sender<Reply>,
+    pub request: WaveformRequest,
+    pub reply: Sender<WaveformReply>,
 }
 
 impl Desk {
@@ -68,16 +68,16 @@ impl Desk {
 impl Operations for Desk {
     /// Waits for the answer, which comes within the time that the request gives, or with the end of
     /// the waveform.
-    fn call(&self, request: Request) -> Reply {
-        let cannot = |why: String| Reply::Failed(Fault::Cannot(why));
+    fn call(&self, request: WaveformRequest) -> WaveformReply {
+        let cannot = |why: String| WaveformReply::Failed(RequestFault::Cannot(why));
         let ended = || cannot("the waveform has just ended".into());
         let (reply, answer) = mpsc::channel();
         {
             let mut queue = self.queue();
-            if request == Request::Acknowledged {
+            if request == WaveformRequest::Acknowledged {
                 queue.heard += 1;
                 self.shared.1.notify_all();
-                return Reply::Acknowledged;
+                return WaveformReply::Acknowledged;
             }
             if queue.closed {
                 return ended();

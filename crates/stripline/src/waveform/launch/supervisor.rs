@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::transport::Endpoint;
 use crate::waveform::assign;
-use crate::waveform::control::Service;
+use crate::waveform::control::ControlService;
 use crate::waveform::plan::{Placement, Program, Waveform};
 use requests::Requests;
 
@@ -174,7 +174,7 @@ impl<'a> Supervisor<'a> {
 
     pub(super) fn run(mut self) -> Result<RunReport> {
         // A waveform without a control service works as well.
-        let service = Service::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
+        let service = ControlService::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
             self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"))
         });
         for group in 0..self.groups.len() {

@@ -10,8 +10,8 @@ use crate::component::control::{Ask, LauncherCommand, RequestAnswer};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::RunReport;
 use crate::waveform::control::{
-    ChangeState, ComponentChange, Fault, GetRequest, PropertyReading, Reply, Request, RunPhase,
-    RunningComponent, RunningWaveform, SetRequest, StopRequest, Stopped, TestRequest, TestRun,
+    ChangeState, ComponentChange, GetRequest, PropertyReading, RequestFault, RunPhase, RunningComponent,
+    RunningWaveform, SetRequest, StopRequest, Stopped, TestRequest, TestRun, WaveformReply, WaveformRequest,
 };
 use crate::waveform::launch::desk::Visit;
 
@@ -36,7 +36,7 @@ pub(super) struct Requests {
     open: BTreeMap<u64, Open>,
     cases: Vec<Case>,
     /// The clients that wait for the report of the waveform's end.
-    stoppers: Vec<Sender<Reply>>,
+    stoppers: Vec<Sender<WaveformReply>>,
 }
 
 /// A request passed on to a component.
@@ -57,7 +57,7 @@ enum What {
 
 /// A request that waits for components.
 struct Case {
-    reply: Sender<Reply>,
+    reply: Sender<WaveformReply>,
     deadline: Instant,
     /// Its time limit.
     time: Duration,
@@ -106,31 +106,35 @@ impl Supervisor<'_> {
     }
 
     /// Serves a request; `Err` is an immediate answer.
-    fn serve(&mut self, request: Request, reply: &Sender<Reply>) -> Result<Option<(Kind, Duration)>, Reply> {
+    fn serve(
+        &mut self,
+        request: WaveformRequest,
+        reply: &Sender<WaveformReply>,
+    ) -> Result<Option<(Kind, Duration)>, WaveformReply> {
         let time = Duration::from_millis;
         match request {
-            Request::Show => Err(Reply::Shown(self.shown())),
-            Request::Acknowledged => Err(Reply::Acknowledged),
-            Request::Stop(StopRequest { component: None, now }) => {
+            WaveformRequest::Show => Err(WaveformReply::Shown(self.shown())),
+            WaveformRequest::Acknowledged => Err(WaveformReply::Acknowledged),
+            WaveformRequest::Stop(StopRequest { component: None, now }) => {
                 self.stop_waveform(now);
                 self.requests.stoppers.push(reply.clone());
                 Ok(None)
             }
             _ if self.requests.cases.len() >= CASES_MAX => {
                 let why = format!("{CASES_MAX} requests are in progress already; try again");
-                Err(Reply::Failed(Fault::Cannot(why)))
+                Err(WaveformReply::Failed(RequestFault::Cannot(why)))
             }
-            Request::Get(GetRequest { component, property }) => {
+            WaveformRequest::Get(GetRequest { component, property }) => {
                 let kind = self.get(component.as_deref(), property.as_deref())?;
                 Ok(Some((kind, QUERY_TIME)))
             }
-            Request::Set(SetRequest { folder, settings, timeout_ms }) => {
+            WaveformRequest::Set(SetRequest { folder, settings, timeout_ms }) => {
                 Ok(Some((self.set(folder.as_deref(), settings)?, time(timeout_ms))))
             }
-            Request::Test(TestRequest { component, tests, timeout_ms }) => {
+            WaveformRequest::Test(TestRequest { component, tests, timeout_ms }) => {
                 Ok(Some((self.test(&component, &tests)?, time(timeout_ms))))
             }
-            Request::Stop(StopRequest { component: Some(component), now }) => {
+            WaveformRequest::Stop(StopRequest { component: Some(component), now }) => {
                 Ok(Some((self.stop_component(&component, now)?, END_TIME)))
             }
         }
@@ -203,7 +207,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn stop_component(&mut self, component: &str, now: bool) -> Result<Kind, Reply> {
+    fn stop_component(&mut self, component: &str, now: bool) -> Result<Kind, WaveformReply> {
         let member = self.member_named(component).map_err(wrong)?;
         if now {
             let why = "--now ends a whole waveform; one component is stopped in order".to_string();
@@ -392,12 +396,12 @@ impl Supervisor<'_> {
                 let silent = self.groups[self.members[member].group].process.as_ref();
                 let why = silent.filter(|process| process.is_stopped()).map(super::ComponentProcess::silence);
                 let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                Reply::Failed(Fault::Cannot(format!(
+                WaveformReply::Failed(RequestFault::Cannot(format!(
                     "`{component}` was asked to stop and has not ended within {time} s{why}; `stripline stop \
                      {waveform}` ends what does not stop"
                 )))
             }
-            Kind::Stop(member) => Reply::Stopped(Stopped::Component {
+            Kind::Stop(member) => WaveformReply::Stopped(Stopped::Component {
                 component: self.waveform.components[member].name.clone(),
                 state: if self.members[member].state == State::Ended { "ended" } else { "failed" }.into(),
             }),
@@ -411,7 +415,7 @@ impl Supervisor<'_> {
                         }
                     }
                 }
-                Reply::Got(readings)
+                WaveformReply::Got(readings)
             }
             Kind::Set(changes) => {
                 let told = changes.into_iter().map(|(number, mut change)| {
@@ -422,7 +426,7 @@ impl Supervisor<'_> {
                     }
                     change
                 });
-                Reply::Set(told.collect())
+                WaveformReply::Set(told.collect())
             }
             Kind::Test(runs) => {
                 let mut told = Vec::new();
@@ -437,7 +441,7 @@ impl Supervisor<'_> {
                     }
                     told.push(run);
                 }
-                Reply::Tested(told)
+                WaveformReply::Tested(told)
             }
         };
         let _ = reply.send(answer);
@@ -482,10 +486,10 @@ impl Supervisor<'_> {
         let (desk, mut stoppers) = (self.desk.clone(), std::mem::take(&mut self.requests.stoppers));
         let report = self.report();
         // A request to stop that arrives now is already fulfilled.
-        let stops = |request: &Request| matches!(request, Request::Stop(stop) if stop.component.is_none());
+        let stops = |request: &WaveformRequest| matches!(request, WaveformRequest::Stop(stop) if stop.component.is_none());
         let late = desk.close().into_iter().filter(|visit| stops(&visit.request));
         stoppers.extend(late.map(|visit| visit.reply));
-        let stopped = || Reply::Stopped(Stopped::Waveform(Box::new(report.clone())));
+        let stopped = || WaveformReply::Stopped(Stopped::Waveform(Box::new(report.clone())));
         let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
         desk.wait_until_heard(told, HEAR_TIME);
         report
@@ -523,6 +527,6 @@ impl Case {
 }
 
 /// Builds the reply for one fault of a request.
-pub(super) fn wrong(fault: String) -> Reply {
-    Reply::Failed(Fault::Wrong(vec![fault]))
+pub(super) fn wrong(fault: String) -> WaveformReply {
+    WaveformReply::Failed(RequestFault::Wrong(vec![fault]))
 }

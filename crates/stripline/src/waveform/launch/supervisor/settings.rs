@@ -10,10 +10,11 @@ use crate::component::control::Ask;
 use crate::component::{Access, PropertyKind, PropertySpec, Value};
 use crate::waveform::components::absolute_path;
 use crate::waveform::control::{
-    ChangeState, ComponentChange, Fault, NewValue, PropertyReading, Reply, SET_MAX, Setting, TestRun,
+    ChangeState, ComponentChange, NewValue, PropertyReading, RequestFault, SET_MAX, Setting, TestRun,
+    WaveformReply,
 };
 use crate::waveform::plan::ComponentPlan;
-use crate::waveform::words::{did_you_mean, listed, quoted};
+use crate::waveform::text::{did_you_mean, listed, quoted};
 
 impl Member {
     /// Records values that are in effect; returns them with the values before.
@@ -42,7 +43,11 @@ impl Supervisor<'_> {
         })
     }
 
-    pub(super) fn get(&mut self, component: Option<&str>, property: Option<&str>) -> Result<Kind, Reply> {
+    pub(super) fn get(
+        &mut self,
+        component: Option<&str>,
+        property: Option<&str>,
+    ) -> Result<Kind, WaveformReply> {
         let members = match component {
             Some(name) => {
                 let member = self.member_named(name).map_err(wrong)?;
@@ -95,7 +100,11 @@ impl Supervisor<'_> {
         }
     }
 
-    pub(super) fn set(&mut self, folder: Option<&str>, settings: Vec<Setting>) -> Result<Kind, Reply> {
+    pub(super) fn set(
+        &mut self,
+        folder: Option<&str>,
+        settings: Vec<Setting>,
+    ) -> Result<Kind, WaveformReply> {
         if settings.is_empty() || settings.len() > SET_MAX {
             let why = format!("{} properties at once; it takes from 1 to {SET_MAX}", settings.len());
             return Err(wrong(why));
@@ -117,7 +126,7 @@ impl Supervisor<'_> {
             }
         }
         if !faults.is_empty() {
-            return Err(Reply::Failed(Fault::Wrong(faults)));
+            return Err(WaveformReply::Failed(RequestFault::Wrong(faults)));
         }
         let changes = wanted.into_iter().map(|(member, values)| {
             let plan = &self.waveform.components[member];
@@ -165,7 +174,7 @@ impl Supervisor<'_> {
         }
     }
 
-    pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<Kind, Reply> {
+    pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<Kind, WaveformReply> {
         let member = self.member_named(component).map_err(wrong)?;
         let plan = &self.waveform.components[member];
         let known = &plan.spec.tests;
@@ -185,7 +194,7 @@ impl Supervisor<'_> {
         });
         let unknown: Vec<String> = unknown.take(SET_MAX).collect();
         if !unknown.is_empty() {
-            return Err(Reply::Failed(Fault::Wrong(unknown)));
+            return Err(WaveformReply::Failed(RequestFault::Wrong(unknown)));
         }
         // Each test once, in the component's order.
         let asked = known.iter().filter(|test| tests.is_empty() || tests.contains(&test.name));

@@ -8,7 +8,7 @@ use toml::de::{DeArray, DeString, DeTable, DeValue};
 
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
-use super::words::{count, did_you_mean, listed, quoted};
+use super::text::{count, did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 use crate::component::{Value, units};
 use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
@@ -29,12 +29,12 @@ pub(super) fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Key<'i>, &'t 
     entries
 }
 
-pub(super) struct Reader<'r> {
+pub(super) struct TomlReader<'r> {
     pub source: &'r Arc<Source>,
     pub found: &'r mut Diagnostics,
 }
 
-impl Reader<'_> {
+impl TomlReader<'_> {
     pub(super) fn waveform(&mut self, item: &Item, draft: &mut Draft) {
         let Some(table) = self.table(item, "waveform") else { return };
         for (key, value) in in_order(table) {

@@ -8,21 +8,21 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::check::Catalog;
-use super::components::Component;
-use super::connections::{End, Link};
+use super::components::CheckedComponent;
+use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
-use super::words::{listed, quoted};
+use super::text::{listed, quoted};
 use crate::component::{ComponentSpec, Direction, PortTypes, Value};
 use crate::payload::TypeName;
 
 /// Returns the payload type of every connected port, and reports those that stay undetermined.
 pub(super) fn resolve(
-    components: &[Component],
-    links: &[Link],
+    components: &[CheckedComponent],
+    links: &[ResolvedConnection],
     catalog: &Catalog,
     found: &mut Diagnostics,
-) -> BTreeMap<End, TypeName> {
-    let mut graph = Graph { components, catalog, found, domains: BTreeMap::new(), edges: Vec::new() };
+) -> BTreeMap<ConnectionEnd, TypeName> {
+    let mut graph = Graph { components, catalog, found, type_sets: BTreeMap::new(), edges: Vec::new() };
     graph.build(links);
     graph.spread();
     graph.report_undecided();
@@ -31,7 +31,7 @@ pub(super) fn resolve(
 
 /// The payload types possible for a group of ports.
 #[derive(Clone, Debug)]
-struct Domain {
+struct TypeSet {
     /// The possible types; `None`: any.
     types: Option<Vec<TypeName>>,
     /// Whether these ports have a reported problem, so that an undetermined type is not reported.
@@ -40,23 +40,23 @@ struct Domain {
 
 /// A connection between two groups of ports, each named by the port that its types come from.
 struct Edge {
-    from: End,
-    to: End,
-    ends: (End, End),
+    from: ConnectionEnd,
+    to: ConnectionEnd,
+    ends: (ConnectionEnd, ConnectionEnd),
     place: Place,
     broken: bool,
 }
 
 struct Graph<'g> {
-    components: &'g [Component<'g>],
+    components: &'g [CheckedComponent<'g>],
     catalog: &'g Catalog<'g>,
     found: &'g mut Diagnostics,
-    domains: BTreeMap<End, Domain>,
+    type_sets: BTreeMap<ConnectionEnd, TypeSet>,
     edges: Vec<Edge>,
 }
 
 impl Graph<'_> {
-    fn build(&mut self, links: &[Link]) {
+    fn build(&mut self, links: &[ResolvedConnection]) {
         for link in links {
             for end in [link.from, link.to].into_iter().flatten() {
                 self.add(end);
@@ -72,19 +72,19 @@ impl Graph<'_> {
                 // The other end is unresolved: it might have determined the type.
                 (Some(end), None) | (None, Some(end)) => {
                     let root = self.root(end);
-                    self.domains.entry(root).and_modify(|domain| domain.excused = true);
+                    self.type_sets.entry(root).and_modify(|domain| domain.excused = true);
                 }
                 (None, None) => {}
             }
         }
     }
 
-    fn spec(&self, end: End) -> Option<&ComponentSpec> {
+    fn spec(&self, end: ConnectionEnd) -> Option<&ComponentSpec> {
         self.components[end.component].spec.as_deref()
     }
 
     /// Returns the port that a port's types come from, through any number of [`PortTypes::SameAs`].
-    fn root(&self, end: End) -> End {
+    fn root(&self, end: ConnectionEnd) -> ConnectionEnd {
         let Some(spec) = self.spec(end) else { return end };
         let mut port = end.port;
         for _ in 0..spec.ports.len() {
@@ -94,31 +94,31 @@ impl Graph<'_> {
                 None => break,
             }
         }
-        End { port, ..end }
+        ConnectionEnd { port, ..end }
     }
 
-    fn add(&mut self, end: End) {
+    fn add(&mut self, end: ConnectionEnd) {
         let root = self.root(end);
-        if self.domains.contains_key(&root) {
+        if self.type_sets.contains_key(&root) {
             return;
         }
         let types = self.spec(root).map(|spec| spec.ports[root.port].types.clone());
         let domain = match types {
-            Some(PortTypes::OneOf(types)) => Domain { types: Some(types), excused: false },
+            Some(PortTypes::OneOf(types)) => TypeSet { types: Some(types), excused: false },
             Some(PortTypes::Property(property)) => self.property_domain(root, &property),
-            _ => Domain { types: None, excused: false },
+            _ => TypeSet { types: None, excused: false },
         };
-        self.domains.insert(root, domain);
+        self.type_sets.insert(root, domain);
     }
 
-    fn property_domain(&mut self, end: End, name: &str) -> Domain {
-        let unknown = Domain { types: None, excused: true };
+    fn property_domain(&mut self, end: ConnectionEnd, name: &str) -> TypeSet {
+        let unknown = TypeSet { types: None, excused: true };
         let component = &self.components[end.component];
         let Some(Value::Text(text)) = component.properties.as_ref().and_then(|all| all.value(name)) else {
             return unknown;
         };
         match TypeName::new(text.clone()) {
-            Ok(name) => Domain { types: Some(vec![name]), excused: false },
+            Ok(name) => TypeSet { types: Some(vec![name]), excused: false },
             Err(_) => {
                 let place = component.property_places.get(name).unwrap_or(&component.name.place);
                 let message = format!("`{name}` is {}, which is no payload type", quoted(text));
@@ -131,8 +131,8 @@ impl Graph<'_> {
 
     /// Narrows the domains along the edges until nothing changes.
     fn spread(&mut self) {
-        let mut leaving: BTreeMap<End, Vec<usize>> = BTreeMap::new();
-        let mut arriving: BTreeMap<End, Vec<usize>> = BTreeMap::new();
+        let mut leaving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
+        let mut arriving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
         for (index, edge) in self.edges.iter().enumerate() {
             leaving.entry(edge.from).or_default().push(index);
             arriving.entry(edge.to).or_default().push(index);
@@ -156,13 +156,13 @@ impl Graph<'_> {
     }
 
     /// Narrows one end of an edge to the types of the other; returns the end if it became narrower.
-    fn narrow(&mut self, index: usize, forward: bool) -> Option<End> {
+    fn narrow(&mut self, index: usize, forward: bool) -> Option<ConnectionEnd> {
         let edge = &self.edges[index];
         if edge.broken {
             return None;
         }
         let (known, target) = if forward { (edge.from, edge.to) } else { (edge.to, edge.from) };
-        let (source, sink) = (&self.domains[&known], &self.domains[&target]);
+        let (source, sink) = (&self.type_sets[&known], &self.type_sets[&target]);
         let known = source.types.as_ref()?;
         let common: Vec<TypeName> = match &sink.types {
             None => known.clone(),
@@ -176,13 +176,13 @@ impl Graph<'_> {
         if sink.types.as_ref().is_some_and(|types| types.len() == common.len()) {
             return None;
         }
-        self.domains.entry(target).and_modify(|domain| domain.types = Some(common));
+        self.type_sets.entry(target).and_modify(|domain| domain.types = Some(common));
         Some(target)
     }
 
     fn mismatch(&mut self, index: usize) {
         let edge = &self.edges[index];
-        let types = |end: &End| self.domains[end].types.clone().unwrap_or_default();
+        let types = |end: &ConnectionEnd| self.type_sets[end].types.clone().unwrap_or_default();
         let (given, taken) = (types(&edge.from), types(&edge.to));
         let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
         let message = format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken));
@@ -205,7 +205,7 @@ impl Graph<'_> {
 
     /// Suggests a value for a property that determines a port's type, so that the port gets a
     /// wanted type.
-    fn property_remedy(&self, end: End, wanted: &[TypeName]) -> Option<String> {
+    fn property_remedy(&self, end: ConnectionEnd, wanted: &[TypeName]) -> Option<String> {
         let spec = self.spec(end)?;
         let PortTypes::Property(name) = &spec.ports[end.port].types else { return None };
         let property = spec.find_property(name)?;
@@ -217,29 +217,29 @@ impl Graph<'_> {
 
     /// Reports undetermined types, once for ports that depend on each other.
     fn report_undecided(&mut self) {
-        let mut neighbours: BTreeMap<End, Vec<End>> = BTreeMap::new();
+        let mut neighbours: BTreeMap<ConnectionEnd, Vec<ConnectionEnd>> = BTreeMap::new();
         for edge in &self.edges {
             neighbours.entry(edge.from).or_default().push(edge.to);
             neighbours.entry(edge.to).or_default().push(edge.from);
             if edge.broken {
                 for end in [edge.from, edge.to] {
-                    self.domains.entry(end).and_modify(|domain| domain.excused = true);
+                    self.type_sets.entry(end).and_modify(|domain| domain.excused = true);
                 }
             }
         }
         let mut seen = BTreeSet::new();
         for index in 0..self.edges.len() {
             let edge = &self.edges[index];
-            let domain = self.domains[&edge.to].clone();
+            let domain = self.type_sets[&edge.to].clone();
             if domain.is_decided() || !seen.insert(edge.to) {
                 continue;
             }
             let mut excused = false;
             let mut queue = vec![edge.to];
             while let Some(end) = queue.pop() {
-                excused |= self.domains[&end].excused;
+                excused |= self.type_sets[&end].excused;
                 let open = neighbours.get(&end).into_iter().flatten().copied();
-                queue.extend(open.filter(|end| !self.domains[end].is_decided() && seen.insert(*end)));
+                queue.extend(open.filter(|end| !self.type_sets[end].is_decided() && seen.insert(*end)));
             }
             if excused {
                 continue;
@@ -266,22 +266,22 @@ impl Graph<'_> {
         }
     }
 
-    fn types(&self, links: &[Link]) -> BTreeMap<End, TypeName> {
+    fn types(&self, links: &[ResolvedConnection]) -> BTreeMap<ConnectionEnd, TypeName> {
         let ends = links.iter().flat_map(|link| [link.from, link.to]).flatten();
-        let decided = |end: End| match self.domains[&self.root(end)].types.as_deref() {
+        let decided = |end: ConnectionEnd| match self.type_sets[&self.root(end)].types.as_deref() {
             Some([name]) => Some((end, name.clone())),
             _ => None,
         };
         ends.filter_map(decided).collect()
     }
 
-    fn name(&self, end: End) -> String {
+    fn name(&self, end: ConnectionEnd) -> String {
         let port = self.spec(end).map_or("", |spec| &spec.ports[end.port].name);
         format!("{}.{port}", self.components[end.component].name.value)
     }
 }
 
-impl Domain {
+impl TypeSet {
     fn is_decided(&self) -> bool {
         self.types.as_ref().is_some_and(|types| types.len() == 1)
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::components::Component;
-use super::connections::Link;
+use super::components::CheckedComponent;
+use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 use super::file::ConnectionDraft;
-use super::words::listed;
+use super::text::listed;
 use crate::node::{Completion, Dispatch};
 
 /// The components that may have changed the order of the packets of a connection.
@@ -21,8 +21,8 @@ enum Before<'c> {
 /// need.
 pub(super) fn check(
     drafts: &[ConnectionDraft],
-    links: &[Link],
-    components: &[Component],
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
     found: &mut Diagnostics,
 ) {
     for (draft, link) in drafts.iter().zip(links) {
@@ -55,7 +55,11 @@ pub(super) fn check(
 
 /// Returns the pools between a component's outputs and the last point where its packets were in
 /// sequence.
-fn before<'c>(component: usize, links: &[Link], components: &'c [Component]) -> Before<'c> {
+fn before<'c>(
+    component: usize,
+    links: &[ResolvedConnection],
+    components: &'c [CheckedComponent],
+) -> Before<'c> {
     let (mut pools, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![component]);
     while let Some(index) = next.pop() {
         if !seen.insert(index) {
