@@ -1,10 +1,10 @@
 //! Launching and supervision. There is one process per component, or one for all thread-placed
 //! ones, each with a control socket. One loop waits for all of them.
 
-mod desk;
-mod link;
+mod connection_state;
 mod process;
 mod report;
+mod request_inbox;
 mod signals;
 mod supervisor;
 

@@ -19,7 +19,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::process;
 
 /// Lines of standard error kept for the report of a failure.
-const LAST_WORDS: usize = 12;
+const STDERR_TAIL: usize = 12;
 /// Characters of a line that are kept.
 const LINE_MAX: usize = 4096;
 
@@ -37,7 +37,7 @@ pub(super) struct ComponentProcess {
     /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
     partial: Vec<u8>,
-    last_words: VecDeque<String>,
+    stderr_tail: VecDeque<String>,
     pub exit: Option<ExitStatus>,
 }
 
@@ -77,7 +77,7 @@ impl ComponentProcess {
                 stderr,
                 unsent: Vec::new(),
                 partial: Vec::new(),
-                last_words: VecDeque::new(),
+                stderr_tail: VecDeque::new(),
                 exit: None,
             }),
             Err(error) => {
@@ -133,7 +133,7 @@ impl ComponentProcess {
     }
 
     /// Returns whether it may get more requests: not while many bytes wait for it.
-    pub(super) fn listens(&self) -> bool {
+    pub(super) fn reads_commands(&self) -> bool {
         self.channel.is_some() && self.unsent.len() < UNSENT_MAX
     }
 
@@ -206,17 +206,17 @@ impl ComponentProcess {
             lines.push(text(&std::mem::take(&mut self.partial)));
         }
         for line in &lines {
-            if self.last_words.len() == LAST_WORDS {
-                self.last_words.pop_front();
+            if self.stderr_tail.len() == STDERR_TAIL {
+                self.stderr_tail.pop_front();
             }
-            self.last_words.push_back(line.clone());
+            self.stderr_tail.push_back(line.clone());
         }
         lines
     }
 
     /// Returns its last lines of standard error.
-    pub(super) fn last_words(&self) -> Vec<String> {
-        self.last_words.iter().cloned().collect()
+    pub(super) fn stderr_tail(&self) -> Vec<String> {
+        self.stderr_tail.iter().cloned().collect()
     }
 
     /// Checks for its exit; true the first time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::link::Link;
+use super::connection_state::ConnectionState;
 use crate::component::Value;
 use crate::link::{ConnectionReport, LatencyReport};
 use crate::waveform::plan::{ComponentPlan, ConnectionPlan, Placement};
@@ -158,7 +158,7 @@ impl ComponentResult {
 }
 
 impl ConnectionResult {
-    pub(super) fn new(plan: &ConnectionPlan, link: &Link, duration_s: f64) -> Self {
+    pub(super) fn new(plan: &ConnectionPlan, link: &ConnectionState, duration_s: f64) -> Self {
         let total = link.total();
         let counters = &total.counters;
         let known = counters.packets.saturating_add(counters.lost);

@@ -1,7 +1,7 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
 mod ending;
-mod hearing;
+mod reports;
 mod requests;
 mod restarting;
 mod settings;
@@ -12,10 +12,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::desk::Desk;
-use super::link::Link;
+use super::connection_state::ConnectionState;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
+use super::request_inbox::RequestInbox;
 use super::signals::Signals;
 use super::{Observer, RunOptions};
 use crate::component::control::LauncherCommand;
@@ -47,9 +47,9 @@ pub(super) struct Supervisor<'a> {
     waveform: &'a Waveform,
     options: &'a RunOptions,
     observer: &'a mut dyn Observer,
-    groups: Vec<Group>,
-    members: Vec<Member>,
-    links: Vec<Link>,
+    groups: Vec<ProcessGroup>,
+    members: Vec<LaunchedComponent>,
+    connections: Vec<ConnectionState>,
     signals: Signals,
     phase: Phase,
     launched: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Supervisor<'a> {
     next_poll: Instant,
     failure: Option<String>,
     stopped: Option<String>,
-    desk: Desk,
+    inbox: RequestInbox,
     requests: Requests,
 }
 
@@ -74,7 +74,7 @@ enum Phase {
 }
 
 /// A process and the components in it.
-struct Group {
+struct ProcessGroup {
     program: PathBuf,
     members: Vec<usize>,
     process: Option<ComponentProcess>,
@@ -88,10 +88,10 @@ struct Group {
     restarts: u32,
 }
 
-struct Member {
+struct LaunchedComponent {
     group: usize,
     endpoints: BTreeMap<(String, String), Endpoint>,
-    state: State,
+    state: ComponentState,
     /// It has reported the number of packets sent.
     counted: bool,
     /// Its properties from the file, or as they were set since.
@@ -101,7 +101,7 @@ struct Member {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ComponentState {
     /// Its process is missing or has not created it yet.
     Absent,
     Initialized,
@@ -116,14 +116,14 @@ impl<'a> Supervisor<'a> {
         options: &'a RunOptions,
         observer: &'a mut dyn Observer,
     ) -> Result<Self> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<ProcessGroup> = Vec::new();
         let mut members = Vec::new();
         let mut threads = None;
         let now = Instant::now();
         for (index, component) in waveform.components.iter().enumerate() {
             let shared = (component.placement == Placement::Thread).then_some(threads).flatten();
             let group = shared.unwrap_or_else(|| {
-                groups.push(Group {
+                groups.push(ProcessGroup {
                     program: match &component.program {
                         Program::Stock => options.host.clone(),
                         Program::Executable(path) => path.clone(),
@@ -143,17 +143,17 @@ impl<'a> Supervisor<'a> {
                 threads = Some(group);
             }
             groups[group].members.push(index);
-            members.push(Member {
+            members.push(LaunchedComponent {
                 group,
                 endpoints: BTreeMap::new(),
-                state: State::Absent,
+                state: ComponentState::Absent,
                 counted: false,
                 properties: component.properties.clone(),
                 set: BTreeMap::new(),
             });
         }
         Ok(Self {
-            links: waveform.connections.iter().map(|_| Link::new()).collect(),
+            connections: waveform.connections.iter().map(|_| ConnectionState::new()).collect(),
             waveform,
             options,
             observer,
@@ -167,14 +167,14 @@ impl<'a> Supervisor<'a> {
             next_poll: now,
             failure: None,
             stopped: None,
-            desk: Desk::new()?,
+            inbox: RequestInbox::new()?,
             requests: Requests::default(),
         })
     }
 
     pub(super) fn run(mut self) -> Result<RunReport> {
         // A waveform without a control service works as well.
-        let service = ControlService::start(&self.waveform.name, self.desk.clone()).map_err(|e| {
+        let service = ControlService::start(&self.waveform.name, self.inbox.clone()).map_err(|e| {
             self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"))
         });
         for group in 0..self.groups.len() {
@@ -182,24 +182,26 @@ impl<'a> Supervisor<'a> {
         }
         while !self.is_over() {
             self.sleep()?;
-            self.heed_signals();
+            self.handle_signals();
             for group in 0..self.groups.len() {
-                self.listen_to(group);
+                self.read_reports(group);
             }
-            self.heed_time();
-            self.heed_requests();
+            self.handle_time();
+            self.handle_requests();
         }
         self.ended.get_or_insert_with(Instant::now);
-        self.farewell();
-        self.dismiss();
-        let report = self.conclude();
+        self.stop_processes();
+        self.release_processes();
+        let report = self.final_report();
         // Only after all clients have the final report.
         drop(service);
         Ok(report)
     }
 
     fn is_over(&self) -> bool {
-        self.members.iter().all(|member| matches!(member.state, State::Ended | State::Failed))
+        self.members
+            .iter()
+            .all(|member| matches!(member.state, ComponentState::Ended | ComponentState::Failed))
             || self.groups.iter().all(|group| group.process.is_none() && group.restart_at.is_none())
     }
 
@@ -230,12 +232,12 @@ impl<'a> Supervisor<'a> {
         deadline = self.request_deadline().map_or(deadline, |at| deadline.min(at));
         let mut poll_set = PollSet::default();
         poll_set.readable(self.signals.as_fd());
-        poll_set.readable(self.desk.as_fd());
+        poll_set.readable(self.inbox.as_fd());
         self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut poll_set));
         poll_set.wait(Some(deadline.max(Instant::now()))).map(drop)
     }
 
-    fn heed_signals(&mut self) {
+    fn handle_signals(&mut self) {
         for signal in self.signals.pending() {
             let name = match signal {
                 signal_hook::consts::SIGINT => "Ctrl-C",
@@ -260,7 +262,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn heed_time(&mut self) {
+    fn handle_time(&mut self) {
         let now = Instant::now();
         for group in 0..self.groups.len() {
             if self.groups[group].restart_at.is_some_and(|at| now >= at) {
@@ -284,7 +286,7 @@ impl<'a> Supervisor<'a> {
                     .components
                     .iter()
                     .zip(&self.members)
-                    .filter(|(_, member)| member.state == State::Absent)
+                    .filter(|(_, member)| member.state == ComponentState::Absent)
                     .map(|(component, _)| component.name.as_str())
                     .collect();
                 self.fail(format!("not ready after {} s: {}", CONNECT_TIME.as_secs(), slow.join(", ")));
@@ -305,8 +307,8 @@ impl<'a> Supervisor<'a> {
         if now >= self.next_poll {
             self.next_poll = now + POLL_TIME;
             if self.started.is_some() {
-                self.connect_what_can_be();
-                self.start_what_can_be();
+                self.connect_ready();
+                self.start_ready();
                 self.groups
                     .iter_mut()
                     .filter_map(|g| g.process.as_mut())
@@ -332,7 +334,7 @@ impl<'a> Supervisor<'a> {
         self.waveform.components.iter().position(|c| c.name == component)
     }
 
-    fn state_of(&self, component: &str) -> Option<State> {
+    fn state_of(&self, component: &str) -> Option<ComponentState> {
         self.member_of(component).map(|index| self.members[index].state)
     }
 
@@ -342,16 +344,20 @@ impl<'a> Supervisor<'a> {
         self.member_of(component).filter(|index| self.members[*index].group == group)
     }
 
-    fn link_mut(&mut self, connection: &str) -> Option<&mut Link> {
+    fn connection_mut(&mut self, connection: &str) -> Option<&mut ConnectionState> {
         let index = self.waveform.connections.iter().position(|c| assign::name(c) == connection)?;
-        Some(&mut self.links[index])
+        Some(&mut self.connections[index])
     }
 
     fn progress(&self) -> Progress {
-        let ended = self.members.iter().filter(|m| matches!(m.state, State::Ended | State::Failed)).count();
+        let ended = self
+            .members
+            .iter()
+            .filter(|m| matches!(m.state, ComponentState::Ended | ComponentState::Failed))
+            .count();
         Progress {
             elapsed_s: self.elapsed().as_secs_f64(),
-            connections: self.links.iter().map(|link| link.total().counters).collect(),
+            connections: self.connections.iter().map(|link| link.total().counters).collect(),
             ended: (ended, self.members.len()),
         }
     }
@@ -364,12 +370,12 @@ impl<'a> Supervisor<'a> {
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
         let components = self.waveform.components.iter().zip(&self.members);
-        let connections = self.waveform.connections.iter().zip(&self.links);
+        let connections = self.waveform.connections.iter().zip(&self.connections);
         let outcome = |state| match state {
-            State::Ended => "ended",
-            State::Failed if self.failure.is_some() => "failed",
-            State::Failed => "stopped",
-            State::Absent | State::Initialized | State::Running => "stopped",
+            ComponentState::Ended => "ended",
+            ComponentState::Failed if self.failure.is_some() => "failed",
+            ComponentState::Failed => "stopped",
+            ComponentState::Absent | ComponentState::Initialized | ComponentState::Running => "stopped",
         };
         RunReport {
             waveform: self.waveform.name.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ComponentProcess, FAILURE_TIME, Phase, State, Supervisor};
+use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
 use crate::component::control::LauncherCommand;
 use crate::link::Overflow;
 use crate::sys::doorbell::PollSet;
@@ -47,7 +47,7 @@ impl Supervisor<'_> {
         let stuck: Vec<usize> =
             (0..self.members.len()).filter(|index| self.process_of_unfinished(*index).is_some()).collect();
         if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
-            self.fail(self.who_did_not_stop(&stuck));
+            self.fail(self.unstopped(&stuck));
         }
         for group in 0..self.groups.len() {
             if let Some(process) = &mut self.groups[group].process {
@@ -61,12 +61,12 @@ impl Supervisor<'_> {
     fn process_of_unfinished(&self, index: usize) -> Option<&ComponentProcess> {
         let member = &self.members[index];
         let process = self.groups[member.group].process.as_ref();
-        process.filter(|_| !matches!(member.state, State::Ended | State::Failed))
+        process.filter(|_| !matches!(member.state, ComponentState::Ended | ComponentState::Failed))
     }
 
     /// Distinguishes components that did not stop from those that only wait for them. A stopping
     /// component still delivers its sent packets to receivers that take them.
-    fn who_did_not_stop(&self, stuck: &[usize]) -> String {
+    fn unstopped(&self, stuck: &[usize]) -> String {
         let name = |index: &usize| self.waveform.components[*index].name.as_str();
         let is_stopped =
             |index: &usize| self.process_of_unfinished(*index).is_some_and(ComponentProcess::is_stopped);
@@ -107,11 +107,11 @@ impl Supervisor<'_> {
     pub(super) fn mark_failed(&mut self, group: usize) {
         for index in self.groups[group].members.clone() {
             let state = &mut self.members[index].state;
-            if *state != State::Ended {
-                *state = State::Failed;
+            if *state != ComponentState::Ended {
+                *state = ComponentState::Failed;
                 let counted = self.members[index].counted;
                 let name = &self.waveform.components[index].name;
-                for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
                     if plan.from.component == *name && !counted {
                         link.sent = None;
                     }
@@ -122,7 +122,7 @@ impl Supervisor<'_> {
     }
 
     /// Ends processes that have finished their work.
-    pub(super) fn dismiss(&mut self) {
+    pub(super) fn release_processes(&mut self) {
         self.groups
             .iter_mut()
             .filter_map(|g| g.process.as_mut())

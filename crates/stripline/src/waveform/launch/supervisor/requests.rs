@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use super::{Phase, State, Supervisor};
+use super::{ComponentState, Phase, Supervisor};
 use crate::component::control::{Ask, LauncherCommand, RequestAnswer};
 use crate::component::{Access, TestResult, Value};
 use crate::waveform::RunReport;
@@ -13,10 +13,10 @@ use crate::waveform::control::{
     ChangeState, ComponentChange, GetRequest, PropertyReading, RequestFault, RunPhase, RunningComponent,
     RunningWaveform, SetRequest, StopRequest, Stopped, TestRequest, TestRun, WaveformReply, WaveformRequest,
 };
-use crate::waveform::launch::desk::Visit;
+use crate::waveform::launch::request_inbox::InboxEntry;
 
 /// The most requests that are in progress.
-const CASES_MAX: usize = 64;
+const BATCHES_MAX: usize = 64;
 /// The most requests that may be open at one component.
 const OPEN_MAX: usize = 64;
 /// The longest that a request waits for a component.
@@ -24,7 +24,7 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 /// Time limit of a process for its read-only properties, which it reads without its components.
 const QUERY_TIME: Duration = Duration::from_secs(1);
 /// Time limit of the clients that stopped a waveform, for acknowledging its report.
-const HEAR_TIME: Duration = Duration::from_secs(1);
+const ACK_TIME: Duration = Duration::from_secs(1);
 /// Time limit of a single component that must stop.
 const END_TIME: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ pub(super) struct Requests {
     next: u64,
     /// Requests passed on without a final answer, by number.
     open: BTreeMap<u64, Open>,
-    cases: Vec<Case>,
+    batches: Vec<Batch>,
     /// The clients that wait for the report of the waveform's end.
     stoppers: Vec<Sender<WaveformReply>>,
 }
@@ -45,7 +45,7 @@ struct Open {
     what: What,
     /// Whether the component polls for requests, if the request is queued there; `None`: its
     /// process has not acknowledged the request.
-    looks: Option<bool>,
+    polls: Option<bool>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -56,16 +56,16 @@ enum What {
 }
 
 /// A request that waits for components.
-struct Case {
+struct Batch {
     reply: Sender<WaveformReply>,
     deadline: Instant,
     /// Its time limit.
     time: Duration,
-    kind: Kind,
+    kind: BatchKind,
 }
 
 /// The state of a request, each part with the number of the request passed on for it.
-pub(super) enum Kind {
+pub(super) enum BatchKind {
     /// Numbers of the requests to processes, with the members concerned.
     Get(Vec<PropertyReading>, BTreeMap<u64, usize>),
     Set(Vec<(Option<u64>, ComponentChange)>),
@@ -77,16 +77,16 @@ pub(super) enum Kind {
 impl Supervisor<'_> {
     /// Returns the earliest time limit of the requests in progress.
     pub(super) fn request_deadline(&self) -> Option<Instant> {
-        self.requests.cases.iter().map(|case| case.deadline).min()
+        self.requests.batches.iter().map(|batch| batch.deadline).min()
     }
 
     /// Serves new requests, and answers those that have reached their time limit.
-    pub(super) fn heed_requests(&mut self) {
-        for Visit { request, reply } in self.desk.take() {
+    pub(super) fn handle_requests(&mut self) {
+        for InboxEntry { request, reply } in self.inbox.take() {
             match self.serve(request, &reply) {
                 Ok(Some((kind, time))) => {
                     let time = time.min(TIME_MAX);
-                    self.requests.cases.push(Case { reply, deadline: Instant::now() + time, time, kind });
+                    self.requests.batches.push(Batch { reply, deadline: Instant::now() + time, time, kind });
                 }
                 Ok(None) => {}
                 // A client that closed its connection gets no answer.
@@ -95,10 +95,10 @@ impl Supervisor<'_> {
         }
         let now = Instant::now();
         let mut index = 0;
-        while let Some(case) = self.requests.cases.get(index) {
-            if case.is_complete(self) || now >= case.deadline {
-                let case = self.requests.cases.swap_remove(index);
-                self.close(case);
+        while let Some(batch) = self.requests.batches.get(index) {
+            if batch.is_complete(self) || now >= batch.deadline {
+                let batch = self.requests.batches.swap_remove(index);
+                self.close(batch);
             } else {
                 index += 1;
             }
@@ -110,18 +110,18 @@ impl Supervisor<'_> {
         &mut self,
         request: WaveformRequest,
         reply: &Sender<WaveformReply>,
-    ) -> Result<Option<(Kind, Duration)>, WaveformReply> {
+    ) -> Result<Option<(BatchKind, Duration)>, WaveformReply> {
         let time = Duration::from_millis;
         match request {
-            WaveformRequest::Show => Err(WaveformReply::Shown(self.shown())),
+            WaveformRequest::Show => Err(WaveformReply::Shown(self.show())),
             WaveformRequest::Acknowledged => Err(WaveformReply::Acknowledged),
             WaveformRequest::Stop(StopRequest { component: None, now }) => {
                 self.stop_waveform(now);
                 self.requests.stoppers.push(reply.clone());
                 Ok(None)
             }
-            _ if self.requests.cases.len() >= CASES_MAX => {
-                let why = format!("{CASES_MAX} requests are in progress already; try again");
+            _ if self.requests.batches.len() >= BATCHES_MAX => {
+                let why = format!("{BATCHES_MAX} requests are in progress already; try again");
                 Err(WaveformReply::Failed(RequestFault::Cannot(why)))
             }
             WaveformRequest::Get(GetRequest { component, property }) => {
@@ -140,15 +140,15 @@ impl Supervisor<'_> {
         }
     }
 
-    fn shown(&self) -> RunningWaveform {
-        let state = |state: State| match state {
-            State::Absent => "starting",
-            State::Initialized => "ready",
-            State::Running => "running",
-            State::Ended => "ended",
-            State::Failed => "failed",
+    fn show(&self) -> RunningWaveform {
+        let state = |state: ComponentState| match state {
+            ComponentState::Absent => "starting",
+            ComponentState::Initialized => "ready",
+            ComponentState::Running => "running",
+            ComponentState::Ended => "ended",
+            ComponentState::Failed => "failed",
         };
-        let component = |(plan, member): (&crate::waveform::ComponentPlan, &super::Member)| {
+        let component = |(plan, member): (&crate::waveform::ComponentPlan, &super::LaunchedComponent)| {
             let group = &self.groups[member.group];
             RunningComponent {
                 name: plan.name.clone(),
@@ -156,7 +156,9 @@ impl Supervisor<'_> {
                 placement: plan.placement,
                 pid: group.process.as_ref().map(super::ComponentProcess::pid),
                 state: match (member.state, &group.process) {
-                    (State::Initialized | State::Running, Some(process)) if process.is_stopped() => {
+                    (ComponentState::Initialized | ComponentState::Running, Some(process))
+                        if process.is_stopped() =>
+                    {
                         RunningComponent::SUSPENDED.into()
                     }
                     (other, _) => state(other).into(),
@@ -165,7 +167,7 @@ impl Supervisor<'_> {
                 tests: plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
             }
         };
-        let totals = self.links.iter().map(|link| link.total().counters);
+        let totals = self.connections.iter().map(|link| link.total().counters);
         let (packets, lost) = totals.fold((0u64, 0u64), |(packets, lost), counters| {
             (packets.saturating_add(counters.packets), lost.saturating_add(counters.lost))
         });
@@ -207,14 +209,14 @@ impl Supervisor<'_> {
         }
     }
 
-    fn stop_component(&mut self, component: &str, now: bool) -> Result<Kind, WaveformReply> {
-        let member = self.member_named(component).map_err(wrong)?;
+    fn stop_component(&mut self, component: &str, now: bool) -> Result<BatchKind, WaveformReply> {
+        let member = self.member_named(component).map_err(refuse)?;
         if now {
             let why = "--now ends a whole waveform; one component is stopped in order".to_string();
-            return Err(wrong(why));
+            return Err(refuse(why));
         }
         self.stop(member);
-        Ok(Kind::Stop(member))
+        Ok(BatchKind::Stop(member))
     }
 
     /// Passes a request on to a component, or returns the reason against it.
@@ -241,26 +243,26 @@ impl Supervisor<'_> {
         let ended = |how: &str| (ChangeState::Ended, format!("the component {how}"));
         match self.members[member].state {
             // Its process still has the last values.
-            State::Ended if what == What::Query => {}
-            State::Ended => return Err(ended("has ended")),
-            State::Failed => return Err(ended("has failed")),
-            State::Absent if self.groups[group].restarts > 0 => {
+            ComponentState::Ended if what == What::Query => {}
+            ComponentState::Ended => return Err(ended("has ended")),
+            ComponentState::Failed => return Err(ended("has failed")),
+            ComponentState::Absent if self.groups[group].restarts > 0 => {
                 return Err(ended("is being started again; try again in a moment"));
             }
-            State::Absent => return Err(ended("is not there yet; try again in a moment")),
-            State::Initialized | State::Running => {}
+            ComponentState::Absent => return Err(ended("is not there yet; try again in a moment")),
+            ComponentState::Initialized | ComponentState::Running => {}
         }
         let Some(process) = &mut self.groups[group].process else { return Err(ended("has no process")) };
         if self.requests.open.values().filter(|open| open.member == member).count() >= OPEN_MAX {
             return Err((ChangeState::Refused, format!("{OPEN_MAX} requests wait for it already")));
         }
-        if !process.listens() {
+        if !process.reads_commands() {
             return Err((ChangeState::Refused, process.silence()));
         }
         self.requests.next += 1;
         let number = self.requests.next;
         process.order(&order(self.waveform.components[member].name.clone(), number));
-        self.requests.open.insert(number, Open { member, what, looks: None });
+        self.requests.open.insert(number, Open { member, what, polls: None });
         Ok(number)
     }
 
@@ -271,7 +273,7 @@ impl Supervisor<'_> {
             return;
         };
         if let RequestAnswer::Waiting { looks } = answer {
-            open.looks = Some(looks);
+            open.polls = Some(looks);
             return;
         }
         let Some(Open { what, .. }) = self.requests.open.remove(&number) else { return };
@@ -299,9 +301,9 @@ impl Supervisor<'_> {
                 };
                 self.tested(number, result);
             }
-            (What::Query, RequestAnswer::Values(values)) => self.said(member, number, values),
+            (What::Query, RequestAnswer::Values(values)) => self.answer_test(member, number, values),
             // Values that it does not send stay unknown.
-            (What::Query, _) => self.said(member, number, Vec::new()),
+            (What::Query, _) => self.answer_test(member, number, Vec::new()),
         }
     }
 
@@ -315,26 +317,26 @@ impl Supervisor<'_> {
         reason: String,
     ) {
         let component = &self.waveform.components[member];
-        let case = self.requests.cases.iter_mut().find_map(|case| match &mut case.kind {
-            Kind::Set(changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
+        let batch = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
+            BatchKind::Set(changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
             _ => None,
         });
         if taken == ChangeState::Applied {
             let news = self.members[member].take(component, values);
             self.observer.changed(&component.name, &news);
-        } else if case.is_none() {
+        } else if batch.is_none() {
             // The client was informed that they would be taken later.
             let names: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             self.observer.warning(&component.name, &format!("did not take {}: {reason}", names.join(", ")));
         }
-        if let Some((open, change)) = case {
+        if let Some((open, change)) = batch {
             (*open, change.taken, change.reason) = (None, taken, reason);
         }
     }
 
     fn tested(&mut self, number: u64, outcome: Result<TestResult, String>) {
-        let found = self.requests.cases.iter_mut().find_map(|case| match &mut case.kind {
-            Kind::Test(runs) => runs.iter_mut().find(|(open, _)| *open == Some(number)),
+        let found = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
+            BatchKind::Test(runs) => runs.iter_mut().find(|(open, _)| *open == Some(number)),
             _ => None,
         });
         if let Some((open, run)) = found {
@@ -347,11 +349,11 @@ impl Supervisor<'_> {
     }
 
     /// Handles the read-only properties of a component.
-    fn said(&mut self, member: usize, number: u64, values: Vec<(String, Option<Value>)>) {
+    fn answer_test(&mut self, member: usize, number: u64, values: Vec<(String, Option<Value>)>) {
         let spec = &self.waveform.components[member].spec;
         let name = &self.waveform.components[member].name;
-        for case in &mut self.requests.cases {
-            let Kind::Get(readings, open) = &mut case.kind else { continue };
+        for batch in &mut self.requests.batches {
+            let BatchKind::Get(readings, open) = &mut batch.kind else { continue };
             if open.remove(&number).is_none() {
                 continue;
             }
@@ -380,17 +382,17 @@ impl Supervisor<'_> {
                 Some(What::Test(_)) => {
                     self.tested(number, Err(format!("the component {how} before it took the request")))
                 }
-                Some(What::Query) => self.said(member, number, Vec::new()),
+                Some(What::Query) => self.answer_test(member, number, Vec::new()),
                 None => {}
             }
         }
     }
 
     /// Answers a request, even if parts of the answer are missing.
-    fn close(&mut self, case: Case) {
-        let Case { reply, time, kind, .. } = case;
+    fn close(&mut self, batch: Batch) {
+        let Batch { reply, time, kind, .. } = batch;
         let answer = match kind {
-            Kind::Stop(member) if !self.has_ended(member) => {
+            BatchKind::Stop(member) if !self.has_ended(member) => {
                 let (component, waveform) = (&self.waveform.components[member].name, &self.waveform.name);
                 let time = time.as_secs_f64();
                 let silent = self.groups[self.members[member].group].process.as_ref();
@@ -401,11 +403,12 @@ impl Supervisor<'_> {
                      {waveform}` ends what does not stop"
                 )))
             }
-            Kind::Stop(member) => WaveformReply::Stopped(Stopped::Component {
+            BatchKind::Stop(member) => WaveformReply::Stopped(Stopped::Component {
                 component: self.waveform.components[member].name.clone(),
-                state: if self.members[member].state == State::Ended { "ended" } else { "failed" }.into(),
+                state: if self.members[member].state == ComponentState::Ended { "ended" } else { "failed" }
+                    .into(),
             }),
-            Kind::Get(mut readings, open) => {
+            BatchKind::Get(mut readings, open) => {
                 for (number, member) in open {
                     self.requests.open.remove(&number);
                     let (name, silence) = (&self.waveform.components[member].name, self.silence(member));
@@ -417,7 +420,7 @@ impl Supervisor<'_> {
                 }
                 WaveformReply::Got(readings)
             }
-            Kind::Set(changes) => {
+            BatchKind::Set(changes) => {
                 let told = changes.into_iter().map(|(number, mut change)| {
                     if let Some(number) = number {
                         // It stays open: the component takes the values when it polls.
@@ -428,7 +431,7 @@ impl Supervisor<'_> {
                 });
                 WaveformReply::Set(told.collect())
             }
-            Kind::Test(runs) => {
+            BatchKind::Test(runs) => {
                 let mut told = Vec::new();
                 for (number, mut run) in runs {
                     if let Some(number) = number {
@@ -451,9 +454,9 @@ impl Supervisor<'_> {
     fn late(&self, number: u64, time: Duration) -> String {
         let Some(open) = self.requests.open.get(&number) else { return "it has no answer".into() };
         let time = format!("{} s", time.as_secs_f64());
-        match open.looks {
+        match open.polls {
             None => self.silence(open.member),
-            Some(_) if self.members[open.member].state == State::Initialized => {
+            Some(_) if self.members[open.member].state == ComponentState::Initialized => {
                 "the component has not been started yet: it waits for others to be made and connected".into()
             }
             Some(false) => format!(
@@ -473,34 +476,34 @@ impl Supervisor<'_> {
     }
 
     /// Sends the final answers to all clients; those that stopped the waveform get its report.
-    pub(super) fn farewell(&mut self) {
+    pub(super) fn stop_processes(&mut self) {
         let members = 0..self.members.len();
         members.for_each(|member| self.forget(member, "ended"));
-        for case in std::mem::take(&mut self.requests.cases) {
-            self.close(case);
+        for batch in std::mem::take(&mut self.requests.batches) {
+            self.close(batch);
         }
     }
 
     /// Returns the report, and sends it to the clients that stopped the waveform.
-    pub(super) fn conclude(mut self) -> RunReport {
-        let (desk, mut stoppers) = (self.desk.clone(), std::mem::take(&mut self.requests.stoppers));
+    pub(super) fn final_report(mut self) -> RunReport {
+        let (inbox, mut stoppers) = (self.inbox.clone(), std::mem::take(&mut self.requests.stoppers));
         let report = self.report();
         // A request to stop that arrives now is already fulfilled.
         let stops = |request: &WaveformRequest| matches!(request, WaveformRequest::Stop(stop) if stop.component.is_none());
-        let late = desk.close().into_iter().filter(|visit| stops(&visit.request));
-        stoppers.extend(late.map(|visit| visit.reply));
+        let late = inbox.close().into_iter().filter(|entry| stops(&entry.request));
+        stoppers.extend(late.map(|entry| entry.reply));
         let stopped = || WaveformReply::Stopped(Stopped::Waveform(Box::new(report.clone())));
         let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
-        desk.wait_until_heard(told, HEAR_TIME);
+        inbox.wait_until_acknowledged(told, ACK_TIME);
         report
     }
 
     pub(super) fn has_ended(&self, member: usize) -> bool {
         match self.members[member].state {
-            State::Ended => true,
+            ComponentState::Ended => true,
             // A failed component may be started again.
-            State::Failed => self.groups[self.members[member].group].restart_at.is_none(),
-            State::Absent | State::Initialized | State::Running => false,
+            ComponentState::Failed => self.groups[self.members[member].group].restart_at.is_none(),
+            ComponentState::Absent | ComponentState::Initialized | ComponentState::Running => false,
         }
     }
 
@@ -515,18 +518,18 @@ impl Supervisor<'_> {
     }
 }
 
-impl Case {
+impl Batch {
     fn is_complete(&self, supervisor: &Supervisor<'_>) -> bool {
         match &self.kind {
-            Kind::Stop(member) => supervisor.has_ended(*member),
-            Kind::Get(_, open) => open.is_empty(),
-            Kind::Set(changes) => changes.iter().all(|(number, _)| number.is_none()),
-            Kind::Test(runs) => runs.iter().all(|(number, _)| number.is_none()),
+            BatchKind::Stop(member) => supervisor.has_ended(*member),
+            BatchKind::Get(_, open) => open.is_empty(),
+            BatchKind::Set(changes) => changes.iter().all(|(number, _)| number.is_none()),
+            BatchKind::Test(runs) => runs.iter().all(|(number, _)| number.is_none()),
         }
     }
 }
 
 /// Builds the reply for one fault of a request.
-pub(super) fn wrong(fault: String) -> WaveformReply {
+pub(super) fn refuse(fault: String) -> WaveformReply {
     WaveformReply::Failed(RequestFault::Wrong(vec![fault]))
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Phase, RESTART_WINDOW, RESTARTS_MAX, State, Supervisor, exit_text};
+use super::{ComponentState, Phase, RESTART_WINDOW, RESTARTS_MAX, Supervisor, exit_text};
 use crate::waveform::plan::Restart;
 
 impl Supervisor<'_> {
     /// Handles the end of a process.
-    pub(super) fn bury(&mut self, group: usize) {
+    pub(super) fn record_exit(&mut self, group: usize) {
         let names = self.names(group);
         let Some(process) = self.groups[group].process.take() else { return };
         for index in self.groups[group].members.clone() {
@@ -17,7 +17,9 @@ impl Supervisor<'_> {
             .members
             .iter()
             .copied()
-            .filter(|index| !matches!(self.members[*index].state, State::Ended | State::Failed))
+            .filter(|index| {
+                !matches!(self.members[*index].state, ComponentState::Ended | ComponentState::Failed)
+            })
             .collect();
         if unfinished.is_empty() {
             return;
@@ -33,7 +35,7 @@ impl Supervisor<'_> {
             let registered = self.groups[group].registered;
             let hint = if registered { "" } else { " before it registered" };
             let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
-            let words = process.last_words();
+            let words = process.stderr_tail();
             if !words.is_empty() {
                 text.push_str("; its last output:");
                 words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
@@ -80,7 +82,7 @@ impl Supervisor<'_> {
         let members = entry.members.clone();
         for index in members {
             let name = &self.waveform.components[index].name;
-            for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+            for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
                 if plan.to.component == *name {
                     link.settle();
                 }
@@ -92,7 +94,7 @@ impl Supervisor<'_> {
                 }
             }
             let member = &mut self.members[index];
-            (member.state, member.counted) = (State::Absent, false);
+            (member.state, member.counted) = (ComponentState::Absent, false);
             member.endpoints.clear();
         }
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::requests::{Kind, wrong};
-use super::{Member, Supervisor};
+use super::requests::{BatchKind, refuse};
+use super::{LaunchedComponent, Supervisor};
 use crate::component::control::Ask;
 use crate::component::{Access, PropertyKind, PropertySpec, Value};
 use crate::waveform::components::absolute_path;
@@ -16,7 +16,7 @@ use crate::waveform::control::{
 use crate::waveform::plan::ComponentPlan;
 use crate::waveform::text::{did_you_mean, listed, quoted};
 
-impl Member {
+impl LaunchedComponent {
     /// Records values that are in effect; returns them with the values before.
     pub(super) fn take(
         &mut self,
@@ -47,10 +47,10 @@ impl Supervisor<'_> {
         &mut self,
         component: Option<&str>,
         property: Option<&str>,
-    ) -> Result<Kind, WaveformReply> {
+    ) -> Result<BatchKind, WaveformReply> {
         let members = match component {
             Some(name) => {
-                let member = self.member_named(name).map_err(wrong)?;
+                let member = self.member_named(name).map_err(refuse)?;
                 member..member + 1
             }
             None => 0..self.members.len(),
@@ -61,7 +61,7 @@ impl Supervisor<'_> {
             let plan = &self.waveform.components[member];
             let mut properties = plan.spec.properties.iter().collect::<Vec<_>>();
             if let Some(name) = property {
-                properties = vec![find(plan, name).map_err(wrong)?];
+                properties = vec![find(plan, name).map_err(refuse)?];
             }
             let first = readings.len();
             readings.extend(properties.into_iter().map(|property| self.reading(member, property)));
@@ -76,7 +76,7 @@ impl Supervisor<'_> {
                 }
             }
         }
-        Ok(Kind::Get(readings, open))
+        Ok(BatchKind::Get(readings, open))
     }
 
     /// Returns the launcher's view of a property.
@@ -104,10 +104,10 @@ impl Supervisor<'_> {
         &mut self,
         folder: Option<&str>,
         settings: Vec<Setting>,
-    ) -> Result<Kind, WaveformReply> {
+    ) -> Result<BatchKind, WaveformReply> {
         if settings.is_empty() || settings.len() > SET_MAX {
             let why = format!("{} properties at once; it takes from 1 to {SET_MAX}", settings.len());
-            return Err(wrong(why));
+            return Err(refuse(why));
         }
         let mut faults = Vec::new();
         // In the order in which the components are named.
@@ -138,7 +138,7 @@ impl Supervisor<'_> {
             };
             (number, ComponentChange { component, values: news, taken, reason })
         });
-        Ok(Kind::Set(changes.collect()))
+        Ok(BatchKind::Set(changes.collect()))
     }
 
     /// Reads one setting: its component, and the checked value.
@@ -174,12 +174,12 @@ impl Supervisor<'_> {
         }
     }
 
-    pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<Kind, WaveformReply> {
-        let member = self.member_named(component).map_err(wrong)?;
+    pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<BatchKind, WaveformReply> {
+        let member = self.member_named(component).map_err(refuse)?;
         let plan = &self.waveform.components[member];
         let known = &plan.spec.tests;
         if known.is_empty() {
-            return Err(wrong(format!(
+            return Err(refuse(format!(
                 "`{component}` has no self-tests: its type, {}, declares none",
                 plan.spec.name
             )));
@@ -211,7 +211,7 @@ impl Supervisor<'_> {
                 Err((_, problem)) => (None, TestRun { problem: Some(problem), ..run }),
             }
         });
-        Ok(Kind::Test(runs.collect()))
+        Ok(BatchKind::Test(runs.collect()))
     }
 }
 
@@ -229,7 +229,7 @@ fn find<'p>(plan: &'p ComponentPlan, name: &str) -> Result<&'p PropertySpec, Str
 /// Returns the new values with the values before.
 fn new_values(
     plan: &ComponentPlan,
-    member: &Member,
+    member: &LaunchedComponent,
     values: &BTreeMap<String, Value>,
 ) -> BTreeMap<String, NewValue> {
     let new = |(name, value): (&String, &Value)| {

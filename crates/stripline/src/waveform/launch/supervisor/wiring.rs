@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Phase, State, Supervisor};
+use super::{ComponentState, Phase, Supervisor};
 use crate::component::control::LauncherCommand;
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
@@ -17,20 +17,20 @@ impl Supervisor<'_> {
         };
         // The end of a sender may not have been detected yet: the next attempt tries again, or
         // gives up.
-        let link = &mut self.links[index];
+        let link = &mut self.connections[index];
         link.attempts += 1;
         let from = &self.waveform.connections[index].from.component;
         let restarts = self.member_of(from).map(|i| self.waveform.components[i].restart);
         let definite = self.phase == Phase::Starting && restarts != Some(Restart::OnFailure);
-        if !definite && self.links[index].attempts < ATTEMPTS_MAX {
-            self.links[index].ordered = false;
+        if !definite && self.connections[index].attempts < ATTEMPTS_MAX {
+            self.connections[index].ordered = false;
         } else if !matches!(self.phase, Phase::Stopping(_)) {
             self.fail(format!("connection {connection}: {problem}"));
         }
     }
 
     /// Commands the receivers of every connection that has both ends.
-    pub(super) fn connect_what_can_be(&mut self) {
+    pub(super) fn connect_ready(&mut self) {
         for (index, plan) in self.waveform.connections.iter().enumerate() {
             let (Some(from), Some(to)) =
                 (self.member_of(&plan.from.component), self.member_of(&plan.to.component))
@@ -38,18 +38,20 @@ impl Supervisor<'_> {
                 continue;
             };
             let receiver = &self.members[to];
-            if self.links[index].ordered || !matches!(receiver.state, State::Initialized | State::Running) {
+            if self.connections[index].ordered
+                || !matches!(receiver.state, ComponentState::Initialized | ComponentState::Running)
+            {
                 continue;
             }
             let sender = &self.members[from];
             let key = (plan.from.port.clone(), plan.transport.clone());
             let order = match (sender.state, sender.endpoints.get(&key).cloned()) {
-                (State::Initialized | State::Running, Some(endpoint)) => {
-                    self.links[index].order();
+                (ComponentState::Initialized | ComponentState::Running, Some(endpoint)) => {
+                    self.connections[index].order();
                     LauncherCommand::Connect(assign::connection(plan, endpoint))
                 }
-                (State::Ended, _) => {
-                    (self.links[index].ordered, self.links[index].connected) = (true, true);
+                (ComponentState::Ended, _) => {
+                    (self.connections[index].ordered, self.connections[index].connected) = (true, true);
                     assign::abandon(plan)
                 }
                 _ => continue,
@@ -60,14 +62,17 @@ impl Supervisor<'_> {
 
     /// Starts all components once everything is connected; later, restarted ones once their own
     /// connections are made.
-    pub(super) fn start_what_can_be(&mut self) {
+    pub(super) fn start_ready(&mut self) {
         // Also while the sources finish: packets wait for restarted components.
         if matches!(self.phase, Phase::Stopping(_)) {
             return;
         }
         if self.phase == Phase::Starting {
-            let made = self.members.iter().all(|m| matches!(m.state, State::Initialized | State::Ended));
-            if !made || !self.links.iter().all(|link| link.connected) {
+            let made = self
+                .members
+                .iter()
+                .all(|m| matches!(m.state, ComponentState::Initialized | ComponentState::Ended));
+            if !made || !self.connections.iter().all(|link| link.connected) {
                 return;
             }
             self.phase = Phase::Running;
@@ -75,18 +80,21 @@ impl Supervisor<'_> {
             self.observer.started();
         }
         for index in 0..self.members.len() {
-            if self.members[index].state != State::Initialized {
+            if self.members[index].state != ComponentState::Initialized {
                 continue;
             }
             let name = &self.waveform.components[index].name;
-            let waits = self.waveform.connections.iter().zip(&self.links).any(|(plan, link)| {
+            let waits = self.waveform.connections.iter().zip(&self.connections).any(|(plan, link)| {
                 let (from, to) = (&plan.from.component, &plan.to.component);
                 let other = if from == name { to } else { from };
-                let exists = !matches!(self.state_of(other), Some(State::Ended | State::Absent) | None);
+                let exists = !matches!(
+                    self.state_of(other),
+                    Some(ComponentState::Ended | ComponentState::Absent) | None
+                );
                 (from == name || to == name) && exists && !link.connected
             });
             if !waits {
-                self.members[index].state = State::Running;
+                self.members[index].state = ComponentState::Running;
                 self.order(self.members[index].group, &LauncherCommand::Start { component: name.clone() });
             }
         }

@@ -1,12 +1,12 @@
 //! The reports of the processes.
 
-use super::{Link, State, Supervisor};
+use super::{ComponentState, ConnectionState, Supervisor};
 use crate::component::control::{self, LauncherCommand, Report};
 use crate::waveform::assign;
 use crate::waveform::plan::Restart;
 
 impl Supervisor<'_> {
-    pub(super) fn listen_to(&mut self, group: usize) {
+    pub(super) fn read_reports(&mut self, group: usize) {
         let Some(process) = &mut self.groups[group].process else { return };
         // The exit is checked first: all reports sent before it are then certainly readable.
         let exited = process.has_exited();
@@ -17,7 +17,7 @@ impl Supervisor<'_> {
             self.observer.line(&names, &line);
         }
         match reports {
-            Ok(reports) => reports.into_iter().for_each(|report| self.hear(group, report)),
+            Ok(reports) => reports.into_iter().for_each(|report| self.handle_report(group, report)),
             Err(violation) => {
                 if let Some(process) = &mut self.groups[group].process {
                     process.kill();
@@ -26,17 +26,17 @@ impl Supervisor<'_> {
             }
         }
         if exited {
-            self.bury(group);
+            self.record_exit(group);
         }
     }
 
-    pub(super) fn hear(&mut self, group: usize, report: Report) {
+    pub(super) fn handle_report(&mut self, group: usize, report: Report) {
         match report {
             Report::Registered { version } if version == control::VERSION => {
                 self.groups[group].registered = true;
                 let orders = self.groups[group].members.iter().map(|index| {
                     let connections = &self.waveform.connections;
-                    let gone = |from: &str| self.state_of(from) == Some(State::Ended);
+                    let gone = |from: &str| self.state_of(from) == Some(ComponentState::Ended);
                     let properties = self.members[*index].properties.clone();
                     let plan = &self.waveform.components[*index];
                     let as_planned = assign::assignment(plan, connections, gone, self.options.sampling);
@@ -59,23 +59,23 @@ impl Supervisor<'_> {
                     let map =
                         endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
                     self.members[index].endpoints = map.collect();
-                    self.members[index].state = State::Initialized;
-                    self.connect_what_can_be();
-                    self.start_what_can_be();
+                    self.members[index].state = ComponentState::Initialized;
+                    self.connect_ready();
+                    self.start_ready();
                 }
             }
             Report::Connected { component, connection } => {
                 if self.index_in(group, &component).is_some()
-                    && let Some(link) = self.link_mut(&connection)
+                    && let Some(link) = self.connection_mut(&connection)
                     && link.answer()
                 {
                     (link.connected, link.attempts) = (true, 0);
-                    self.start_what_can_be();
+                    self.start_ready();
                 }
             }
             Report::ConnectFailed { component, connection, problem } => {
                 if self.index_in(group, &component).is_some()
-                    && self.link_mut(&connection).is_some_and(Link::answer)
+                    && self.connection_mut(&connection).is_some_and(ConnectionState::answer)
                 {
                     self.connect_failed(&connection, &problem);
                 }
@@ -83,7 +83,7 @@ impl Supervisor<'_> {
             Report::Warning { component, text } => self.observer.warning(&component, &text),
             Report::Counters(counters) => {
                 for counters in counters {
-                    if let Some(link) = self.link_mut(&counters.connection)
+                    if let Some(link) = self.connection_mut(&counters.connection)
                         && link.last.is_none()
                     {
                         link.counters = counters;
@@ -98,7 +98,7 @@ impl Supervisor<'_> {
             Report::Ended { component, outcome, reports, sent } => {
                 if let Some(index) = self.index_in(group, &component) {
                     self.members[index].counted = true;
-                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.links) {
+                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
                         let count = sent.iter().find(|(port, _)| *port == plan.from.to_string());
                         if plan.from.component == component {
                             link.sent =
@@ -106,7 +106,7 @@ impl Supervisor<'_> {
                         }
                     }
                     for report in reports {
-                        if let Some(link) = self.link_mut(&report.counters.connection) {
+                        if let Some(link) = self.connection_mut(&report.counters.connection) {
                             link.last = Some(report);
                         }
                     }
@@ -120,10 +120,10 @@ impl Supervisor<'_> {
         let component = &self.waveform.components[index];
         match outcome {
             Ok(()) => {
-                self.members[index].state = State::Ended;
+                self.members[index].state = ComponentState::Ended;
                 // Its remaining connections will never be made; receivers need not wait for them.
-                self.connect_what_can_be();
-                self.start_what_can_be();
+                self.connect_ready();
+                self.start_ready();
             }
             Err(problem) => {
                 let name = component.name.clone();
@@ -133,7 +133,7 @@ impl Supervisor<'_> {
                         process.kill();
                     }
                 } else {
-                    self.members[index].state = State::Failed;
+                    self.members[index].state = ComponentState::Failed;
                     self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
                 }
             }

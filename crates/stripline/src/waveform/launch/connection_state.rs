@@ -3,7 +3,7 @@
 use crate::link::{ConnectionReport, FullReport};
 
 /// One connection's state.
-pub(super) struct Link {
+pub(super) struct ConnectionState {
     /// Packets sent by all incarnations of the sender; `None`: one died without a report.
     pub sent: Option<u64>,
     /// The receiver was commanded to connect.
@@ -23,7 +23,7 @@ pub(super) struct Link {
     pub partial: bool,
 }
 
-impl Link {
+impl ConnectionState {
     pub(super) fn new() -> Self {
         Self {
             sent: Some(0),
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
-        let mut link = Link::new();
+        let mut link = ConnectionState::new();
         link.order();
         link.disconnect();
         assert!(!link.answer(), "its sender has died");

@@ -15,39 +15,39 @@ const WAITING_MAX: usize = 64;
 
 /// The inbox of requests from the service threads, for the launcher's loop.
 #[derive(Clone)]
-pub(crate) struct Desk {
-    shared: Arc<(Mutex<Queue>, Condvar)>,
-    bell: Doorbell,
+pub(crate) struct RequestInbox {
+    shared: Arc<(Mutex<InboxQueue>, Condvar)>,
+    doorbell: Doorbell,
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Visit>,
+struct InboxQueue {
+    waiting: VecDeque<InboxEntry>,
     closed: bool,
     /// Clients that have acknowledged the report of the waveform's end.
-    heard: usize,
+    acknowledged: usize,
 }
 
 /// A request and the channel for its answer.
-pub(super) struct Visit {
+pub(super) struct InboxEntry {
     pub request: WaveformRequest,
     pub reply: Sender<WaveformReply>,
 }
 
-impl Desk {
+impl RequestInbox {
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { shared: Arc::default(), bell: Doorbell::new()? })
+        Ok(Self { shared: Arc::default(), doorbell: Doorbell::new()? })
     }
 
     /// Takes all requests that have arrived since the last call.
-    pub(super) fn take(&self) -> VecDeque<Visit> {
-        self.bell.drain();
+    pub(super) fn take(&self) -> VecDeque<InboxEntry> {
+        self.doorbell.drain();
         std::mem::take(&mut self.queue().waiting)
     }
 
     /// Closes the inbox for new requests; returns those still queued. They get an error unless they
     /// are answered.
-    pub(super) fn close(&self) -> VecDeque<Visit> {
+    pub(super) fn close(&self) -> VecDeque<InboxEntry> {
         let mut queue = self.queue();
         queue.closed = true;
         std::mem::take(&mut queue.waiting)
@@ -55,17 +55,17 @@ impl Desk {
 
     /// Blocks until `count` clients have acknowledged the end of the waveform, or the time is over,
     /// as clients may have left.
-    pub(super) fn wait_until_heard(&self, count: usize, time: Duration) {
-        let _queue = self.shared.1.wait_timeout_while(self.queue(), time, |queue| queue.heard < count);
+    pub(super) fn wait_until_acknowledged(&self, count: usize, time: Duration) {
+        let _queue = self.shared.1.wait_timeout_while(self.queue(), time, |queue| queue.acknowledged < count);
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, InboxQueue> {
         // Consistent even if the last holder panicked.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Operations for Desk {
+impl Operations for RequestInbox {
     /// Waits for the answer, which comes within the time that the request gives, or with the end of
     /// the waveform.
     fn call(&self, request: WaveformRequest) -> WaveformReply {
@@ -75,7 +75,7 @@ impl Operations for Desk {
         {
             let mut queue = self.queue();
             if request == WaveformRequest::Acknowledged {
-                queue.heard += 1;
+                queue.acknowledged += 1;
                 self.shared.1.notify_all();
                 return WaveformReply::Acknowledged;
             }
@@ -85,15 +85,15 @@ impl Operations for Desk {
             if queue.waiting.len() >= WAITING_MAX {
                 return cannot(format!("{WAITING_MAX} requests wait for the launcher already"));
             }
-            queue.waiting.push_back(Visit { request, reply });
+            queue.waiting.push_back(InboxEntry { request, reply });
         }
-        self.bell.notify();
+        self.doorbell.notify();
         answer.recv().unwrap_or_else(|_| ended())
     }
 }
 
-impl AsFd for Desk {
+impl AsFd for RequestInbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.doorbell.as_fd()
     }
 }
