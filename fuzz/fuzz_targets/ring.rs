@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libfuzzer_sys::fuzz_target;
 use stripline_fuzz::Choices;
 use stripline_ring::{
-    CAPACITY_MIN, Control, Copied, Cursor, Mode, Reader, ReaderMode, ReserveError, Writer, max_frame,
+    CAPACITY_MIN, Control, CopyOutcome, Cursor, Mode, Reader, ReaderMode, ReserveError, Writer, max_frame,
 };
 
 const CAPACITY: usize = CAPACITY_MIN;
@@ -108,14 +108,14 @@ fuzz_target!(|data: &[u8]| {
                 writer.for_each_sleeper(|_| {});
                 writer.wait_for_space_end();
                 for id in ids {
-                    let _ = (writer.lag(id), writer.released(id), writer.misdeed(id));
+                    let _ = (writer.lag(id), writer.released(id), writer.violation(id));
                 }
             }
             _ => {
                 let taken = if lossy {
                     let depth = u32::from(action >> 4);
                     reader.try_copy(depth, &mut copy).map(|copied| match copied {
-                        Copied::Empty => None,
+                        CopyOutcome::Empty => None,
                         _ => Some(copy.len()),
                     })
                 } else {

@@ -78,8 +78,8 @@ mod bench {
 
     fn two_words(trips: u64) -> f64 {
         #[repr(align(128))]
-        struct Apart(AtomicU64);
-        let words = Arc::new([Apart(AtomicU64::new(0)), Apart(AtomicU64::new(0))]);
+        struct CachePadded(AtomicU64);
+        let words = Arc::new([CachePadded(AtomicU64::new(0)), CachePadded(AtomicU64::new(0))]);
         let echoed = words.clone();
         let echo = thread::spawn(move || {
             pin(1);

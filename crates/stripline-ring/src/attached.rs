@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::heap::CursorHold;
 use crate::layout::{Cursor, LINE, Sleepers};
 use crate::mem::Ordering;
-use crate::{Misdeed, Mode, ReaderId};
+use crate::{Mode, ReaderId, ReaderViolation};
 
 /// Returns the sleep word inside the cursor, for a reader that shares none.
 pub(crate) fn own_sleepers(cursor: NonNull<Cursor>) -> NonNull<Sleepers> {
@@ -29,7 +29,7 @@ impl Group {
 }
 
 /// The writer's record of one reader.
-pub(crate) struct Entry {
+pub(crate) struct ReaderSlot {
     pub id: ReaderId,
     pub cursor: NonNull<Cursor>,
     pub sleepers: NonNull<Sleepers>,
@@ -40,19 +40,19 @@ pub(crate) struct Entry {
     pub is_held: bool,
     /// The last position and count released that passed the checks.
     pub seen: Cell<(u64, u64)>,
-    pub misdeed: Cell<Option<Misdeed>>,
+    pub violation: Cell<Option<ReaderViolation>>,
     pub hold: Option<CursorHold>,
 }
 
-impl Entry {
+impl ReaderSlot {
     pub(crate) fn cursor(&self) -> &Cursor {
         // SAFETY: valid until detached (contract of `attach`), and all its words are atomics.
         unsafe { self.cursor.as_ref() }
     }
 
     /// Loads the cursor once and validates it. After one violation every call returns it again.
-    pub(crate) fn look(&self, head: u64, published: u64) -> Result<(u64, u64), Misdeed> {
-        if let Some(violation) = self.misdeed.get() {
+    pub(crate) fn poll(&self, head: u64, published: u64) -> Result<(u64, u64), ReaderViolation> {
+        if let Some(violation) = self.violation.get() {
             return Err(violation);
         }
         let words = &self.cursor().released.0;
@@ -62,21 +62,21 @@ impl Entry {
         let count = words.count.load(Ordering::Relaxed);
         let (position_before, count_before) = self.seen.get();
         let verdict = if !released.is_multiple_of(LINE as u64) {
-            Err(Misdeed::ReleasedUnaligned { released })
+            Err(ReaderViolation::ReleasedUnaligned { released })
         } else if released < position_before {
-            Err(Misdeed::ReleasedBackwards { released, before: position_before })
+            Err(ReaderViolation::ReleasedBackwards { released, before: position_before })
         } else if released > head {
-            Err(Misdeed::ReleasedUnpublished { released, head })
+            Err(ReaderViolation::ReleasedUnpublished { released, head })
         } else if count < count_before {
-            Err(Misdeed::CountBackwards { count, before: count_before })
+            Err(ReaderViolation::CountBackwards { count, before: count_before })
         } else if count > published {
-            Err(Misdeed::CountUnpublished { count, published })
+            Err(ReaderViolation::CountUnpublished { count, published })
         } else {
             Ok((released, count))
         };
         match verdict {
             Ok(seen) => self.seen.set(seen),
-            Err(violation) => self.misdeed.set(Some(violation)),
+            Err(violation) => self.violation.set(Some(violation)),
         }
         verdict
     }

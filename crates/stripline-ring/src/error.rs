@@ -32,14 +32,14 @@ pub enum ReserveError {
         /// The reader.
         reader: ReaderId,
         /// The violation.
-        deed: Misdeed,
+        violation: ReaderViolation,
     },
 }
 
 /// A protocol violation by a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Misdeed {
+pub enum ReaderViolation {
     /// The reader released up to a position at which no frame can end.
     ReleasedUnaligned {
         /// The position written.
@@ -171,14 +171,14 @@ impl fmt::Display for ReserveError {
         match self {
             Self::TooLarge { max } => write!(f, "a frame of this ring can have at most {max} bytes"),
             Self::Full { slowest } => write!(f, "the ring is full: {slowest} has not released enough"),
-            Self::Misbehaved { reader, deed: violation } => {
+            Self::Misbehaved { reader, violation } => {
                 write!(f, "{reader} broke the protocol: it {violation}")
             }
         }
     }
 }
 
-impl fmt::Display for Misdeed {
+impl fmt::Display for ReaderViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReleasedUnaligned { released } => {
@@ -245,7 +245,7 @@ impl fmt::Display for Corruption {
 }
 
 impl Error for ReserveError {}
-impl Error for Misdeed {}
+impl Error for ReaderViolation {}
 impl Error for AttachError {}
 impl Error for ReadError {}
 impl Error for Corruption {}

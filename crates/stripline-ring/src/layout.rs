@@ -67,13 +67,13 @@ pub(crate) const BLOCKING: u32 = 1;
 /// `Cursor::mode`: the writer overtakes this reader.
 pub(crate) const LOSSY: u32 = 2;
 
-/// `Terms::low_frames`: no low watermark; the writer resumes with any room.
+/// `AttachInfo::low_frames`: no low watermark; the writer resumes with any room.
 pub(crate) const ANY: u32 = u32::MAX;
 
 /// `Cursor::sleeping`: the reader sleeps by a means of the layer above.
 pub(crate) const ASLEEP: u32 = 1;
 /// `Cursor::sleeping`: the reader is parked on this word itself, as a futex.
-pub(crate) const NAPPING: u32 = 2;
+pub(crate) const PARKED: u32 = 2;
 
 /// The writer's page, at the start of the memory that only the writer can write. Zeroed memory is a
 /// valid `Control`; [`Writer::new`](crate::Writer::new) fills it in. Readers may map it read-only.
@@ -83,17 +83,17 @@ pub(crate) const NAPPING: u32 = 2;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Control {
-    pub(crate) identity: Apart<Identity>,
-    pub(crate) progress: Apart<Progress>,
+    pub(crate) identity: CachePadded<Identity>,
+    pub(crate) progress: CachePadded<Progress>,
     /// 1 while the writer waits for readers to release space, or is about to.
-    pub(crate) writer_waiting: Apart<AtomicU32>,
-    pub(crate) mood: Apart<Mood>,
+    pub(crate) writer_waiting: CachePadded<AtomicU32>,
+    pub(crate) hints: CachePadded<WriterHints>,
 }
 
 /// Words that change rarely. Readers load them when there is no frame.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(crate) struct Mood {
+pub(crate) struct WriterHints {
     /// 1 once nothing more will be published.
     pub(crate) closed: AtomicU32,
     /// 1 while the writer runs a full fence with every frame. A reader then needs no barrier before
@@ -136,40 +136,40 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 pub struct Cursor {
     /// Stored by the reader with every frame; loaded by the writer about once per lap.
-    pub(crate) released: Apart<Released>,
-    /// [`ASLEEP`] or [`NAPPING`] while the reader is asleep or about to be. The writer loads it
+    pub(crate) released: CachePadded<Released>,
+    /// [`ASLEEP`] or [`PARKED`] while the reader is asleep or about to be. The writer loads it
     /// after every frame, so it is not on the line of `released`.
-    pub(crate) sleeping: Apart<AtomicU32>,
-    pub(crate) terms: Apart<Terms>,
+    pub(crate) sleeping: CachePadded<AtomicU32>,
+    pub(crate) attach_info: CachePadded<AttachInfo>,
     /// The sleep word of a reader that shares none.
     pub(crate) sleepers: Sleepers,
 }
 
 impl Cursor {
     /// Returns the word on which a reader parks (see
-    /// [`Reader::prepare_nap_with`](crate::Reader::prepare_nap_with)). It is [`Cursor::NAPPING`]
+    /// [`Reader::prepare_park_with`](crate::Reader::prepare_park_with)). It is [`Cursor::PARKED`]
     /// until the reader is woken.
-    pub fn word(&self) -> &AtomicU32 {
+    pub fn park_word(&self) -> &AtomicU32 {
         &self.sleeping.0
     }
 
-    /// The value of [`Cursor::word`] while the reader is parked.
-    pub const NAPPING: u32 = NAPPING;
+    /// The value of [`Cursor::park_word`] while the reader is parked.
+    pub const PARKED: u32 = PARKED;
 
     /// Clears the park word. Returns true if the reader was parked and must be woken. Call it after
     /// publishing the reason for the wake-up.
     ///
     /// ```
     /// let cursor = stripline_ring::Cursor::default();
-    /// assert!(!cursor.end_nap());
+    /// assert!(!cursor.unpark());
     /// ```
-    pub fn end_nap(&self) -> bool {
+    pub fn unpark(&self) -> bool {
         // Full fence, between the caller's store and this load. A reader that parks too late to be
         // seen here checks again behind its own fence.
         fence(Ordering::SeqCst);
-        // Relaxed load first, then a swap, as in the writer's `look_for_sleepers`.
-        self.sleeping.0.load(Ordering::Relaxed) == NAPPING
-            && self.sleeping.0.swap(0, Ordering::AcqRel) == NAPPING
+        // Relaxed load first, then a swap, as in the writer's `poll_sleepers`.
+        self.sleeping.0.load(Ordering::Relaxed) == PARKED
+            && self.sleeping.0.swap(0, Ordering::AcqRel) == PARKED
     }
 }
 
@@ -182,7 +182,7 @@ impl Cursor {
 #[derive(Debug, Default)]
 pub struct Sleepers {
     /// 1 from before a reader sleeps until the writer has checked every reader of the group.
-    pub(crate) any: Apart<AtomicU32>,
+    pub(crate) any: CachePadded<AtomicU32>,
 }
 
 /// The reader's progress.
@@ -196,7 +196,7 @@ pub(crate) struct Released {
 /// Values that the writer gives the reader when it attaches it.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct AttachInfo {
     pub(crate) start: AtomicU64,
     pub(crate) start_count: AtomicU64,
     pub(crate) state: AtomicU32,
@@ -210,7 +210,7 @@ pub(crate) struct Terms {
 /// A value on cache lines of its own.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
 /// Returns the commit word of the published frame at `position`: never 0, and different for each
 /// position.
@@ -243,9 +243,9 @@ const _: () = {
     // with `VERSION`.
     assert!(offset_of!(Control, progress) == 128);
     assert!(offset_of!(Control, writer_waiting) == 256);
-    assert!(offset_of!(Control, mood) == 384 && offset_of!(Mood, fenced) == 4);
+    assert!(offset_of!(Control, hints) == 384 && offset_of!(WriterHints, fenced) == 4);
     assert!(offset_of!(Cursor, sleeping) == 128);
-    assert!(offset_of!(Cursor, terms) == 256);
+    assert!(offset_of!(Cursor, attach_info) == 256);
     assert!(offset_of!(Cursor, sleepers) == 384);
     assert!(size_of::<Sleepers>() == 128);
     assert!(max_frame(CAPACITY_MIN) == 1968);

@@ -90,7 +90,7 @@
 //! # Trust
 //!
 //! Every word that the peer can write is loaded once and validated before use. A value that no
-//! correct peer writes becomes an error that names it ([`Misdeed`], [`Corruption`]). There is no
+//! correct peer writes becomes an error that names it ([`ReaderViolation`], [`Corruption`]). There is no
 //! panic, no endless loop and no access out of bounds.
 //!
 //! One thing cannot be checked: the bytes that a blocking reader borrows lie in memory that the
@@ -115,14 +115,14 @@ mod reader;
 mod snapshot;
 mod writer;
 
-pub use error::{AttachError, Corruption, Misdeed, ReadError, ReserveError};
+pub use error::{AttachError, Corruption, ReadError, ReaderViolation, ReserveError};
 pub use fence::Fence;
 pub use heap::{HeapCursor, HeapRing, HeapSleepers};
 pub use layout::{
     CAPACITY_MAX, CAPACITY_MIN, Control, Cursor, HEADER, LINE, Sleepers, frame_stride, is_valid_capacity,
     max_frame,
 };
-pub use lossy::Copied;
+pub use lossy::CopyOutcome;
 pub use reader::{Reader, ReaderMode};
 pub use snapshot::{CursorSnapshot, Snapshot};
 pub use writer::{Lag, Mode, ReaderId, Sleeper, Writer};

@@ -6,7 +6,7 @@ use crate::{Corruption, ReadError, Reader, ReaderMode};
 
 /// The outcome of [`Reader::try_copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copied {
+pub enum CopyOutcome {
     /// No frame. The writer may also have lapped the reader on every attempt.
     Empty,
     /// A frame.
@@ -39,12 +39,12 @@ impl Reader {
     /// assert_eq!(reader.try_copy(2, &mut frame), Ok(Copied::Frame { skipped: 8 }));
     /// assert_eq!(frame, [8]);
     /// ```
-    pub fn try_copy(&mut self, depth: u32, into: &mut Vec<u8>) -> Result<Copied, ReadError> {
+    pub fn try_copy(&mut self, depth: u32, into: &mut Vec<u8>) -> Result<CopyOutcome, ReadError> {
         if self.mode() != ReaderMode::Lossy {
             return Err(ReadError::WrongMode);
         }
         if !self.ready()? {
-            return Ok(Copied::Empty);
+            return Ok(CopyOutcome::Empty);
         }
         let mut from = From::Own;
         for attempt in 0..ATTEMPTS {
@@ -55,7 +55,7 @@ impl Reader {
                     self.position = frame.position + frame_stride(frame.len) as u64;
                     self.count = frame.count + 1;
                     self.store_released();
-                    return Ok(Copied::Frame { skipped });
+                    return Ok(CopyOutcome::Frame { skipped });
                 }
                 // The oldest frame is also the next to be overwritten. After losing it twice, the
                 // reader takes the newest one, which lasts at least half a lap.
@@ -63,7 +63,7 @@ impl Reader {
                 Attempt::Overtaken | Attempt::Stale => from = From::Newest,
             }
         }
-        if self.is_detached() { Err(ReadError::Detached) } else { Ok(Copied::Empty) }
+        if self.is_detached() { Err(ReadError::Detached) } else { Ok(CopyOutcome::Empty) }
     }
 
     /// Returns whether the writer may have begun to overwrite the bytes at `position`. Call it

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::attached::own_sleepers;
 use crate::heap::{CursorHold, HeapSleepers, RingHold};
 use crate::layout::{
-    ASLEEP, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, NAPPING, POSITION_MAX, Sleepers,
+    ASLEEP, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, PARKED, POSITION_MAX, Sleepers,
     VERSION, commit_word, frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{Data, Ordering, fence};
@@ -140,10 +140,10 @@ impl Reader {
     /// See [`ReadError`]. The reader's position does not change.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        Ok(if self.has_next()? { Some(self.borrowed()) } else { None })
+        Ok(if self.has_next()? { Some(self.current_frame()) } else { None })
     }
 
-    /// Returns whether there is a next frame. [`Reader::borrowed`] then returns it.
+    /// Returns whether there is a next frame. [`Reader::current_frame`] then returns it.
     ///
     /// # Errors
     /// See [`ReadError`]. The reader's position does not change.
@@ -193,39 +193,39 @@ impl Reader {
     /// Returns the next frame if there is one and it is valid. After `None`, call
     /// [`Reader::try_next`] for the reason.
     #[inline(always)]
-    pub fn at_hand(&mut self) -> Option<&[u8]> {
+    pub fn try_next_fast(&mut self) -> Option<&[u8]> {
         if self.has_next() != Ok(true) {
             return None;
         }
         // Prefetch the payload while the caller reads its header.
         self.data.fetch_first_lines(self.position, self.current.unwrap_or(0));
-        Some(self.borrowed())
+        Some(self.current_frame())
     }
 
     /// Prefetches the second cache line of the next frame, for a reader that polls, so that it
     /// arrives with the first. Do not call it while frames follow each other closely: the writer
     /// would have to fetch the line back.
     #[inline]
-    pub fn anticipate(&self) {
+    pub fn prefetch(&self) {
         self.data.fetch_second_line(self.position);
     }
 
     /// Polls up to `looks` times for a frame, with a processor pause before each. This costs less
     /// than repeated calls of [`Reader::try_next`]. If none comes,
-    /// [prefetches](Reader::anticipate).
+    /// [prefetches](Reader::prefetch).
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
     ///
     /// let (ring, mut writer) = HeapRing::new(4096);
     /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
-    /// reader.linger(8);
+    /// reader.spin(8);
     /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
     /// writer.publish(3);
-    /// reader.linger(u32::MAX); // Returns at once, as there is a frame.
+    /// reader.spin(u32::MAX); // Returns at once, as there is a frame.
     /// assert_eq!(reader.try_next(), Ok(Some(&b"abc"[..])));
     /// ```
-    pub fn linger(&self, looks: u32) {
+    pub fn spin(&self, looks: u32) {
         for _ in 0..looks {
             std::hint::spin_loop();
             // Relaxed: the caller polls again with ordering before it takes the frame.
@@ -233,12 +233,12 @@ impl Reader {
                 return;
             }
         }
-        self.anticipate();
+        self.prefetch();
     }
 
     /// Returns the bytes of the borrowed frame; empty if no frame is borrowed.
     #[inline]
-    pub fn borrowed(&self) -> &[u8] {
+    pub fn current_frame(&self) -> &[u8] {
         // SAFETY: the frame is committed and not released; the writer waits for the release.
         self.current.map_or(&[], |len| unsafe { self.data.bytes(self.position, len) })
     }
@@ -294,7 +294,7 @@ impl Reader {
     }
 
     /// Does the same as [`Reader::prepare_sleep_with`], to park on the cursor's own
-    /// [word](Cursor::word) (a futex) until it changes.
+    /// [word](Cursor::park_word) (a futex) until it changes.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -302,13 +302,13 @@ impl Reader {
     /// let (ring, mut writer) = HeapRing::new(4096);
     /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
     /// use std::sync::atomic::{Ordering, fence};
-    /// assert!(reader.prepare_nap_with(|| fence(Ordering::SeqCst)));
+    /// assert!(reader.prepare_park_with(|| fence(Ordering::SeqCst)));
     /// let mut naps = false;
     /// writer.for_each_sleeper(|sleeper| naps = sleeper.naps);
     /// assert!(naps);
     /// ```
-    pub fn prepare_nap_with(&mut self, barrier: impl FnOnce()) -> bool {
-        self.announce_sleep(NAPPING, barrier)
+    pub fn prepare_park_with(&mut self, barrier: impl FnOnce()) -> bool {
+        self.announce_sleep(PARKED, barrier)
     }
 
     fn announce_sleep(&mut self, how: u32, barrier: impl FnOnce()) -> bool {
@@ -327,7 +327,7 @@ impl Reader {
         // that sees it set, behind its own fence, needs no barrier on the writer's side. Acquire:
         // the frames published before it was set are visible.
         fence(Ordering::SeqCst);
-        if self.control().mood.0.fenced.load(Ordering::Acquire) == 0 {
+        if self.control().hints.0.fenced.load(Ordering::Acquire) == 0 {
             barrier();
         }
         let nothing = !self.is_something_there();
@@ -353,7 +353,7 @@ impl Reader {
     #[inline]
     pub fn is_closed(&self) -> bool {
         // Acquire: all frames published before are visible with it.
-        self.control().mood.0.closed.load(Ordering::Acquire) != 0
+        self.control().hints.0.closed.load(Ordering::Acquire) != 0
     }
 
     /// Returns the position of the next frame, or of the one borrowed. It is 0 until
@@ -393,7 +393,7 @@ impl Reader {
 
     pub(crate) fn is_detached(&self) -> bool {
         // Relaxed: no other data depends on it.
-        self.cursor().terms.0.state.load(Ordering::Relaxed) == DETACHED
+        self.cursor().attach_info.0.state.load(Ordering::Relaxed) == DETACHED
     }
 
     /// Publishes this reader's progress to the writer.
@@ -434,7 +434,7 @@ impl Reader {
 
     #[cold]
     fn try_attach(&mut self) -> Result<bool, ReadError> {
-        let terms = &self.cursor().terms.0;
+        let terms = &self.cursor().attach_info.0;
         // Acquire: the attach values and the cleared commit word at the start are visible with the
         // state.
         match terms.state.load(Ordering::Acquire) {
@@ -505,7 +505,7 @@ impl Reader {
         // Acquire: the writer's progress is visible with the flag that led here, and does not
         // change while it waits.
         fence(Ordering::Acquire);
-        let low = u64::from(self.cursor().terms.0.low_frames.load(Ordering::Relaxed));
+        let low = u64::from(self.cursor().attach_info.0.low_frames.load(Ordering::Relaxed));
         // A faulty writer may store any value here. It is then woken too often, or only by the last
         // release.
         let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(self.count);

@@ -84,7 +84,7 @@ impl Control {
             capacity,
             // Relaxed: the value may be outdated in any case.
             writer_waiting: self.writer_waiting.0.load(Ordering::Relaxed) == 1,
-            closed: self.mood.0.closed.load(Ordering::Relaxed) == 1,
+            closed: self.hints.0.closed.load(Ordering::Relaxed) == 1,
         })
     }
 }
@@ -93,7 +93,7 @@ impl Cursor {
     /// Takes a snapshot of the reader's cursor.
     pub fn snapshot(&self) -> CursorSnapshot {
         // Acquire: the start values are visible with the state, and the count with the position.
-        let attached = self.terms.0.state.load(Ordering::Acquire) == ATTACHED;
+        let attached = self.attach_info.0.state.load(Ordering::Acquire) == ATTACHED;
         let position = self.released.0.position.load(Ordering::Acquire);
         CursorSnapshot {
             attached,

@@ -7,14 +7,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::attached::{Entry, Group, own_sleepers};
+use crate::attached::{Group, ReaderSlot, own_sleepers};
 use crate::heap::{CursorHold, RingHold};
 use crate::layout::{
     ANY, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
     commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
-use crate::{Fence, Misdeed, ReserveError};
+use crate::{Fence, ReaderViolation, ReserveError};
 
 /// How far ahead of the next write lines are prefetched, in bytes: the distance written while one
 /// line arrives.
@@ -70,7 +70,7 @@ pub struct Writer {
     tail: u64,
     tail_count: u64,
     lossy: usize,
-    readers: Vec<Entry>,
+    readers: Vec<ReaderSlot>,
     groups: Vec<Group>,
     /// The sleep word of the reader that was asleep last.
     slept_on: Option<NonNull<AtomicU32>>,
@@ -225,22 +225,22 @@ impl Writer {
     /// If it is a blocking reader of a [`HeapRing`](crate::HeapRing) that still exists: it might
     /// hold a frame.
     pub fn detach(&mut self, reader: ReaderId) {
-        let Some(index) = self.readers.iter().position(|entry| entry.id == reader) else { return };
-        if let Entry { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &self.readers[index] {
+        let Some(index) = self.readers.iter().position(|slot| slot.id == reader) else { return };
+        if let ReaderSlot { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &self.readers[index] {
             assert!(hold.is_last(), "a blocking reader of a `HeapRing` is dropped before it is detached");
         }
-        let entry = self.readers.swap_remove(index);
+        let slot = self.readers.swap_remove(index);
         self.slept_on = None;
-        if entry.mode == Mode::Lossy {
+        if slot.mode == Mode::Lossy {
             self.lossy -= 1;
         }
-        if let Some(group) = self.groups.iter_mut().find(|group| group.sleepers == entry.sleepers) {
+        if let Some(group) = self.groups.iter_mut().find(|group| group.sleepers == slot.sleepers) {
             group.readers -= 1;
         }
         self.groups.retain(|group| group.readers > 0);
         // Release, although no data depends on it: it costs nothing here and keeps the stores to
         // `terms` in order.
-        entry.cursor().terms.0.state.store(DETACHED, Ordering::Release);
+        slot.cursor().attach_info.0.state.store(DETACHED, Ordering::Release);
         self.recompute_limits();
     }
 
@@ -256,7 +256,7 @@ impl Writer {
     /// See [`ReserveError`]. A retry after `Full` loads the cursors again.
     #[inline]
     pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
-        if !self.reserve_at_hand(len) {
+        if !self.try_reserve_fast(len) {
             self.make_room(len)?;
         }
         Ok(self.reserved())
@@ -265,7 +265,7 @@ impl Writer {
     /// Reserves `len` bytes if that is possible without loading any cursor. After false, call
     /// [`Writer::try_reserve`].
     #[inline]
-    pub fn reserve_at_hand(&mut self, len: usize) -> bool {
+    pub fn try_reserve_fast(&mut self, len: usize) -> bool {
         // The line beyond the frame will hold the next commit word. It is cleared before this frame
         // is published.
         let needed = self.head.wrapping_add((frame_stride(len.min(self.max)) + LINE) as u64);
@@ -283,7 +283,7 @@ impl Writer {
         }
         let needed = self.head + (frame_stride(len) + LINE) as u64;
         if needed > self.space_until || self.count >= self.count_until {
-            self.look_at_readers(needed)?;
+            self.poll_readers(needed)?;
         }
         if self.lossy > 0 {
             self.claim_up_to(needed);
@@ -338,7 +338,7 @@ impl Writer {
         self.head = next;
         self.count += 1;
         if self.fenced && self.count - self.slept_at > sleepers::AWAKE {
-            self.leave_out_fences();
+            self.stop_fencing();
         }
         let progress = &self.control().progress.0;
         // Release, after the commit word: the frames counted by these words are visible as
@@ -404,12 +404,12 @@ impl Writer {
     /// Returns the position and the frame count (of the ring's count) that a reader has released.
     /// `None` if it is not attached or broke the protocol.
     pub fn released(&self, reader: ReaderId) -> Option<(u64, u64)> {
-        self.entry(reader)?.look(self.head, self.count).ok()
+        self.slot(reader)?.poll(self.head, self.count).ok()
     }
 
     /// Returns the protocol violation found for an attached reader, if any.
-    pub fn misdeed(&self, reader: ReaderId) -> Option<Misdeed> {
-        self.entry(reader)?.look(self.head, self.count).err()
+    pub fn violation(&self, reader: ReaderId) -> Option<ReaderViolation> {
+        self.slot(reader)?.poll(self.head, self.count).err()
     }
 
     /// Returns the position of the next frame.
@@ -430,7 +430,7 @@ impl Writer {
     /// Marks the end of the stream. Readers still get the frames already published.
     pub fn close(&mut self) {
         // Release: a reader that sees it sees every frame published before.
-        self.control().mood.0.closed.store(1, Ordering::Release);
+        self.control().hints.0.closed.store(1, Ordering::Release);
     }
 
     pub(crate) fn control_pointer(&self) -> NonNull<Control> {
@@ -455,19 +455,20 @@ impl Writer {
         let id = ReaderId(self.next_id);
         self.next_id += 1;
         let seen = Cell::new((self.head, self.count));
-        let misdeed = Cell::new(None);
-        let entry = Entry { id, cursor, sleepers, mode, low: None, is_held: false, seen, misdeed, hold };
+        let violation = Cell::new(None);
+        let slot =
+            ReaderSlot { id, cursor, sleepers, mode, low: None, is_held: false, seen, violation, hold };
         if mode == Mode::Lossy {
             if self.lossy == 0 {
                 self.restart_claim();
             }
             self.lossy += 1;
         }
-        let cursor = entry.cursor();
+        let cursor = slot.cursor();
         // Relaxed: the reader loads none of this before it sees the state.
         cursor.released.0.position.store(self.head, Ordering::Relaxed);
         cursor.released.0.count.store(self.count, Ordering::Relaxed);
-        let terms = &cursor.terms.0;
+        let terms = &cursor.attach_info.0;
         terms.start.store(self.head, Ordering::Relaxed);
         terms.start_count.store(self.count, Ordering::Relaxed);
         let (mode_word, wake_frames) = match mode {
@@ -485,7 +486,7 @@ impl Writer {
             Some(group) => group.readers += 1,
             None => self.groups.push(Group { sleepers, readers: 1 }),
         }
-        self.readers.push(entry);
+        self.readers.push(slot);
         // The reader may be asleep already, and the writer may have checked its group before it was
         // attached.
         // SAFETY: atomic, and the caller guarantees validity. AcqRel: one more link of the chain of
@@ -500,28 +501,28 @@ impl Writer {
         unsafe { self.control.as_ref() }
     }
 
-    fn entry(&self, reader: ReaderId) -> Option<&Entry> {
-        self.readers.iter().find(|entry| entry.id == reader)
+    fn slot(&self, reader: ReaderId) -> Option<&ReaderSlot> {
+        self.readers.iter().find(|slot| slot.id == reader)
     }
 
     /// Loads every blocking reader's cursor and checks for space up to `needed` for one more frame.
     #[cold]
-    fn look_at_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
+    fn poll_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
         let (head, published, capacity) = (self.head, self.count, self.data.capacity());
-        for entry in &mut self.readers {
-            if let (Mode::Blocking { .. }, Err(violation)) = (entry.mode, entry.look(head, published)) {
-                return Err(ReserveError::Misbehaved { reader: entry.id, deed: violation });
+        for slot in &mut self.readers {
+            if let (Mode::Blocking { .. }, Err(violation)) = (slot.mode, slot.poll(head, published)) {
+                return Err(ReserveError::Misbehaved { reader: slot.id, violation });
             }
-            entry.is_held = entry.is_held && !entry.is_low(head, published, capacity);
+            slot.is_held = slot.is_held && !slot.is_low(head, published, capacity);
         }
         let mut slowest: Option<(ReaderId, (u64, u64))> = None;
-        for entry in &mut self.readers {
-            let (space, count) = entry.limits(capacity);
+        for slot in &mut self.readers {
+            let (space, count) = slot.limits(capacity);
             if needed > space || published >= count {
-                entry.is_held = entry.low.is_some();
-                let seen = entry.seen.get();
+                slot.is_held = slot.low.is_some();
+                let seen = slot.seen.get();
                 if slowest.is_none_or(|(_, least)| seen < least) {
-                    slowest = Some((entry.id, seen));
+                    slowest = Some((slot.id, seen));
                 }
             }
         }
@@ -531,7 +532,7 @@ impl Writer {
 
     /// Computes the limits from the last validated cursors, without loading them.
     fn recompute_limits(&mut self) {
-        let limits = |entry: &Entry| entry.limits(self.data.capacity());
+        let limits = |slot: &ReaderSlot| slot.limits(self.data.capacity());
         let (space, count) = self
             .readers
             .iter()

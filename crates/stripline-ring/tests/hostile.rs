@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use stripline_ring::{
-    AttachError, Control, Copied, Corruption, Cursor, LINE, Misdeed, Mode, ReadError, Reader, ReaderMode,
-    ReserveError, Writer, max_frame,
+    AttachError, Control, CopyOutcome, Corruption, Cursor, LINE, Mode, ReadError, Reader, ReaderMode,
+    ReaderViolation, ReserveError, Writer, max_frame,
 };
 use support::{Mapped, Random, Ring};
 
@@ -52,14 +52,14 @@ fn with_cursor(mode: Mode) -> (Mapped, Writer, Reader, NonNull<Cursor>, striplin
 #[test]
 fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
     let (head, count) = (128 + 2 * 1984, 3);
-    let lies: [(usize, u64, Misdeed); 7] = [
-        (0, 129, Misdeed::ReleasedUnaligned { released: 129 }),
-        (0, 64, Misdeed::ReleasedBackwards { released: 64, before: 128 }),
-        (0, 0, Misdeed::ReleasedBackwards { released: 0, before: 128 }),
-        (0, head + 64, Misdeed::ReleasedUnpublished { released: head + 64, head }),
-        (0, !63, Misdeed::ReleasedUnpublished { released: !63, head }),
-        (8, 0, Misdeed::CountBackwards { count: 0, before: 1 }),
-        (8, u64::MAX, Misdeed::CountUnpublished { count: u64::MAX, published: count }),
+    let lies: [(usize, u64, ReaderViolation); 7] = [
+        (0, 129, ReaderViolation::ReleasedUnaligned { released: 129 }),
+        (0, 64, ReaderViolation::ReleasedBackwards { released: 64, before: 128 }),
+        (0, 0, ReaderViolation::ReleasedBackwards { released: 0, before: 128 }),
+        (0, head + 64, ReaderViolation::ReleasedUnpublished { released: head + 64, head }),
+        (0, !63, ReaderViolation::ReleasedUnpublished { released: !63, head }),
+        (8, 0, ReaderViolation::CountBackwards { count: 0, before: 1 }),
+        (8, u64::MAX, ReaderViolation::CountUnpublished { count: u64::MAX, published: count }),
     ];
     for (offset, lie, violation) in lies {
         let (mut ring, mut writer, _reader, cursor, id) = with_cursor(BLOCKING);
@@ -72,13 +72,13 @@ fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
         for _ in 0..2 {
             assert_eq!(
                 writer.try_reserve(max).unwrap_err(),
-                ReserveError::Misbehaved { reader: id, deed: violation }
+                ReserveError::Misbehaved { reader: id, violation }
             );
         }
         // Correcting the cursor afterwards does not help.
         word(cursor, 0).store(128, Ordering::Relaxed);
         word(cursor, 8).store(1, Ordering::Relaxed);
-        assert_eq!(writer.misdeed(id), Some(violation));
+        assert_eq!(writer.violation(id), Some(violation));
         assert_eq!(writer.lag(id), None);
         assert_eq!(writer.released(id), None);
         writer.detach(id);
@@ -238,7 +238,7 @@ fn readers_survive_memory_scribbled_over() {
                     let outcome = match mode {
                         Mode::Lossy => {
                             let copied = reader.try_copy(depth % 4, &mut bytes);
-                            copied.map(|copied| (copied != Copied::Empty).then_some(bytes.len()))
+                            copied.map(|copied| (copied != CopyOutcome::Empty).then_some(bytes.len()))
                         }
                         _ if !borrows => {
                             let copied = reader.try_next_copied(&mut bytes);

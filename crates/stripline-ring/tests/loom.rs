@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom::sync::Notify;
 use loom::thread;
-use stripline_ring::{Copied, Fence, HeapRing, Mode, ReadError, Reader, ReserveError, Writer};
+use stripline_ring::{CopyOutcome, Fence, HeapRing, Mode, ReadError, Reader, ReserveError, Writer};
 
 /// Positions and counts cross their 32-bit edges in every model.
 const START: u64 = (1 << 32) - 128;
@@ -117,7 +117,7 @@ fn sleeping_reader(mode: Mode, frames: u64, close: bool) {
                 let ended = reader.is_closed();
                 let taken = match mode {
                     Mode::Blocking { .. } => try_take(&mut reader).is_some(),
-                    Mode::Lossy => reader.try_copy(0, &mut bytes).unwrap() != Copied::Empty,
+                    Mode::Lossy => reader.try_copy(0, &mut bytes).unwrap() != CopyOutcome::Empty,
                 };
                 let done = if close { ended && !taken } else { reader.count() == START_COUNT + frames };
                 if done {
@@ -318,8 +318,8 @@ fn overtaken(depth: u32, frames: u64, takes: u32, preemptions: usize) {
             let mut bytes = Vec::new();
             let mut before = reader.count();
             let mut take = move |reader: &mut Reader| match reader.try_copy(depth, &mut bytes) {
-                Ok(Copied::Empty) => false,
-                Ok(Copied::Frame { skipped }) => {
+                Ok(CopyOutcome::Empty) => false,
+                Ok(CopyOutcome::Frame { skipped }) => {
                     assert_eq!(bytes, (before.max(START_COUNT) + skipped).to_le_bytes());
                     before = reader.count();
                     true

@@ -6,7 +6,7 @@ mod support;
 
 use proptest::prelude::*;
 use stripline_ring::{
-    Copied, HeapRing, LINE, Lag, Mode, Reader, ReaderId, ReserveError, Writer, frame_stride, max_frame,
+    CopyOutcome, HeapRing, LINE, Lag, Mode, Reader, ReaderId, ReserveError, Writer, frame_stride, max_frame,
 };
 use support::Ring;
 
@@ -191,9 +191,9 @@ impl<R: Ring> Model<R> {
         let newest = if depth == 0 { 0 } else { self.frames.len().saturating_sub(depth as usize) };
         let expected = tested.next.max(oldest).max(newest);
         match self.frames.get(expected) {
-            None => assert_eq!(copied, Copied::Empty),
+            None => assert_eq!(copied, CopyOutcome::Empty),
             Some(frame) => {
-                assert_eq!(copied, Copied::Frame { skipped: (expected - tested.next) as u64 });
+                assert_eq!(copied, CopyOutcome::Frame { skipped: (expected - tested.next) as u64 });
                 assert_eq!(bytes, frame.bytes);
                 tested.next = expected + 1;
             }

@@ -5,8 +5,8 @@
 mod support;
 
 use stripline_ring::{
-    Copied, Fence, HeapRing, Lag, Mode, ReadError, ReserveError, Writer, frame_stride, is_valid_capacity,
-    max_frame,
+    CopyOutcome, Fence, HeapRing, Lag, Mode, ReadError, ReserveError, Writer, frame_stride,
+    is_valid_capacity, max_frame,
 };
 
 const CAPACITY: usize = 4096;
@@ -156,7 +156,7 @@ fn a_detached_reader_is_told() {
     let (id, mut reader) = ring.attach(&mut writer, Mode::Lossy);
     publish(&mut writer, b"one");
     let mut bytes = Vec::new();
-    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 0 }));
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(CopyOutcome::Frame { skipped: 0 }));
     assert!(reader.prepare_sleep());
     writer.detach(id);
     assert!(!reader.prepare_sleep());
@@ -232,13 +232,13 @@ fn a_lossy_reader_holds_nobody_up() {
         publish(&mut writer, &number.to_le_bytes());
     }
     // 64 lines, less the one beyond the newest frame.
-    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 937 }));
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(CopyOutcome::Frame { skipped: 937 }));
     assert_eq!(bytes, 937u32.to_le_bytes());
-    assert_eq!(reader.try_copy(5, &mut bytes), Ok(Copied::Frame { skipped: 57 }));
+    assert_eq!(reader.try_copy(5, &mut bytes), Ok(CopyOutcome::Frame { skipped: 57 }));
     assert_eq!(bytes, 995u32.to_le_bytes());
-    assert_eq!(reader.try_copy(1, &mut bytes), Ok(Copied::Frame { skipped: 3 }));
+    assert_eq!(reader.try_copy(1, &mut bytes), Ok(CopyOutcome::Frame { skipped: 3 }));
     assert_eq!(bytes, 999u32.to_le_bytes());
-    assert_eq!(reader.try_copy(1, &mut bytes), Ok(Copied::Empty));
+    assert_eq!(reader.try_copy(1, &mut bytes), Ok(CopyOutcome::Empty));
     assert_eq!(reader.try_next(), Err(ReadError::WrongMode));
 }
 
@@ -252,7 +252,7 @@ fn a_frame_reserved_while_a_lossy_reader_is_attached_is_claimed() {
     let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
     writer.publish(10);
     let mut bytes = Vec::new();
-    assert_eq!(reader.try_copy(0, &mut bytes), Ok(Copied::Frame { skipped: 0 }));
+    assert_eq!(reader.try_copy(0, &mut bytes), Ok(CopyOutcome::Frame { skipped: 0 }));
     assert_eq!(bytes.len(), 10);
 }
 

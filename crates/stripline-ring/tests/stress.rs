@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stripline_ring::{Copied, Mode, Reader, ReserveError, Writer, max_frame};
+use stripline_ring::{CopyOutcome, Mode, Reader, ReserveError, Writer, max_frame};
 use support::{Mapped, Random, Ring};
 
 const CAPACITY: usize = 1 << 14;
@@ -125,13 +125,13 @@ fn blocking_and_lossy_readers_spin() {
         for turn in 0.. {
             let closed = lossy.is_closed();
             match lossy.try_copy(turn % 3, &mut bytes).unwrap() {
-                Copied::Frame { skipped } => {
+                CopyOutcome::Frame { skipped } => {
                     missed += skipped;
                     check(&bytes, START_COUNT + taken + missed);
                     taken += 1;
                 }
-                Copied::Empty if closed => break,
-                Copied::Empty => failed.step_aside(),
+                CopyOutcome::Empty if closed => break,
+                CopyOutcome::Empty => failed.step_aside(),
             }
         }
         println!("lossy: {taken} taken, {missed} missed");

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::{ReaderId, Writer};
 use crate::Fence;
-use crate::layout::{NAPPING, Sleepers};
+use crate::layout::{PARKED, Sleepers};
 use crate::mem::{Ordering, fence};
 
 /// Sleeps at most this many frames apart count as one series.
@@ -19,8 +19,8 @@ pub(super) const AWAKE: u64 = 1024;
 pub struct Sleeper {
     /// The reader.
     pub reader: ReaderId,
-    /// Whether it is parked on its [word](crate::Cursor::word).
-    pub naps: bool,
+    /// Whether it is parked on its [word](crate::Cursor::park_word).
+    pub is_parked: bool,
 }
 
 impl Writer {
@@ -46,7 +46,7 @@ impl Writer {
         for index in 0..self.groups.len() {
             // Relaxed: the fence orders it.
             if self.groups[index].sleepers().any.0.load(Ordering::Relaxed) != 0 {
-                self.look_for_sleepers(self.groups[index].sleepers, &mut wake);
+                self.poll_sleepers(self.groups[index].sleepers, &mut wake);
             }
         }
     }
@@ -64,7 +64,7 @@ impl Writer {
 
     /// Wakes the sleeping readers of one group.
     #[cold]
-    fn look_for_sleepers(&mut self, group: NonNull<Sleepers>, wake: &mut impl FnMut(Sleeper)) {
+    fn poll_sleepers(&mut self, group: NonNull<Sleepers>, wake: &mut impl FnMut(Sleeper)) {
         // SAFETY: atomic, and valid as long as one reader of the group is attached (contract of
         // `attach`).
         let any = unsafe { &group.as_ref().any.0 };
@@ -73,8 +73,8 @@ impl Writer {
         // (Release: the swaps form one chain, see `prepare_sleep`.)
         any.swap(0, Ordering::AcqRel);
         let mut found = false;
-        for entry in self.readers.iter().filter(|entry| entry.sleepers == group) {
-            let sleeping = &entry.cursor().sleeping.0;
+        for slot in self.readers.iter().filter(|slot| slot.sleepers == group) {
+            let sleeping = &slot.cursor().sleeping.0;
             // Relaxed: ordered by the swap above. The swap (AcqRel) clears the flag once, so that a
             // sleeper is woken once. It also orders the wake-up behind the reader's actions before
             // it slept.
@@ -82,7 +82,7 @@ impl Writer {
                 self.slept_on = Some(NonNull::from(sleeping));
                 match sleeping.swap(0, Ordering::AcqRel) {
                     0 => {}
-                    how => wake(Sleeper { reader: entry.id, naps: how == NAPPING }),
+                    how => wake(Sleeper { reader: slot.id, is_parked: how == PARKED }),
                 }
                 found = true;
             }
@@ -100,15 +100,15 @@ impl Writer {
         if self.sleeps >= OFTEN && !self.fenced && self.fence == Fence::Compiler {
             self.fenced = true;
             // Release: a reader that sees it sees all frames published without a fence.
-            self.control().mood.0.fenced.store(1, Ordering::Release);
+            self.control().hints.0.fenced.store(1, Ordering::Release);
         }
     }
 
     /// Turns full fences off after a long time without sleepers.
     #[cold]
-    pub(super) fn leave_out_fences(&mut self) {
+    pub(super) fn stop_fencing(&mut self) {
         (self.fenced, self.sleeps) = (false, 0);
-        self.control().mood.0.fenced.store(0, Ordering::Relaxed);
+        self.control().hints.0.fenced.store(0, Ordering::Relaxed);
         // A reader that still saw `fenced` set had announced its sleep before. The writer sees that
         // behind this fence.
         fence(Ordering::SeqCst);

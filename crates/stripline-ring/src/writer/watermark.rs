@@ -32,8 +32,8 @@ impl Writer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_worth_resuming(&self, reader: ReaderId) -> bool {
-        let Some(entry) = self.entry(reader) else { return true };
-        entry.look(self.head, self.count).is_err() || entry.is_low(self.head, self.count, self.capacity())
+        let Some(slot) = self.slot(reader) else { return true };
+        slot.poll(self.head, self.count).is_err() || slot.is_low(self.head, self.count, self.capacity())
     }
 
     /// Sets a blocking reader's low watermark. Does nothing if it is not attached.
@@ -62,11 +62,11 @@ impl Writer {
     /// # Ok::<(), stripline_ring::ReadError>(())
     /// ```
     pub fn set_low_watermark(&mut self, reader: ReaderId, frames: u32) {
-        let Some(entry) = self.readers.iter_mut().find(|entry| entry.id == reader) else { return };
-        if let Mode::Blocking { .. } = entry.mode {
-            entry.low = Some(frames);
+        let Some(slot) = self.readers.iter_mut().find(|slot| slot.id == reader) else { return };
+        if let Mode::Blocking { .. } = slot.mode {
+            slot.low = Some(frames);
             // Relaxed: a reader that sees it late wakes the writer too often.
-            entry.cursor().terms.0.low_frames.store(frames.min(ANY - 1), Ordering::Relaxed);
+            slot.cursor().attach_info.0.low_frames.store(frames.min(ANY - 1), Ordering::Relaxed);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stripline_ring::{Copied, Cursor, ReadError, Reader, ReaderMode};
+use stripline_ring::{CopyOutcome, Cursor, ReadError, Reader, ReaderMode};
 
 use super::acks::RingAckSender;
 use super::{CursorPage, RingMemory, SleepersPage};
@@ -143,7 +143,7 @@ impl RingInlet {
             Some(lossy) => {
                 let copied = self.reader.try_copy(lossy.keep, &mut lossy.frame);
                 copied.map(|copied| {
-                    lossy.taken = copied != Copied::Empty;
+                    lossy.taken = copied != CopyOutcome::Empty;
                     lossy.taken
                 })
             }
@@ -163,7 +163,7 @@ impl RingInlet {
         match (&self.lossy, &self.copied_out) {
             (Some(lossy), _) => Next::Frame(&lossy.frame),
             (None, Some(frame)) => Next::Frame(&frame.bytes),
-            (None, None) => Next::Frame(self.reader.borrowed()),
+            (None, None) => Next::Frame(self.reader.current_frame()),
         }
     }
 
@@ -196,11 +196,11 @@ impl Inlet for RingInlet {
     }
 
     fn try_next_fast(&mut self) -> Option<&[u8]> {
-        if self.borrows { self.reader.at_hand() } else { None }
+        if self.borrows { self.reader.try_next_fast() } else { None }
     }
 
     fn spin(&mut self, looks: u32) {
-        self.reader.linger(looks);
+        self.reader.spin(looks);
     }
 
     fn say_goodbye(&mut self) {
@@ -249,7 +249,7 @@ impl Inlet for RingInlet {
 
     fn prepare_park(&mut self) -> bool {
         let membarrier = self.membarrier;
-        let parks = self.reader.prepare_nap_with(|| membarrier::fence_before_sleep(membarrier));
+        let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
         let parks = parks && !self.is_over();
         fail_point!("reader-sleep");
@@ -257,13 +257,13 @@ impl Inlet for RingInlet {
     }
 
     fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let outcome = futex::wait(self.cursor.park_word(), Cursor::NAPPING, deadline);
+        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
         fail_point!("reader-wake");
         // The thread that woke this side has withdrawn the announcement.
         if matches!(outcome, Ok(false)) {
             self.reader.cancel_sleep();
         }
-        self.reader.anticipate();
+        self.reader.prefetch();
         outcome
     }
 

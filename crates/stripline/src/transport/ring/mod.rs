@@ -5,7 +5,7 @@
 //! notify memfd:   | Control page (4096) | notify (capacity) |   mapped as | Control | notify | notify again |
 //!               (of huge pages: the first of them)
 //! cursor memfd: | Cursor page (4096) |                      written by both, validated by both
-//! sleepers memfd: one word for all receivers in one process, likewise
+//! sleepers memfd: one park_word for all receivers in one process, likewise
 //! ```
 //!
 //! The second half of the cursor page holds the sender's words for this receiver, written before
@@ -130,13 +130,13 @@ impl CursorPage {
     /// Returns the word that the receiver parks on.
     fn park_word(&self) -> &AtomicU32 {
         // SAFETY: mapped as long as `self`, and atomics only, for both sides.
-        unsafe { self.cursor().as_ref() }.word()
+        unsafe { self.cursor().as_ref() }.park_word()
     }
 
     /// Wakes the receiver if it is parked. The reason must have been published before.
     pub(super) fn unpark(&self) -> bool {
         // SAFETY: as above.
-        let parked = unsafe { self.cursor().as_ref() }.end_nap();
+        let parked = unsafe { self.cursor().as_ref() }.unpark();
         if parked {
             futex::wake(self.park_word());
         }
@@ -389,13 +389,13 @@ mod tests {
         let memory = SharedMemory::new("stripline-cursor", PAGE).unwrap();
         let (ours, theirs) =
             (CursorPage::map(&memory, false).unwrap(), CursorPage::map(&memory, false).unwrap());
-        ours.park_word().store(Cursor::NAPPING, Ordering::Relaxed);
+        ours.park_word().store(Cursor::PARKED, Ordering::Relaxed);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-                while futex::wait(ours.park_word(), Cursor::NAPPING, None).is_ok()
-                    && ours.park_word().load(Ordering::Relaxed) == Cursor::NAPPING
+                while futex::wait(ours.park_word(), Cursor::PARKED, None).is_ok()
+                    && ours.park_word().load(Ordering::Relaxed) == Cursor::PARKED
                 {}
             });
             let state = format!("/proc/self/task/{}/stat", told.recv().unwrap());

@@ -238,7 +238,7 @@ impl RingOutlet {
         let readers = &self.readers;
         self.writer.for_each_sleeper(|sleeper| {
             match readers.iter().find(|reader| reader.id == sleeper.reader) {
-                Some(reader) if sleeper.naps => futex::wake(reader.cursor.park_word()),
+                Some(reader) if sleeper.is_parked => futex::wake(reader.cursor.park_word()),
                 Some(reader) => reader.doorbell.notify(),
                 None => {}
             }
@@ -334,7 +334,7 @@ impl RingOutlet {
                 Err(ReserveError::TooLarge { max }) => {
                     break Err(Error::TooLarge { bytes, bytes_max: max });
                 }
-                Err(ReserveError::Misbehaved { reader, deed: violation }) => {
+                Err(ReserveError::Misbehaved { reader, violation }) => {
                     self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
@@ -445,7 +445,7 @@ impl Outlet for RingOutlet {
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         fail_point!("loan");
         // Relaxed: the lock that `admit` takes orders the rest.
-        let is_at_hand = !self.shared.changed.load(Ordering::Relaxed) && self.writer.reserve_at_hand(bytes);
+        let is_at_hand = !self.shared.changed.load(Ordering::Relaxed) && self.writer.try_reserve_fast(bytes);
         is_at_hand.then(|| self.writer.reserved())
     }
 
