@@ -20,7 +20,7 @@ use crate::ladder::Problem;
 
 /// Interval between checks of the Ctrl-C flag. A signal to this process interrupts the wait at
 /// once.
-const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// Returns the program to start the processes from.
 pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
@@ -45,7 +45,7 @@ pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
 
 /// Child processes that end with this one.
 #[derive(Default)]
-pub(crate) struct Family(Vec<Member>);
+pub(crate) struct ChildProcesses(Vec<Member>);
 
 struct Member {
     child: Child,
@@ -53,7 +53,7 @@ struct Member {
     text: Vec<u8>,
 }
 
-impl Family {
+impl ChildProcesses {
     /// Starts a process with a job; the child inherits the descriptors.
     pub(crate) fn spawn(
         &mut self,
@@ -101,7 +101,7 @@ impl Family {
             let outputs = open.iter().filter_map(|member| member.output.as_ref());
             let mut polled: Vec<_> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
             // A signal ends the wait early; the interruption flag shows which.
-            let _ = poll(&mut polled, Some(&GLANCE));
+            let _ = poll(&mut polled, Some(&POLL_INTERVAL));
             let ready: Vec<bool> = polled.iter().map(|p| !p.revents().is_empty()).collect();
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Problem::from("interrupted").into());
@@ -136,7 +136,7 @@ impl Member {
     }
 }
 
-impl Drop for Family {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
         for member in &mut self.0 {
             // Neither call has an effect on a child that has ended and was waited for.

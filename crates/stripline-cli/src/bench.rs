@@ -33,7 +33,7 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         return Exit::Usage;
     }
     let results = Results { json: arguments.json.as_deref(), drawing: arguments.svg.as_deref() };
-    let run = |screen: &mut Screen| ladder::run(&settings, &mut |progress| screen.show(progress));
+    let run = |screen: &mut BenchScreen| ladder::run(&settings, &mut |progress| screen.show(progress));
     match results.of(run, tables, ladder::plot) {
         Ok((report, exit)) => judge(exit, report.interrupted),
         Err(exit) => exit,
@@ -52,14 +52,14 @@ impl Results<'_> {
     /// Runs a benchmark, shows its progress, and writes its results to all destinations.
     pub(crate) fn of<R: Serialize, E: Display>(
         &self,
-        run: impl FnOnce(&mut Screen) -> Result<R, E>,
+        run: impl FnOnce(&mut BenchScreen) -> Result<R, E>,
         tables: impl FnOnce(&R) -> String,
         draw: impl FnOnce(&R) -> Result<String, String>,
     ) -> Result<(R, Exit), Exit> {
         let files = || [self.json, self.drawing].into_iter().flatten();
         // Before anything runs, because a result that cannot be written should not cost a run.
         files().try_for_each(check_writable)?;
-        let mut screen = Screen::new();
+        let mut screen = BenchScreen::new();
         let outcome = run(&mut screen);
         screen.finish();
         let report = outcome.map_err(|error| {
@@ -90,13 +90,13 @@ pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
 }
 
 /// The progress display on standard error.
-pub(crate) struct Screen {
+pub(crate) struct BenchScreen {
     bar: ProgressBar,
     start: Instant,
     said: Option<Instant>,
 }
 
-impl Screen {
+impl BenchScreen {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {

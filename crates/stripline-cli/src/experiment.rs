@@ -3,11 +3,13 @@
 use std::io::{IsTerminal, Write};
 
 use comfy_table::Table;
-use stripline_bench::experiment::{self, CaseReport, Experiment, Report, Run, Settings, Status};
+use stripline_bench::experiment::{
+    self, CaseReport, Experiment, ExperimentReport, ExperimentRun, ExperimentSettings, Status,
+};
 
 use crate::Exit;
 use crate::arguments::ExperimentArguments;
-use crate::bench::{Results, Screen, finish, judge, new};
+use crate::bench::{BenchScreen, Results, finish, judge, new};
 use crate::format::{grouped, time};
 
 /// The longest reason in a table. The JSON has all of it.
@@ -36,10 +38,11 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
             }
         };
     }
-    let settings = Settings { quick: arguments.quick, repeats: arguments.runs, program: None };
+    let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };
     let results = Results { json: arguments.json.as_deref(), drawing: arguments.html.as_deref() };
-    let run =
-        |screen: &mut Screen| experiment::run(&experiment, &settings, &mut |progress| screen.show(progress));
+    let run = |screen: &mut BenchScreen| {
+        experiment::run(&experiment, &settings, &mut |progress| screen.show(progress))
+    };
     let (report, mut exit) = match results.of(run, tables, experiment::html) {
         Ok(results) => results,
         Err(exit) => return exit,
@@ -51,7 +54,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
     judge(exit, report.interrupted)
 }
 
-fn tables(report: &Report) -> String {
+fn tables(report: &ExperimentReport) -> String {
     let title = if report.title.is_empty() { &report.name } else { &report.title };
     let quick = if report.quick { ", fewer packets than in the file (--quick)" } else { "" };
     let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
@@ -80,7 +83,7 @@ fn tables(report: &Report) -> String {
     text
 }
 
-fn times(report: &Report) -> String {
+fn times(report: &ExperimentReport) -> String {
     let mut table = new(
         &[
             "CASE",
@@ -120,7 +123,7 @@ fn times(report: &Report) -> String {
     finish(table, 2)
 }
 
-fn sends(report: &Report) -> String {
+fn sends(report: &ExperimentReport) -> String {
     let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2);
     for case in report.cases.iter().filter(|case| !case.runs.is_empty()) {
         table.add_row([
@@ -136,7 +139,7 @@ fn sends(report: &Report) -> String {
     finish(table, 2)
 }
 
-fn published(report: &Report) -> String {
+fn published(report: &ExperimentReport) -> String {
     let mut table = new(&["CASE", "", "LAST PACKET", "REORDERED", "SENDS"], 4);
     let mut said = None;
     for case in &report.cases {
@@ -169,7 +172,7 @@ fn published(report: &Report) -> String {
     finish(table, 5)
 }
 
-fn verdicts(report: &Report) -> String {
+fn verdicts(report: &ExperimentReport) -> String {
     let mut table = new(&["CASE", "TARGET", "MEASURED", ""], 4);
     for verdict in &report.verdicts {
         let reason = verdict.reason.as_ref().map(|reason| format!(": {}", short(reason))).unwrap_or_default();
@@ -209,13 +212,14 @@ fn short(reason: &str) -> String {
 }
 
 fn last_ms(case: &CaseReport) -> Vec<f64> {
-    let of = |stage: usize| case.median(|run: &Run| run.stages.get(stage).map(|stage| stage.last_ms));
+    let of =
+        |stage: usize| case.median(|run: &ExperimentRun| run.stages.get(stage).map(|stage| stage.last_ms));
     (0..case.case.stages as usize).filter_map(of).collect()
 }
 
 /// Formats the count of each component. A figure after an arrow is the observer's, if there is one.
 fn reordered(case: &CaseReport) -> String {
-    let most = |of: &dyn Fn(&Run) -> Option<u64>| case.runs.iter().filter_map(of).max();
+    let most = |of: &dyn Fn(&ExperimentRun) -> Option<u64>| case.runs.iter().filter_map(of).max();
     let stages: Vec<u64> = (0..case.case.stages as usize)
         .filter_map(|stage| most(&|run| run.stages.get(stage).map(|stage| stage.reordered)))
         .collect();

@@ -15,7 +15,7 @@ use stripline::link::Scope;
 /// assert_eq!((experiment.cases[1].stages, experiment.cases[1].packets), (3, 1000));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Case {
+pub struct ExperimentCase {
     /// The name in the file. All members of a matrix share it.
     pub name: String,
     /// A short description; empty if the file has none.
@@ -53,7 +53,7 @@ pub struct Case {
     pub placement: Placement,
 }
 
-impl Case {
+impl ExperimentCase {
     /// Returns the number of places: the producer, the components, and an observer that resequences
     /// after the last.
     pub(crate) fn places(&self) -> u32 {
@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for ExperimentCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.name, self.variant)
     }
@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for Dispatch {
 /// assert_eq!(experiment.targets["a"].over_ideal, Some(1.01));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Target {
+pub struct ExperimentTarget {
     /// The most that the last packet's time may be over the ideal.
     pub over_ideal: Option<f64>,
     /// The most packets out of order at any stage. If they are resequenced, only the order after
@@ -254,7 +254,7 @@ pub struct Target {
 /// assert_eq!(experiment.published["a"].last_ms, [5.0, 6.0, 7.0]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The time at which the last packet left each stage, in milliseconds.
     pub last_ms: Vec<f64>,
     /// Number of packets out of order at each stage.

@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use stripline::node::Node;
 
-use super::case::{Case, Placement};
+use super::case::{ExperimentCase, Placement};
 use super::stage::{self, Meeting, Seen, Trouble};
 use crate::ladder::child::assemble;
 use crate::memory::{Mapping, PAGE};
@@ -23,8 +23,8 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 /// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub case: Case,
+pub(super) struct ExperimentJob {
+    pub case: ExperimentCase,
     /// Its place in the pipeline, from 0, the producer. A case with one process has all places in
     /// it.
     pub place: u32,
@@ -36,7 +36,7 @@ pub(super) struct Job {
 
 /// The result of one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct ChildOutcome {
     pub seen: Vec<Seen>,
     pub usage: Usage,
     /// The reason why there is no result.
@@ -55,11 +55,11 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
         // The cost of starting is not the pipeline's.
         usage.cpu_s -= before.cpu_s;
         let is_well = trouble.is_none();
-        (Outcome { seen, usage, trouble }, is_well)
+        (ChildOutcome { seen, usage, trouble }, is_well)
     })
 }
 
-fn perform(job: &Job) -> Result<Vec<Seen>, Trouble> {
+fn perform(job: &ExperimentJob) -> Result<Vec<Seen>, Trouble> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     // SAFETY: inherited for this process, which closes none of its descriptors before it ends.

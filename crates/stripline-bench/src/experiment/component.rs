@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use stripline::node::{Dispatch, Publisher, Subscriber};
 use stripline::{Error, Received, Result, Sample};
 
-use super::case::{self, Case, Order, Work};
+use super::case::{self, ExperimentCase, Order, Work};
 use super::sequence::Sequence;
 use super::stage::{Meeting, Seen, Trouble};
 use crate::ladder::measure;
@@ -24,7 +24,7 @@ pub(super) struct Input<T: Sample> {
 
 impl<T: Sample> Input<T> {
     /// Creates the input. Packets directly from the producer are in sequence already.
-    pub(super) fn new(case: &Case, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
+    pub(super) fn new(case: &ExperimentCase, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
         if case.order == Order::AsCompleted || place <= 1 {
             return Ok(Self { subscriber, is_in_sequence: false });
         }
@@ -45,7 +45,7 @@ impl<T: Sample> Input<T> {
 /// Runs a component's code on all its packets, with the case's dispatch. No other function depends
 /// on the dispatch. An observer's code does nothing, on a thread of its own.
 pub(super) fn work<T: Sample>(
-    case: &Case,
+    case: &ExperimentCase,
     place: u32,
     input: &mut Input<T>,
     mut output: Option<&mut Publisher<T>>,
@@ -90,7 +90,7 @@ pub(super) fn work<T: Sample>(
     Ok(exit.seen(first_ns.into_inner().unwrap_or_default()))
 }
 
-fn dispatch(case: &Case) -> Result<Dispatch> {
+fn dispatch(case: &ExperimentCase) -> Result<Dispatch> {
     match case.dispatch {
         case::Dispatch::Queue => Ok(Dispatch::Queue),
         case::Dispatch::Direct => Ok(Dispatch::Direct),
@@ -135,7 +135,7 @@ struct Exit {
 }
 
 impl Exit {
-    fn new(case: &Case, ends_with_last: bool) -> Self {
+    fn new(case: &ExperimentCase, ends_with_last: bool) -> Self {
         let services_ns = Vec::with_capacity(case.packets as usize);
         Self {
             seen: Seen { services_ns, ..Seen::default() },

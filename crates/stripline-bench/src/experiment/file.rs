@@ -11,7 +11,7 @@ use stripline::payload;
 use stripline::transport::{self, Reach};
 use stripline::waveform::suggestion;
 
-use super::case::{Case, Dispatch, Order, Placement, Published, Target, Work};
+use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;
 use super::tables::{self, At, File, Keys, Many};
 
@@ -66,11 +66,11 @@ pub struct Experiment {
     /// one.
     pub quick: (Option<u32>, Option<u32>),
     /// All cases, with matrices expanded, in the order of the file.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ExperimentCase>,
     /// The targets, by case name.
-    pub targets: BTreeMap<String, Target>,
+    pub targets: BTreeMap<String, ExperimentTarget>,
     /// The published figures, by case name.
-    pub published: BTreeMap<String, Published>,
+    pub published: BTreeMap<String, PublishedFigure>,
 }
 
 impl Experiment {
@@ -145,7 +145,7 @@ impl Experiment {
     /// # Ok::<(), String>(())
     /// ```
     pub fn only(mut self, names: &[impl AsRef<str>]) -> Result<Self, String> {
-        let is_named = |case: &Case| names.iter().any(|name| name.as_ref() == case.name);
+        let is_named = |case: &ExperimentCase| names.iter().any(|name| name.as_ref() == case.name);
         let mut known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
         known.dedup();
         if let Some(unknown) = names.iter().map(AsRef::as_ref).find(|name| !known.contains(name)) {
@@ -268,9 +268,9 @@ impl Checker {
         own: &Keys,
         default: &Keys,
         room: usize,
-    ) -> Vec<Case> {
+    ) -> Vec<ExperimentCase> {
         let found_before = self.problems.len();
-        let base = Case {
+        let base = ExperimentCase {
             name: name.into(),
             title: title.into(),
             variant: String::new(),
@@ -356,7 +356,13 @@ impl Checker {
     }
 
     /// Checks combinations of values that are each valid alone.
-    fn check_fit(&mut self, cases: &[Case], own: &Keys, default: &Keys, span: &std::ops::Range<usize>) {
+    fn check_fit(
+        &mut self,
+        cases: &[ExperimentCase],
+        own: &Keys,
+        default: &Keys,
+        span: &std::ops::Range<usize>,
+    ) {
         let place = |list: &Option<Many<_>>, else_span: &std::ops::Range<usize>| match list {
             Some(Many(values)) => values.first().map_or(else_span.clone(), |at: &At<String>| at.span.clone()),
             None => else_span.clone(),
@@ -396,7 +402,7 @@ impl Checker {
         }
     }
 
-    fn target(&mut self, target: tables::Target) -> Target {
+    fn target(&mut self, target: tables::TargetTable) -> ExperimentTarget {
         let mut ratio =
             |at: Option<toml::Spanned<f64>>, key, max| at.map(|at| self.real(&at.into(), key, 0.0, max));
         let over_ideal = ratio(target.over_ideal, "over-ideal", RATIO_MAX);
@@ -405,15 +411,15 @@ impl Checker {
             .over_case
             .map(|over| (over.case.into_inner(), self.real(&over.ratio.into(), "ratio", 0.0, RATIO_MAX)));
         let reordered = target.reordered.map(|at| self.whole(&at.into(), "reordered", 0, COUNT_MAX) as u32);
-        Target { over_ideal, reordered, reordered_share_min, over_case }
+        ExperimentTarget { over_ideal, reordered, reordered_share_min, over_case }
     }
 
-    fn published(&mut self, published: tables::Published) -> Published {
+    fn published(&mut self, published: tables::PublishedTable) -> PublishedFigure {
         let last_ms = self.reals(published.last_ms.as_ref(), "last-ms", 0.0, PUBLISHED_MS_MAX);
         let reordered = self.wholes(published.reordered.as_ref(), "reordered", 0, COUNT_MAX);
         let ideal_ms = published.ideal_ms.map(|at| self.real(&at.into(), "ideal-ms", 0.0, PUBLISHED_MS_MAX));
         let sends = self.text(published.sends, "sends");
-        Published { last_ms, reordered: reordered.iter().map(|n| *n as u32).collect(), ideal_ms, sends }
+        PublishedFigure { last_ms, reordered: reordered.iter().map(|n| *n as u32).collect(), ideal_ms, sends }
     }
 
     fn wholes(&mut self, list: Option<&Many<i64>>, key: &str, min: i64, max: i64) -> Vec<i64> {
@@ -485,14 +491,19 @@ impl Checker {
 
 /// A matrix during its expansion.
 struct Spread {
-    cases: Vec<Case>,
+    cases: Vec<ExperimentCase>,
     room: usize,
     is_full: bool,
 }
 
 impl Spread {
     /// Multiplies the cases by the values; without values, each case keeps its own.
-    fn over<T: Clone>(&mut self, values: Vec<T>, say: impl Fn(&T) -> String, set: impl Fn(&mut Case, T)) {
+    fn over<T: Clone>(
+        &mut self,
+        values: Vec<T>,
+        say: impl Fn(&T) -> String,
+        set: impl Fn(&mut ExperimentCase, T),
+    ) {
         if values.is_empty() || self.is_full {
             return;
         }
@@ -517,7 +528,11 @@ impl Spread {
 }
 
 /// Returns the case of that name to compare with: same transport, placement and number of packets.
-pub(super) fn counterpart<'e>(case: &Case, name: &str, experiment: &'e Experiment) -> Option<&'e Case> {
+pub(super) fn counterpart<'e>(
+    case: &ExperimentCase,
+    name: &str,
+    experiment: &'e Experiment,
+) -> Option<&'e ExperimentCase> {
     experiment.cases.iter().find(|other| {
         other.name == name
             && (&other.transport, other.placement, other.packets)

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::case::Published;
+use super::case::PublishedFigure;
 use super::plot;
-use super::report::{CaseReport, Report};
-use super::verdict::Outcome;
+use super::report::{CaseReport, ExperimentReport};
+use super::verdict::VerdictOutcome;
 
 const STYLE: &str = "body{font:15px/1.45 Helvetica,Arial,sans-serif;max-width:1050px;margin:2em auto;padding:0 1em;\
     color:#222}table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em .7em;text-align:right;\
@@ -25,13 +25,13 @@ const STYLE: &str = "body{font:15px/1.45 Helvetica,Arial,sans-serif;max-width:10
 /// std::fs::write("e1.html", html(&report)?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn html(report: &Report) -> Result<String, String> {
+pub fn html(report: &ExperimentReport) -> Result<String, String> {
     let mut page = String::new();
     write_page(&mut page, report).map_err(|error| format!("the page: {error}"))?;
     Ok(page)
 }
 
-fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::error::Error>> {
+fn write_page(page: &mut String, report: &ExperimentReport) -> Result<(), Box<dyn std::error::Error>> {
     let title = escaped(if report.title.is_empty() { &report.name } else { &report.title });
     write!(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>")?;
     write!(page, "<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n")?;
@@ -80,13 +80,13 @@ fn write_page(page: &mut String, report: &Report) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-fn verdicts(page: &mut String, report: &Report) -> std::fmt::Result {
+fn verdicts(page: &mut String, report: &ExperimentReport) -> std::fmt::Result {
     page.push_str("<table><tr><th>case</th><th class=\"text\">target</th><th>measured</th><th class=\"text\"></th></tr>\n");
     for verdict in &report.verdicts {
         let class = match verdict.outcome {
-            Outcome::Met => "met",
-            Outcome::Missed | Outcome::Failed => "missed",
-            Outcome::NotAvailable | Outcome::NotRun => "absent",
+            VerdictOutcome::Met => "met",
+            VerdictOutcome::Missed | VerdictOutcome::Failed => "missed",
+            VerdictOutcome::NotAvailable | VerdictOutcome::NotRun => "absent",
         };
         let reason = verdict.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         writeln!(
@@ -103,7 +103,7 @@ fn verdicts(page: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-fn figures(page: &mut String, report: &Report) -> std::fmt::Result {
+fn figures(page: &mut String, report: &ExperimentReport) -> std::fmt::Result {
     page.push_str(
         "<table><tr><th rowspan=\"2\">case</th><th colspan=\"2\">last packet, ms</th><th rowspan=\"2\">ideal, ms</th>\
          <th rowspan=\"2\">over</th><th colspan=\"2\">reordered</th><th rowspan=\"2\">overshoot, ms</th>\
@@ -112,7 +112,7 @@ fn figures(page: &mut String, report: &Report) -> std::fmt::Result {
     );
     for case in &report.cases {
         let published = case.published.clone().unwrap_or_default();
-        let Published { last_ms, reordered, .. } = &published;
+        let PublishedFigure { last_ms, reordered, .. } = &published;
         write!(page, "<tr><td>{}</td><td>{}</td>", escaped(&case.case.to_string()), slashed(last_ms.iter()))?;
         if let Some(reason) = &case.reason {
             writeln!(
@@ -145,7 +145,7 @@ fn figures(page: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-fn sends(page: &mut String, name: &str, report: &Report) -> Result<(), Box<dyn std::error::Error>> {
+fn sends(page: &mut String, name: &str, report: &ExperimentReport) -> Result<(), Box<dyn std::error::Error>> {
     let Some(svg) = plot::sends(name, report)? else { return Ok(()) };
     let of = || report.cases.iter().filter(|case| case.case.name == name && !case.runs.is_empty());
     let title = of().next().map_or("", |case| &case.case.title);
@@ -187,7 +187,10 @@ fn told(case: &CaseReport, reason: &str) -> String {
     }
 }
 
-fn per_stage(case: &CaseReport, of: impl Fn(&super::report::Run, usize) -> Option<f64>) -> Vec<f64> {
+fn per_stage(
+    case: &CaseReport,
+    of: impl Fn(&super::report::ExperimentRun, usize) -> Option<f64>,
+) -> Vec<f64> {
     (0..case.case.stages as usize).filter_map(|stage| case.median(|run| of(run, stage))).collect()
 }
 
@@ -212,7 +215,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{self, Run, StageReport};
+    use super::super::report::{self, ExperimentRun, StageReport};
     use super::super::stage::Trouble;
     use super::*;
     use crate::experiment::Experiment;
@@ -225,13 +228,13 @@ mod tests {
                     [[case]]\nname = 'two'\n";
         let experiment = Experiment::parse(text, "x.toml").unwrap();
         let stages = vec![StageReport { last_ms: 5011.0, ..StageReport::default() }];
-        let run = Run {
+        let run = ExperimentRun {
             last_ms: 5011.0,
             ideal_ms: 5005.0,
             over_ideal: 1.001,
             stages,
             sends_ns: vec![1000, 2_000_000],
-            ..Run::default()
+            ..ExperimentRun::default()
         };
         let results = vec![Ok(vec![run]), Err(Trouble::Refused("it says <no>".into()))];
         let report = report::report(&experiment, 1, false, Machine::here(), results, false);

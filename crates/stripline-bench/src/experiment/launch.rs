@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::case::{Case, Placement};
-use super::child::{JOB_VARIABLE, Job, Outcome};
+use super::case::{ExperimentCase, Placement};
+use super::child::{ChildOutcome, ExperimentJob, JOB_VARIABLE};
 use super::stage::{Seen, Trouble};
 use crate::memory;
-use crate::processes::{Family, Usage, machine_cpu_s};
+use crate::processes::{ChildProcesses, Usage, machine_cpu_s};
 
 /// The most time that a run may take beyond its work.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The factor by which a run may exceed the sum of its work. Sleeps overshoot, and processors are
 /// shared.
 const SLACK: f64 = 3.0;
@@ -28,28 +28,29 @@ pub(super) struct Whole {
     pub others_s: Option<(f64, f64)>,
 }
 
-pub(super) struct Launcher<'a> {
+pub(super) struct ExperimentLauncher<'a> {
     pub program: &'a Path,
     pub interrupted: &'a AtomicBool,
     pub count: u32,
 }
 
-impl Launcher<'_> {
+impl ExperimentLauncher<'_> {
     /// Runs a case once, in new processes. All of them have ended when it returns.
-    pub(super) fn run(&mut self, case: &Case) -> Result<Whole, Trouble> {
+    pub(super) fn run(&mut self, case: &ExperimentCase) -> Result<Whole, Trouble> {
         self.count += 1;
         let domain = format!("experiment-{}-{}", std::process::id(), self.count);
         let board = memory::file(memory::PAGE)?;
         let processes = if case.placement == Placement::OneProcess { 1 } else { case.places() };
         let (began, worked_before) = (Instant::now(), machine_cpu_s());
-        let mut family = Family::default();
+        let mut family = ChildProcesses::default();
         for place in 0..processes {
-            let job = Job { case: case.clone(), place, domain: domain.clone(), board: board.as_raw_fd() };
+            let job =
+                ExperimentJob { case: case.clone(), place, domain: domain.clone(), board: board.as_raw_fd() };
             family.spawn(self.program, JOB_VARIABLE, &job, vec![board.as_raw_fd()])?;
         }
-        let end = Instant::now() + PATIENCE + Duration::from_secs_f64(SLACK * case.seconds_max());
-        let mut outcomes: Vec<Outcome> = Vec::new();
-        family.listen(end, self.interrupted, |outcome: Outcome| match outcome.trouble {
+        let end = Instant::now() + TIMEOUT + Duration::from_secs_f64(SLACK * case.seconds_max());
+        let mut outcomes: Vec<ChildOutcome> = Vec::new();
+        family.listen(end, self.interrupted, |outcome: ChildOutcome| match outcome.trouble {
             Some(trouble) => Err(trouble),
             None => {
                 outcomes.push(outcome);

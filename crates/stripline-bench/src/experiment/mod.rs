@@ -1,6 +1,6 @@
 //! Experiments: pipelines of components from a file, each compared with its ideal.
 //!
-//! A [`Case`] is a producer and a number of components in a row. Each component reads a packet,
+//! A [`ExperimentCase`] is a producer and a number of components in a row. Each component reads a packet,
 //! works, and passes on a copy. They are threads of one process, or a process each, and use the
 //! public library. Every case is run several times in new processes. The order of the cases
 //! reverses every time (A B, B A, …), and ratios are medians over the runs. No run is dropped as
@@ -29,14 +29,14 @@ mod stage;
 mod tables;
 mod verdict;
 
-pub use case::{Case, Dispatch, Order, Placement, Published, Target, Work};
+pub use case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 pub(crate) use child::child_if_launched;
 pub use file::Experiment;
 pub use html::html;
 pub use ideal::{Shape, ideal};
 pub use problems::Problems;
-pub use report::{CaseReport, Report, Run, Sends, StageReport, Status};
-pub use verdict::{Outcome, Verdict};
+pub use report::{CaseReport, ExperimentReport, ExperimentRun, Sends, StageReport, Status};
+pub use verdict::{Verdict, VerdictOutcome};
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -44,17 +44,17 @@ use std::sync::atomic::Ordering;
 use crate::ladder::{Machine, Progress, allowed_cpus};
 use crate::processes::{self, Interruption};
 
-use launch::Launcher;
+use launch::ExperimentLauncher;
 use stage::Trouble;
 
 /// The settings of an experiment.
 ///
 /// ```
-/// let settings = stripline_bench::experiment::Settings { quick: true, ..Default::default() };
+/// let settings = stripline_bench::experiment::ExperimentSettings { quick: true, ..Default::default() };
 /// assert_eq!(settings.repeats, None);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ExperimentSettings {
     /// Whether to use the packets and runs of the file's `[quick]`.
     pub quick: bool,
     /// Number of runs of each case; `None`: as in the file.
@@ -70,10 +70,10 @@ pub struct Settings {
 /// If nothing can be run at all. The failure of one case is in the report instead.
 ///
 /// ```no_run
-/// use stripline_bench::experiment::{Experiment, Settings, run};
+/// use stripline_bench::experiment::{Experiment, ExperimentSettings, run};
 ///
 /// let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
-/// let report = run(&experiment, &Settings::default(), &mut |progress| eprintln!("{}", progress.doing))?;
+/// let report = run(&experiment, &ExperimentSettings::default(), &mut |progress| eprintln!("{}", progress.doing))?;
 /// for verdict in &report.verdicts {
 ///     println!("{} {}: {:?}", verdict.case, verdict.target, verdict.outcome);
 /// }
@@ -81,9 +81,9 @@ pub struct Settings {
 /// ```
 pub fn run(
     experiment: &Experiment,
-    settings: &Settings,
+    settings: &ExperimentSettings,
     observer: &mut dyn FnMut(&Progress),
-) -> Result<Report, String> {
+) -> Result<ExperimentReport, String> {
     let mut experiment = experiment.clone();
     if settings.quick {
         experiment = experiment.quickened();
@@ -91,9 +91,9 @@ pub fn run(
     let repeats = settings.repeats.unwrap_or(experiment.repeats).max(1);
     let program = processes::program(settings.program.as_ref())?;
     let interruption = Interruption::watch()?;
-    let mut launcher = Launcher { program: &program, interrupted: &interruption.flag, count: 0 };
+    let mut launcher = ExperimentLauncher { program: &program, interrupted: &interruption.flag, count: 0 };
     let cpus = allowed_cpus().len();
-    let mut results: Vec<Result<Vec<Run>, Trouble>> =
+    let mut results: Vec<Result<Vec<ExperimentRun>, Trouble>> =
         experiment.cases.iter().map(|case| stage::topics(case).map(|_| Vec::new())).collect();
     let total = results.iter().filter(|result| result.is_ok()).count() * repeats as usize;
     let mut done = 0;

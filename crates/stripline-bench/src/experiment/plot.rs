@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::report::{CaseReport, Report};
+use super::report::{CaseReport, ExperimentReport};
 
 const FONT: &str = "Helvetica, Arial, sans-serif";
 const WIDTH: u32 = 1000;
@@ -22,12 +22,12 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(0x55, 0x55, 0x55),
 ];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type PlotArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawnPlot = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws when the last packet left: measured, ideal and published, one row per case with figures.
 /// `None` if no case has any.
-pub(super) fn last_packets(report: &Report) -> Result<Option<String>, String> {
+pub(super) fn last_packets(report: &ExperimentReport) -> Result<Option<String>, String> {
     let cases: Vec<&CaseReport> = report.cases.iter().filter(|case| !case.runs.is_empty()).collect();
     if cases.is_empty() {
         return Ok(None);
@@ -42,13 +42,13 @@ pub(super) fn last_packets(report: &Report) -> Result<Option<String>, String> {
 
 /// Draws the duration of each send of the producer, packet by packet, with one line per variant of
 /// a case.
-pub(super) fn sends(name: &str, report: &Report) -> Result<Option<String>, String> {
+pub(super) fn sends(name: &str, report: &ExperimentReport) -> Result<Option<String>, String> {
     let cases = report.cases.iter().filter(|case| case.case.name == name && !case.runs.is_empty());
     let cases: Vec<&CaseReport> = cases.take(COLORS.len()).collect();
     if cases.is_empty() { Ok(None) } else { svg(SENDS_HEIGHT, |area| draw_sends(area, &cases)).map(Some) }
 }
 
-fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, String> {
+fn svg(height: u32, draw: impl FnOnce(&PlotArea<'_>) -> DrawnPlot) -> Result<String, String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -61,10 +61,10 @@ fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, Str
 }
 
 fn draw_last_packets(
-    area: &Area<'_>,
+    area: &PlotArea<'_>,
     cases: &[&CaseReport],
     published: impl Fn(&CaseReport) -> Option<f64>,
-) -> Drawn {
+) -> DrawnPlot {
     let seconds = |ms: f64| ms / 1e3;
     let measured = |case: &CaseReport| case.median(|run| Some(run.last_ms)).map_or(0.0, seconds);
     let ideal = |case: &CaseReport| case.median(|run| Some(run.ideal_ms)).map_or(0.0, seconds);
@@ -114,7 +114,7 @@ fn draw_last_packets(
     Ok(())
 }
 
-fn draw_sends(area: &Area<'_>, cases: &[&CaseReport]) -> Drawn {
+fn draw_sends(area: &PlotArea<'_>, cases: &[&CaseReport]) -> DrawnPlot {
     let lines: Vec<(String, Vec<(f64, f64)>)> = cases
         .iter()
         .map(|case| {

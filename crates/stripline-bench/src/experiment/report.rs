@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stripline::link::Scope;
 
-use super::case::{Case, Published, Target, Work};
+use super::case::{ExperimentCase, ExperimentTarget, PublishedFigure, Work};
 use super::file::Experiment;
 use super::ideal::{Shape, ideal};
 use super::launch::Whole;
@@ -22,7 +22,7 @@ use crate::ladder::statistics::{bootstrap, median, percentile, pool};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ExperimentReport {
     /// The experiment's name.
     pub name: String,
     /// The experiment's description.
@@ -58,15 +58,15 @@ pub struct Report {
 pub struct CaseReport {
     /// The case's parameters.
     #[serde(flatten)]
-    pub case: Case,
+    pub case: ExperimentCase,
     /// Whether there are figures.
     pub status: Status,
     /// The reason why there are no figures.
     pub reason: Option<String>,
     /// The case's target.
-    pub target: Option<Target>,
+    pub target: Option<ExperimentTarget>,
     /// The published figures of the case.
-    pub published: Option<Published>,
+    pub published: Option<PublishedFigure>,
     /// The last packet's time over the ideal: the median over the runs.
     pub over_ideal: Option<f64>,
     /// The lower end of its 95 % interval (bootstrap over runs).
@@ -78,7 +78,7 @@ pub struct CaseReport {
     /// the overshoot of a sleep.
     pub overshoot_ms: Option<f64>,
     /// Each run, in the order of the rounds.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ExperimentRun>,
 }
 
 /// The status of a case: whether it has figures.
@@ -105,11 +105,11 @@ pub enum Status {
 /// first send.
 ///
 /// ```
-/// let nothing = stripline_bench::experiment::Run::default();
+/// let nothing = stripline_bench::experiment::ExperimentRun::default();
 /// assert!(nothing.stages.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Run {
+pub struct ExperimentRun {
     /// The time at which the last packet left the last component. With an observer after it, the
     /// time at which the observer had received it.
     pub last_ms: f64,
@@ -199,16 +199,16 @@ impl CaseReport {
     /// println!("{:?} ms", case.median(|run| Some(run.last_ms)));
     /// # }
     /// ```
-    pub fn median(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    pub fn median(&self, of: impl Fn(&ExperimentRun) -> Option<f64>) -> Option<f64> {
         median(&self.runs.iter().filter_map(of).collect::<Vec<_>>())
     }
 }
 
-impl Report {
+impl ExperimentReport {
     /// Returns the largest share of all processors that other programs used during a run, 0 to 1.
     ///
     /// ```no_run
-    /// # fn example(report: &stripline_bench::experiment::Report) {
+    /// # fn example(report: &stripline_bench::experiment::ExperimentReport) {
     /// if report.others_share_max() > 0.05 {
     ///     eprintln!("the machine was not alone");
     /// }
@@ -221,8 +221,8 @@ impl Report {
 }
 
 /// Makes the report of a run from the results of its places.
-pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
-    let Some((producer, components)) = whole.seen.split_first() else { return Run::default() };
+pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> ExperimentRun {
+    let Some((producer, components)) = whole.seen.split_first() else { return ExperimentRun::default() };
     let ms_since = |ns: u64| ns.saturating_sub(producer.first_ns) as f64 / 1e6;
     let mut stages: Vec<StageReport> = components
         .iter()
@@ -254,7 +254,7 @@ pub(super) fn run(case: &Case, whole: &Whole, cpus: usize) -> Run {
     };
     let last_ms = observer.as_ref().or(stages.last()).map_or(0.0, |place| place.last_ms);
     let ideal_ms = ideal(&services_s, &shape) * 1e3;
-    Run {
+    ExperimentRun {
         last_ms,
         ideal_ms,
         over_ideal: if ideal_ms > 0.0 { last_ms / ideal_ms } else { 0.0 },
@@ -295,9 +295,9 @@ pub(super) fn report(
     repeats: u32,
     quick: bool,
     machine: Machine,
-    results: Vec<Result<Vec<Run>, Trouble>>,
+    results: Vec<Result<Vec<ExperimentRun>, Trouble>>,
     interrupted: bool,
-) -> Report {
+) -> ExperimentReport {
     let cases = experiment.cases.iter().zip(results).map(|(case, result)| {
         let (status, reason, runs) = match result {
             Ok(runs) if runs.is_empty() => (Status::NotRun, Some("the experiment ended before".into()), runs),
@@ -328,7 +328,7 @@ pub(super) fn report(
         }
     });
     let cases: Vec<CaseReport> = cases.collect();
-    Report {
+    ExperimentReport {
         name: experiment.name.clone(),
         title: experiment.title.clone(),
         source: experiment.source.clone(),
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
     use crate::processes::Usage;
 
-    fn case(more: &str) -> Case {
+    fn case(more: &str) -> ExperimentCase {
         let text = format!(
             "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nstages = 2\npackets = 3\nwork = 'wait'\nwork-ms = 5\n{more}"
         );

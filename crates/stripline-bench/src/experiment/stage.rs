@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use stripline::Sample;
 use stripline::node::{Node, Publisher, Topics};
 
-use super::case::Case;
+use super::case::ExperimentCase;
 use super::component::{Input, now, work};
 use crate::ladder::measure;
 
 /// The longest wait of producer and components for each other's discovery.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub(super) trait Meeting {
 }
 
 /// Returns the rules of the case's topics, or why the library refuses them.
-pub(super) fn topics(case: &Case) -> Result<Topics, Trouble> {
+pub(super) fn topics(case: &ExperimentCase) -> Result<Topics, Trouble> {
     let text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
     Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))
 }
@@ -86,7 +86,7 @@ macro_rules! elements {
 
         /// Runs one place of the case's pipeline, from its first packet to its last.
         pub(super) fn run(
-            case: &Case,
+            case: &ExperimentCase,
             place: u32,
             node: &Node,
             meeting: &impl Meeting,
@@ -115,7 +115,7 @@ pub(super) fn is_element(name: &str) -> bool {
 }
 
 fn run_with<T: Sample>(
-    case: &Case,
+    case: &ExperimentCase,
     place: u32,
     node: &Node,
     meeting: &impl Meeting,
@@ -128,12 +128,12 @@ fn run_with<T: Sample>(
         _ => Some(Input::new(case, place, node.subscriber::<T>(&hop(place - 1))?)?),
     };
     if let Some(output) = &mut output
-        && !output.wait_for_receivers(1, PATIENCE)?
+        && !output.wait_for_receivers(1, TIMEOUT)?
     {
         return Err(format!("component {} did not connect", place + 1).into());
     }
     if let Some(input) = &mut input {
-        let end = std::time::Instant::now() + PATIENCE;
+        let end = std::time::Instant::now() + TIMEOUT;
         while input.subscriber.senders() == 0 {
             if std::time::Instant::now() > end {
                 return Err(format!("no sender connected to component {place}").into());
@@ -152,7 +152,7 @@ fn run_with<T: Sample>(
 
 /// Sends all packets when they are due, or as soon as possible after that.
 fn produce<T: Sample>(
-    case: &Case,
+    case: &ExperimentCase,
     output: &mut Publisher<T>,
     meeting: &impl Meeting,
 ) -> Result<Seen, Trouble> {

@@ -58,13 +58,13 @@ pub(super) struct Keys {
     pub skip_after_ms: Option<Many<f64>>,
     pub transport: Option<Many<String>>,
     pub placement: Option<Many<String>>,
-    pub target: Option<Target>,
-    pub published: Option<Published>,
+    pub target: Option<TargetTable>,
+    pub published: Option<PublishedTable>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Target {
+pub(super) struct TargetTable {
     pub over_ideal: Option<Spanned<f64>>,
     pub reordered: Option<Spanned<i64>>,
     pub reordered_share_min: Option<Spanned<f64>>,
@@ -80,7 +80,7 @@ pub(super) struct OverCase {
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Published {
+pub(super) struct PublishedTable {
     pub last_ms: Option<Many<f64>>,
     pub reordered: Option<Many<i64>>,
     pub ideal_ms: Option<Spanned<f64>>,

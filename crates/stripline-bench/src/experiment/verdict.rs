@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::case::Order;
 use super::file::{Experiment, counterpart};
-use super::report::{CaseReport, Run, Status};
+use super::report::{CaseReport, ExperimentRun, Status};
 use crate::ladder::statistics::median;
 
 /// The verdict on one target of one case.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{Outcome, Report};
+/// # use stripline_bench::experiment::{VerdictOutcome, Report};
 /// # fn example(report: &Report) {
-/// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == Outcome::Met);
+/// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == VerdictOutcome::Met);
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Verdict {
     /// The value reached; `None` if there are no figures.
     pub value: Option<f64>,
     /// Whether the target was reached.
-    pub outcome: Outcome,
+    pub outcome: VerdictOutcome,
     /// The reason why there are no figures.
     pub reason: Option<String>,
 }
@@ -33,10 +33,10 @@ impl Verdict {
     /// Returns the value as text: a count is whole, a ratio has four digits.
     ///
     /// ```
-    /// use stripline_bench::experiment::{Outcome, Verdict};
+    /// use stripline_bench::experiment::{VerdictOutcome, Verdict};
     ///
     /// let (case, target, reason) = ("a".into(), "reordered <= 0".into(), None);
-    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: Outcome::Missed, reason };
+    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: VerdictOutcome::Missed, reason };
     /// assert_eq!(verdict.figure(), "3");
     /// ```
     pub fn figure(&self) -> String {
@@ -51,13 +51,13 @@ impl Verdict {
 /// The outcome for a target.
 ///
 /// ```
-/// use stripline_bench::experiment::Outcome;
+/// use stripline_bench::experiment::VerdictOutcome;
 ///
-/// assert_eq!(Outcome::Missed.as_str(), "MISSED");
+/// assert_eq!(VerdictOutcome::Missed.as_str(), "MISSED");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum VerdictOutcome {
     /// The target was reached.
     Met,
     /// The target was not reached.
@@ -70,7 +70,7 @@ pub enum Outcome {
     NotRun,
 }
 
-impl Outcome {
+impl VerdictOutcome {
     /// Returns the outcome as text for the user.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
         if let Some(most) = target.reordered {
             // With an observer, only its count matters: packets that leave the components are still
             // to be resequenced.
-            let reordered = |run: &Run| match &run.observer {
+            let reordered = |run: &ExperimentRun| match &run.observer {
                 Some(observer) => observer.reordered as f64,
                 None => run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64,
             };
@@ -149,7 +149,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
 }
 
 /// Returns the largest value of all runs.
-fn worst(report: &CaseReport, of: impl Fn(&Run) -> f64) -> Option<f64> {
+fn worst(report: &CaseReport, of: impl Fn(&ExperimentRun) -> f64) -> Option<f64> {
     report.runs.iter().map(of).reduce(f64::max)
 }
 
@@ -162,11 +162,11 @@ fn judge(
 ) -> Verdict {
     let obstacle = needed.iter().find(|report| report.status != Status::Measured);
     let outcome = match (obstacle.map(|report| report.status), value) {
-        (Some(Status::NotAvailable), _) => Outcome::NotAvailable,
-        (Some(Status::Failed), _) => Outcome::Failed,
-        (Some(_), _) | (None, None) => Outcome::NotRun,
-        (None, Some(value)) if is_met(value) => Outcome::Met,
-        (None, Some(_)) => Outcome::Missed,
+        (Some(Status::NotAvailable), _) => VerdictOutcome::NotAvailable,
+        (Some(Status::Failed), _) => VerdictOutcome::Failed,
+        (Some(_), _) | (None, None) => VerdictOutcome::NotRun,
+        (None, Some(value)) if is_met(value) => VerdictOutcome::Met,
+        (None, Some(_)) => VerdictOutcome::Missed,
     };
     let reason = obstacle.and_then(|report| report.reason.clone());
     Verdict { case: report.case.to_string(), target, value, outcome, reason }
@@ -179,16 +179,22 @@ mod tests {
     use super::*;
     use crate::ladder::Machine;
 
-    fn run(last_ms: f64, reordered: u64) -> Run {
+    fn run(last_ms: f64, reordered: u64) -> ExperimentRun {
         let stages = vec![StageReport { reordered, ..StageReport::default() }];
-        Run { last_ms, ideal_ms: 100.0, over_ideal: last_ms / 100.0, stages, ..Run::default() }
+        ExperimentRun {
+            last_ms,
+            ideal_ms: 100.0,
+            over_ideal: last_ms / 100.0,
+            stages,
+            ..ExperimentRun::default()
+        }
     }
 
     const FILE: &str = "[experiment]\nname = 'x'\n[default]\npackets = 100\n\
                     [[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered-share-min = 0.1 }\n\
                     [[case]]\nname = 'b'\ntarget = { reordered = 0, over-case = { case = 'a', ratio = 1.01 } }\n";
 
-    fn verdicts(results: Vec<Result<Vec<Run>, Trouble>>) -> Vec<(Outcome, Option<String>)> {
+    fn verdicts(results: Vec<Result<Vec<ExperimentRun>, Trouble>>) -> Vec<(VerdictOutcome, Option<String>)> {
         let experiment = Experiment::parse(FILE, "x.toml").unwrap();
         let report = report::report(&experiment, 2, false, Machine::here(), results, false);
         report.verdicts.into_iter().map(|verdict| (verdict.outcome, verdict.reason)).collect()
@@ -196,8 +202,8 @@ mod tests {
 
     #[test]
     fn ratios_are_medians_and_counts_hold_in_every_run() {
-        use Outcome::{Met, Missed};
-        let outcomes = |a: Vec<Run>, b: Vec<Run>| -> Vec<Outcome> {
+        use VerdictOutcome::{Met, Missed};
+        let outcomes = |a: Vec<ExperimentRun>, b: Vec<ExperimentRun>| -> Vec<VerdictOutcome> {
             verdicts(vec![Ok(a), Ok(b)]).into_iter().map(|verdict| verdict.0).collect()
         };
         // One packet of b was out of order in one run. The ratio of its time to a's is between
@@ -216,30 +222,30 @@ mod tests {
     fn what_is_refused_is_told_with_its_reason_and_never_met() {
         let refused = Err(Trouble::Refused("no such thing".into()));
         let told = verdicts(vec![refused, Ok(vec![run(1.0, 0)])]);
-        assert_eq!(told[0], (Outcome::NotAvailable, Some("no such thing".into())));
-        assert_eq!(told[2].0, Outcome::Met);
-        assert_eq!(told[3], (Outcome::NotAvailable, Some("no such thing".into())));
+        assert_eq!(told[0], (VerdictOutcome::NotAvailable, Some("no such thing".into())));
+        assert_eq!(told[2].0, VerdictOutcome::Met);
+        assert_eq!(told[3], (VerdictOutcome::NotAvailable, Some("no such thing".into())));
         let failed = verdicts(vec![Err(Trouble::Failed("it broke".into())), Ok(Vec::new())]);
-        assert_eq!(failed[0].0, Outcome::Failed);
-        assert_eq!(failed[2].0, Outcome::NotRun);
+        assert_eq!(failed[0].0, VerdictOutcome::Failed);
+        assert_eq!(failed[2].0, VerdictOutcome::NotRun);
     }
 
     #[test]
     fn what_was_put_in_sequence_is_judged_behind_it() {
         let text = FILE.replace("name = 'b'\n", "name = 'b'\norder = 'resequence'\n");
         let experiment = Experiment::parse(&text, "x.toml").unwrap();
-        let outcomes = |observer: StageReport| -> Vec<(String, Outcome)> {
-            let b = Run { observer: Some(observer), ..run(101.0, 30) };
+        let outcomes = |observer: StageReport| -> Vec<(String, VerdictOutcome)> {
+            let b = ExperimentRun { observer: Some(observer), ..run(101.0, 30) };
             let results = vec![Ok(vec![run(100.0, 20)]), Ok(vec![b])];
             let report = report::report(&experiment, 1, false, Machine::here(), results, false);
             report.verdicts.into_iter().skip(2).map(|verdict| (verdict.target, verdict.outcome)).collect()
         };
         let in_sequence = outcomes(StageReport::default());
-        assert_eq!(in_sequence[0], ("reordered behind the resequencing <= 0".into(), Outcome::Met));
-        assert_eq!(in_sequence[1].1, Outcome::Met);
+        assert_eq!(in_sequence[0], ("reordered behind the resequencing <= 0".into(), VerdictOutcome::Met));
+        assert_eq!(in_sequence[1].1, VerdictOutcome::Met);
         let lost = outcomes(StageReport { missing: 1, reordered: 1, ..StageReport::default() });
-        assert_eq!(lost[0], ("missing or twice = 0".into(), Outcome::Missed));
-        assert_eq!(lost[1].1, Outcome::Missed);
+        assert_eq!(lost[0], ("missing or twice = 0".into(), VerdictOutcome::Missed));
+        assert_eq!(lost[1].1, VerdictOutcome::Missed);
     }
 
     #[test]
@@ -248,7 +254,7 @@ mod tests {
         let results = vec![Ok(vec![run(100.0, 0)])];
         let report = report::report(&experiment, 1, false, Machine::here(), results, false);
         let told: Vec<_> = report.verdicts.into_iter().map(|v| (v.outcome, v.reason)).collect();
-        let left_out = (Outcome::NotRun, Some("case a was not chosen".into()));
-        assert_eq!(told, [(Outcome::Met, None), left_out]);
+        let left_out = (VerdictOutcome::NotRun, Some("case a was not chosen".into()));
+        assert_eq!(told, [(VerdictOutcome::Met, None), left_out]);
     }
 }

@@ -9,7 +9,7 @@ use crate::processes::Usage;
 
 /// The subject of a measurement: the means by which packets are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum What {
+pub(crate) enum Subject {
     Atomics,
     Futex,
     Memcpy,
@@ -29,7 +29,7 @@ pub(crate) enum What {
     Noise,
 }
 
-impl What {
+impl Subject {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Atomics => "two atomics",
@@ -90,7 +90,7 @@ pub(crate) enum Measure {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub measure: Measure,
-    pub what: What,
+    pub what: Subject,
     pub transport: String,
     pub wait: Wait,
     pub size: usize,
@@ -103,7 +103,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    pub(crate) fn new(measure: Measure, what: What, transport: &str, wait: Wait, size: usize) -> Self {
+    pub(crate) fn new(measure: Measure, what: Subject, transport: &str, wait: Wait, size: usize) -> Self {
         let transport = transport.into();
         Self {
             measure,
@@ -121,15 +121,15 @@ impl Case {
     /// Returns the number of processes that take part.
     pub(crate) fn processes(&self) -> u32 {
         match self.what {
-            What::Memcpy | What::Noise => 1,
-            What::Stripline | What::Calls if self.transport == "inproc" => 1,
+            Subject::Memcpy | Subject::Noise => 1,
+            Subject::Stripline | Subject::Calls if self.transport == "inproc" => 1,
             _ => self.components,
         }
     }
 
     /// Returns the number of sides that wait for each other before they start.
     pub(crate) fn sides(&self) -> u32 {
-        if matches!(self.what, What::Memcpy | What::Noise) { 1 } else { self.components }
+        if matches!(self.what, Subject::Memcpy | Subject::Noise) { 1 } else { self.components }
     }
 
     /// Returns the bytes of a ring, and of what is compared with it: at least the default, and room
@@ -142,11 +142,11 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what.name())?;
-        if matches!(self.what, What::Stripline | What::Calls) {
+        if matches!(self.what, Subject::Stripline | Subject::Calls) {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {
-            Measure::Latency if self.what == What::Calls => write!(f, ", half of one")?,
+            Measure::Latency if self.what == Subject::Calls => write!(f, ", half of one")?,
             Measure::Latency => write!(f, ", one way")?,
             Measure::Throughput => write!(f, ", throughput")?,
             Measure::Publish => write!(f, ", publish to {}", self.readers)?,

@@ -9,8 +9,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::Problem;
-use super::case::{Job, Measure, Outcome, What};
-use super::ends;
+use super::case::{Job, Measure, Outcome, Subject};
+use super::endpoints;
 use crate::memory::{Mapping, PAGE};
 use crate::processes::{self, Usage};
 
@@ -18,7 +18,7 @@ use crate::processes::{self, Usage};
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
 
 /// The longest wait of a side for the others.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the job of a process that a ladder started, and returns the exit code. In any other process
 /// it returns `None`.
@@ -42,10 +42,10 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
     let here: &AtomicU64 = board.atomic(0);
     let all_here = || assemble(here, job.case.sides());
-    if !matches!(job.case.what, What::Stripline | What::Calls) {
+    if !matches!(job.case.what, Subject::Stripline | Subject::Calls) {
         return side(job, all_here);
     }
-    let node = ends::stripline::node(&job.case, &job.domain)?;
+    let node = endpoints::stripline::node(&job.case, &job.domain)?;
     if job.case.processes() > 1 {
         return part(job, job.place, &node, all_here);
     }
@@ -85,8 +85,8 @@ fn part(
     ready: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<Outcome, Problem> {
     match job.case.what {
-        What::Calls => ends::calls::run(&job.case, place, job.seconds, node, ready),
-        _ => ends::stripline::run(&job.case, place, job.seconds, node, ready),
+        Subject::Calls => endpoints::calls::run(&job.case, place, job.seconds, node, ready),
+        _ => endpoints::stripline::run(&job.case, place, job.seconds, node, ready),
     }
 }
 
@@ -95,9 +95,9 @@ fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     let Job { case, place, seconds, .. } = job;
     let (place, seconds) = (*place, *seconds);
     let needed = match case.what {
-        What::Ring | What::PosixQueue => 2,
-        What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => 2,
-        What::Atomics | What::Futex => 1,
+        Subject::Ring | Subject::PosixQueue => 2,
+        Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex => 2,
+        Subject::Atomics | Subject::Futex => 1,
         _ => 0,
     };
     if job.descriptors.len() != needed {
@@ -105,16 +105,16 @@ fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     }
     match case.what {
         #[cfg(feature = "peers")]
-        What::Iceoryx2 => return ends::iceoryx2::run(case, place, seconds, &job.domain, ready),
+        Subject::Iceoryx2 => return endpoints::iceoryx2::run(case, place, seconds, &job.domain, ready),
         #[cfg(feature = "peers")]
-        What::Zeromq => return ends::zeromq::run(case, place, seconds, &job.domain, ready),
+        Subject::Zeromq => return endpoints::zeromq::run(case, place, seconds, &job.domain, ready),
         // The ring's sides find each other by its memory, before they are ready.
-        What::Ring => {}
+        Subject::Ring => {}
         _ => return bare(job, ready),
     }
     // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
     let files = [0, 1].map(|index| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) });
-    ends::ring::run(case, place, seconds, files, ready)
+    endpoints::ring::run(case, place, seconds, files, ready)
 }
 
 /// Runs one side of a case with ends that are connected from the start.
@@ -125,16 +125,16 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     let borrow = |index: usize| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) };
     ready()?;
     match case.what {
-        What::Noise => ends::bare::noise(seconds),
-        What::Memcpy => ends::bare::memcpy(case, seconds),
-        What::Atomics => ends::bare::atomics(case, place, seconds, borrow(0)),
-        What::Futex => ends::bare::futex(case, place, seconds, borrow(0)),
-        What::PosixQueue => ends::queue::run(case, place, seconds, [borrow(0), borrow(1)]),
+        Subject::Noise => endpoints::bare::noise(seconds),
+        Subject::Memcpy => endpoints::bare::memcpy(case, seconds),
+        Subject::Atomics => endpoints::bare::atomics(case, place, seconds, borrow(0)),
+        Subject::Futex => endpoints::bare::futex(case, place, seconds, borrow(0)),
+        Subject::PosixQueue => endpoints::queue::run(case, place, seconds, [borrow(0), borrow(1)]),
         // SAFETY: inherited for this process, and used for nothing else.
-        What::UnixSocket | What::TcpSocket | What::UnixDuplex | What::TcpDuplex => unsafe {
-            ends::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
+        Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex => unsafe {
+            endpoints::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
         },
-        What::Ring | What::Stripline | What::Calls | What::Iceoryx2 | What::Zeromq => {
+        Subject::Ring | Subject::Stripline | Subject::Calls | Subject::Iceoryx2 | Subject::Zeromq => {
             Err("it is not built in".into())
         }
     }
@@ -143,7 +143,7 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
 /// Waits until all sides have arrived.
 pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
     here.fetch_add(1, Ordering::AcqRel);
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     while here.load(Ordering::Acquire) < u64::from(sides) {
         if Instant::now() > patience {
             return Err("the other side did not start".into());

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Problem;
-use super::case::{Case, Job, Outcome, What};
+use super::case::{Case, Job, Outcome, Subject};
 use super::child::JOB_VARIABLE;
-use super::{ends, mood};
+use super::{core_distance, endpoints};
 use crate::memory;
-use crate::processes::Family;
+use crate::processes::ChildProcesses;
 
 /// The most time that a run may take beyond its measuring time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of attempts to get a run during which the processor distance stays the same.
 const TRIES: u32 = 3;
@@ -33,15 +33,15 @@ pub(super) struct Launcher<'a> {
 impl Launcher<'_> {
     /// Runs a case as [`Launcher::run`] does, and again if the distance of the processors changed
     /// meanwhile.
-    pub(super) fn run_settled(&mut self, case: &Case) -> Result<Outcome, Problem> {
+    pub(super) fn run_stable(&mut self, case: &Case) -> Result<Outcome, Problem> {
         let mut tries = 0;
         loop {
-            let before = mood::line_ns(&self.cpus);
+            let before = core_distance::cache_line_ns(&self.cpus);
             let mut outcome = self.run(case)?;
-            let after = mood::line_ns(&self.cpus);
+            let after = core_distance::cache_line_ns(&self.cpus);
             tries += 1;
             outcome.line_ns = before.zip(after).map(|(before, after)| (before * after).sqrt());
-            outcome.is_unsettled = !mood::are_alike(before, after);
+            outcome.is_unsettled = !core_distance::is_same_distance(before, after);
             // Relaxed: a late load costs one more run.
             if !outcome.is_unsettled || tries == TRIES || self.interrupted.load(Ordering::Relaxed) {
                 return Ok(outcome);
@@ -55,7 +55,7 @@ impl Launcher<'_> {
         let domain = format!("ladder-{}-{}", std::process::id(), self.count);
         let board = memory::file(memory::PAGE)?;
         let supplies = Supplies::new(case, &domain)?;
-        let mut family = Family::default();
+        let mut family = ChildProcesses::default();
         for place in 0..case.processes() {
             let descriptors = supplies.of(place);
             let job = Job {
@@ -72,7 +72,7 @@ impl Launcher<'_> {
         }
         // A side detects the death of the other only if no other process holds its socket.
         drop(supplies);
-        let end = Instant::now() + PATIENCE + Duration::from_secs_f64(self.seconds);
+        let end = Instant::now() + TIMEOUT + Duration::from_secs_f64(self.seconds);
         let mut whole = Outcome::default();
         family.listen(end, self.interrupted, |outcome: Outcome| match outcome.error {
             Some(error) => Err(error),
@@ -97,22 +97,22 @@ impl Supplies {
     fn new(case: &Case, name: &str) -> Result<Self, Problem> {
         let text = |e: std::io::Error| format!("cannot connect two sockets: {e}");
         Ok(match case.what {
-            What::Atomics | What::Futex => Self::Shared(vec![memory::file(memory::PAGE)?]),
-            What::Ring => {
-                let bytes = ends::ring::bytes(case);
+            Subject::Atomics | Subject::Futex => Self::Shared(vec![memory::file(memory::PAGE)?]),
+            Subject::Ring => {
+                let bytes = endpoints::ring::bytes(case);
                 Self::Shared(vec![memory::file(bytes)?, memory::file(bytes)?])
             }
-            What::PosixQueue => Self::Shared(vec![
-                ends::queue::open(&format!("{name}-there"), case)?,
-                ends::queue::open(&format!("{name}-back"), case)?,
+            Subject::PosixQueue => Self::Shared(vec![
+                endpoints::queue::open(&format!("{name}-there"), case)?,
+                endpoints::queue::open(&format!("{name}-back"), case)?,
             ]),
-            What::UnixSocket | What::TcpSocket => {
-                let pair = if case.what == What::UnixSocket { unix_pair } else { tcp_pair };
+            Subject::UnixSocket | Subject::TcpSocket => {
+                let pair = if case.what == Subject::UnixSocket { unix_pair } else { tcp_pair };
                 let ([near, far], [back_near, back_far]) = (pair().map_err(text)?, pair().map_err(text)?);
                 Self::Own([[near, back_near], [back_far, far]])
             }
-            What::UnixDuplex | What::TcpDuplex => {
-                let pair = if case.what == What::UnixDuplex { unix_pair } else { tcp_pair };
+            Subject::UnixDuplex | Subject::TcpDuplex => {
+                let pair = if case.what == Subject::UnixDuplex { unix_pair } else { tcp_pair };
                 let [near, far] = pair().map_err(text)?;
                 let again = |end: &OwnedFd| end.try_clone().map_err(text);
                 Self::Own([[again(&near)?, near], [again(&far)?, far]])

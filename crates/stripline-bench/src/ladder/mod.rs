@@ -11,11 +11,11 @@
 
 mod case;
 pub(crate) mod child;
-mod ends;
+mod core_distance;
+mod endpoints;
 mod launch;
 mod machine;
 pub(crate) mod measure;
-mod mood;
 mod plan;
 mod plot;
 mod ratios;
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use stripline::waveform::suggestion;
 
-use case::{Case, Measure, Wait, What};
+use case::{Case, Measure, Subject, Wait};
 use launch::Launcher;
 use ratios::Results;
 
@@ -163,7 +163,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     if cpus.len() < 2 {
         notes.push("only one processor: both sides share it, and spinning is slow".into());
     }
-    let mut cases = vec![Case::new(Measure::Latency, What::Noise, "none", Wait::None, 0)];
+    let mut cases = vec![Case::new(Measure::Latency, Subject::Noise, "none", Wait::None, 0)];
     cases.extend(plan::cases(settings));
     let rounds = settings.rounds.unwrap_or(if settings.quick { 3 } else { 5 }).max(1);
     let mut launcher = Launcher {
@@ -182,7 +182,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         let order: Vec<&Case> = if forward { cases.iter().collect() } else { cases.iter().rev().collect() };
         for case in order {
             observer(&Progress { done: pace.done, total: pace.total, doing: case.to_string() });
-            let outcome = launcher.run_settled(case);
+            let outcome = launcher.run_stable(case);
             if interruption.flag.load(Ordering::Relaxed) {
                 break;
             }
@@ -207,7 +207,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     if completed == 0 && !results.values().flatten().any(Option::is_some) {
         return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
     }
-    notes.extend(moods(&results));
+    notes.extend(core_distances(&results));
     let noise: Vec<_> = results.remove(&cases[0]).into_iter().flatten().flatten().collect();
     let noise = report::percentiles(&noise.iter().collect::<Vec<_>>(), 1.0);
     Ok(Report {
@@ -243,7 +243,7 @@ fn notes(settings: &Settings) -> Vec<String> {
                 .into(),
         );
     }
-    let largest = ends::queue::size_max();
+    let largest = endpoints::queue::size_max();
     if settings.sizes().iter().any(|size| *size > largest) {
         notes.push(format!(
             "POSIX queues carry {largest} bytes at most here (/proc/sys/fs/mqueue/msgsize_max): larger sizes are \
@@ -254,16 +254,16 @@ fn notes(settings: &Settings) -> Vec<String> {
 }
 
 /// Returns a note if the distance of the processors changed.
-fn moods(results: &Results) -> Option<String> {
+fn core_distances(results: &Results) -> Option<String> {
     let runs: Vec<_> = results.values().flatten().flatten().collect();
     let mut lines: Vec<f64> =
         runs.iter().filter(|run| !run.is_unsettled).filter_map(|run| run.line_ns).collect();
     lines.sort_by(f64::total_cmp);
     let (least, most) = (*lines.first()?, *lines.last()?);
-    if mood::are_alike(Some(least), Some(most)) {
+    if core_distance::is_same_distance(Some(least), Some(most)) {
         return None;
     }
-    let far = lines.iter().filter(|line| !mood::are_alike(Some(least), Some(**line))).count();
+    let far = lines.iter().filter(|line| !core_distance::is_same_distance(Some(least), Some(**line))).count();
     Some(format!(
         "the distance of the two processors changed: a cache line took from {least:.0} to {most:.0} ns between them \
          (far in {far} of {} runs, and changing in {} more); ratios compare runs at the same distance",

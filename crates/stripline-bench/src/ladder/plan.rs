@@ -1,8 +1,8 @@
 //! The rungs of a ladder, and their order.
 
 use super::Settings;
-use super::case::{Case, Measure, Wait, What};
-use super::ends;
+use super::case::{Case, Measure, Subject, Wait};
+use super::endpoints;
 
 /// Above this size, one packet in flight and many to a sleeping reader give the same figure. A
 /// quick run leaves them out.
@@ -23,19 +23,20 @@ pub(super) fn cases(settings: &Settings) -> Vec<Case> {
     for (transport, wait) in OUTSTANDING {
         if settings.has(transport) {
             for readers in OUTSTANDING_COUNTS {
-                let case = Case::new(Measure::Outstanding, What::Calls, transport, wait, ends::calls::BYTES);
+                let case =
+                    Case::new(Measure::Outstanding, Subject::Calls, transport, wait, endpoints::calls::BYTES);
                 cases.push(Case { readers, ..case });
             }
         }
     }
     if settings.has("shm") {
         for readers in if settings.quick { &[1, 10, 200][..] } else { &[1, 10, 50, 100, 200] } {
-            let case = Case::new(Measure::Publish, What::Stripline, "shm", Wait::Spin, 64);
+            let case = Case::new(Measure::Publish, Subject::Stripline, "shm", Wait::Spin, 64);
             cases.push(Case { readers: *readers, ..case });
         }
         for components in if settings.quick { &[2, 10][..] } else { &[2, 5, 10] } {
             for wait in [Wait::Block, Wait::Adaptive] {
-                let case = Case::new(Measure::Pipeline, What::Stripline, "shm", wait, 1024);
+                let case = Case::new(Measure::Pipeline, Subject::Stripline, "shm", wait, 1024);
                 cases.push(Case { components: *components, ..case });
             }
         }
@@ -46,7 +47,7 @@ pub(super) fn cases(settings: &Settings) -> Vec<Case> {
 /// Returns the case that is compared with itself.
 pub(super) fn null(settings: &Settings) -> Case {
     if settings.has("shm") && settings.sizes().contains(&64) {
-        Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64)
+        Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64)
     } else {
         atomics()
     }
@@ -54,20 +55,20 @@ pub(super) fn null(settings: &Settings) -> Case {
 
 /// Returns the limit of every spinning side.
 pub(super) fn atomics() -> Case {
-    Case::new(Measure::Latency, What::Atomics, "memory", Wait::Spin, 0)
+    Case::new(Measure::Latency, Subject::Atomics, "memory", Wait::Spin, 0)
 }
 
 /// Returns the limit of every sleeping side.
 pub(super) fn futex() -> Case {
-    Case::new(Measure::Latency, What::Futex, "memory", Wait::Block, 0)
+    Case::new(Measure::Latency, Subject::Futex, "memory", Wait::Block, 0)
 }
 
 /// Returns the bare subject to compare with a transport of Stripline.
-pub(super) fn bare(transport: &str) -> Option<What> {
+pub(super) fn bare(transport: &str) -> Option<Subject> {
     match transport {
-        "shm" => Some(What::Ring),
-        "uds" => Some(What::UnixSocket),
-        "tcp" => Some(What::TcpSocket),
+        "shm" => Some(Subject::Ring),
+        "uds" => Some(Subject::UnixSocket),
+        "tcp" => Some(Subject::TcpSocket),
         _ => None,
     }
 }
@@ -78,7 +79,7 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
     if settings.quick && settings.sizes.is_empty() && size == 32 {
         return;
     }
-    cases.push(case(What::Memcpy, "memory", Wait::None));
+    cases.push(case(Subject::Memcpy, "memory", Wait::None));
     for wait in [Wait::Spin, Wait::Block] {
         if wait == Wait::Block && settings.quick && size > QUICK_SLEEPING_MAX {
             continue;
@@ -93,27 +94,27 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
             {
                 cases.push(case(what, &transport, wait));
             }
-            cases.push(case(What::Stripline, &transport, wait));
+            cases.push(case(Subject::Stripline, &transport, wait));
             if transport == "shm" {
                 // The case to compare with follows at once, because the machine's state changes.
                 cases.extend(beside(settings, size, wait));
             }
-            if size == ends::calls::BYTES && (wait == Wait::Spin) != socket {
-                cases.push(case(What::Calls, &transport, wait));
+            if size == endpoints::calls::BYTES && (wait == Wait::Spin) != socket {
+                cases.push(case(Subject::Calls, &transport, wait));
             }
             match &*transport {
-                "uds" => cases.push(case(What::UnixDuplex, &transport, wait)),
-                "tcp" => cases.push(case(What::TcpDuplex, &transport, wait)),
+                "uds" => cases.push(case(Subject::UnixDuplex, &transport, wait)),
+                "tcp" => cases.push(case(Subject::TcpDuplex, &transport, wait)),
                 _ => {}
             }
         }
-        if size <= ends::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
-            cases.push(case(What::PosixQueue, "mqueue", wait));
+        if size <= endpoints::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
+            cases.push(case(Subject::PosixQueue, "mqueue", wait));
         }
     }
     if cfg!(feature = "peers") {
-        cases.push(case(What::Iceoryx2, "shm", Wait::Spin));
-        cases.push(case(What::Zeromq, "uds", Wait::Block));
+        cases.push(case(Subject::Iceoryx2, "shm", Wait::Spin));
+        cases.push(case(Subject::Zeromq, "uds", Wait::Block));
     }
     if !settings.has("shm") {
         cases.extend([Wait::Spin, Wait::Block].into_iter().flat_map(|wait| beside(settings, size, wait)));
@@ -136,7 +137,7 @@ fn beside(settings: &Settings, size: usize, wait: Wait) -> Vec<Case> {
 
 fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
     let case = |what, transport: &str, wait| Case::new(Measure::Throughput, what, transport, wait, size);
-    cases.push(case(What::Memcpy, "memory", Wait::None));
+    cases.push(case(Subject::Memcpy, "memory", Wait::None));
     for transport in settings.transports() {
         // Socket cases sleep: a thread that polls takes processor time from the one that carries
         // the packets.
@@ -144,18 +145,18 @@ fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
         if let Some(what) = bare(&transport) {
             cases.push(case(what, &transport, wait));
         }
-        let stripline = case(What::Stripline, &transport, wait);
+        let stripline = case(Subject::Stripline, &transport, wait);
         cases.push(stripline.clone());
         if size == 32 && transport == "shm" {
             cases.push(Case { statistics: false, ..stripline });
         }
     }
-    if size <= ends::queue::size_max() {
-        cases.push(case(What::PosixQueue, "mqueue", Wait::Block));
+    if size <= endpoints::queue::size_max() {
+        cases.push(case(Subject::PosixQueue, "mqueue", Wait::Block));
     }
     if cfg!(feature = "peers") {
-        cases.push(case(What::Iceoryx2, "shm", Wait::Spin));
-        cases.push(case(What::Zeromq, "uds", Wait::Block));
+        cases.push(case(Subject::Iceoryx2, "shm", Wait::Spin));
+        cases.push(case(Subject::Zeromq, "uds", Wait::Block));
     }
 }
 
@@ -178,7 +179,7 @@ mod tests {
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
         let cases = cases(&settings);
-        let ours = |case: &Case| matches!(case.what, What::Stripline | What::Calls);
+        let ours = |case: &Case| matches!(case.what, Subject::Stripline | Subject::Calls);
         assert!(cases.iter().all(|case| !ours(case) || case.transport == "uds"));
         assert!(cases.iter().all(|case| [0, 64].contains(&case.size)));
         assert_eq!(null(&settings), atomics());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::case::{Case, Measure, Outcome, Wait, What};
-use super::mood::are_alike;
+use super::case::{Case, Measure, Outcome, Subject, Wait};
+use super::core_distance::is_same_distance;
 use super::plan::{OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex};
 use super::report::{Null, Ratio};
 use super::statistics::{bootstrap, median};
@@ -37,10 +37,10 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     let stream = |what, transport, wait, size| Case::new(Measure::Throughput, what, transport, wait, size);
     let time = |over, under| Pair { over, under, figure: Figure::Time };
     let rate = |over, under| Pair { over, under, figure: Figure::Rate };
-    let (spin, shm) = (Wait::Spin, What::Stripline);
+    let (spin, shm) = (Wait::Spin, Subject::Stripline);
     let shm_64 = latency(shm, "shm", spin, 64);
     let shm_32 = stream(shm, "shm", spin, 32);
-    let ring_32 = stream(What::Ring, "shm", spin, 32);
+    let ring_32 = stream(Subject::Ring, "shm", spin, 32);
     let off = |case: &Case| Case { statistics: false, ..case.clone() };
     let publish = Case::new(Measure::Publish, shm, "shm", spin, 64);
     let pipeline = |wait| {
@@ -48,7 +48,7 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
         Case { components: 10, ..case }
     };
     let socket = |name| {
-        let what = bare(name).unwrap_or(What::UnixSocket);
+        let what = bare(name).unwrap_or(Subject::UnixSocket);
         vec![
             time(latency(shm, name, Wait::Block, 1024), latency(what, name, Wait::Block, 1024)),
             rate(stream(what, name, Wait::Block, 1024), stream(shm, name, Wait::Block, 1024)),
@@ -56,14 +56,14 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     };
     let many = Case { readers: 200, ..publish.clone() };
     let wake = time(latency(shm, "shm", Wait::Block, 64), futex());
-    let iceoryx2 = time(latency(What::Iceoryx2, "shm", spin, 64), shm_64.clone());
-    let over_ring = time(latency(shm, "shm", spin, 8192), latency(What::Ring, "shm", spin, 8192));
+    let iceoryx2 = time(latency(Subject::Iceoryx2, "shm", spin, 64), shm_64.clone());
+    let over_ring = time(latency(shm, "shm", spin, 8192), latency(Subject::Ring, "shm", spin, 8192));
     let over_memcpy =
-        rate(stream(shm, "shm", spin, 65_536), stream(What::Memcpy, "memory", Wait::None, 65_536));
+        rate(stream(shm, "shm", spin, 65_536), stream(Subject::Memcpy, "memory", Wait::None, 65_536));
     let statistics = vec![time(shm_64.clone(), off(&shm_64)), rate(off(&shm_32), shm_32.clone())];
-    let calls = |transport, wait| latency(What::Calls, transport, wait, 64);
+    let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
     let two_ways = time(calls("shm", spin), latency(shm, "shm", spin, 64));
-    let duplex = time(calls("uds", Wait::Block), latency(What::UnixDuplex, "uds", Wait::Block, 64));
+    let duplex = time(calls("uds", Wait::Block), latency(Subject::UnixDuplex, "uds", Wait::Block, 64));
     let mut ratios = vec![
         ratio("shm_64_over_atomic", vec![time(shm_64, atomics())], Target::AtMost(1.5), results),
         ratio("iceoryx2_64_over_shm", vec![iceoryx2], Target::AtLeast(3.0), results),
@@ -103,8 +103,10 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
 fn steps() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
-        let with =
-            |readers| Case { readers, ..Case::new(Measure::Outstanding, What::Calls, transport, wait, 64) };
+        let with = |readers| Case {
+            readers,
+            ..Case::new(Measure::Outstanding, Subject::Calls, transport, wait, 64)
+        };
         for (index, more) in OUTSTANDING_COUNTS.into_iter().enumerate() {
             for fewer in &OUTSTANDING_COUNTS[..index] {
                 pairs.push(Pair { over: with(*fewer), under: with(more), figure: Figure::Rate });
@@ -186,7 +188,7 @@ fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
     };
     let values: Vec<f64> = settled(over)
         .filter_map(|(round, over)| {
-            let alike = settled(under).filter(|(_, under)| are_alike(over.line_ns, under.line_ns));
+            let alike = settled(under).filter(|(_, under)| is_same_distance(over.line_ns, under.line_ns));
             let (_, under) = alike.min_by_key(|(other, _)| other.abs_diff(round))?;
             Some(figure(over)? / figure(under)?)
         })
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn ratios_are_of_one_round_each() {
-        let shm = Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64);
+        let shm = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
         let mut results = Results::new();
         results.insert(shm, vec![timed(70.0), timed(140.0), None]);
         results.insert(atomics(), vec![timed(50.0), timed(100.0), timed(1.0)]);
@@ -236,7 +238,7 @@ mod tests {
             let outcome = Outcome { typical_ns: Some(ns), line_ns: Some(line_ns), ..Outcome::default() };
             Some(Outcome { is_unsettled, ..outcome })
         };
-        let shm = Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64);
+        let shm = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
         let mut results = Results::new();
         results.insert(
             shm.clone(),
@@ -262,11 +264,11 @@ mod tests {
     fn of_two_the_worse_counts_and_none_without_both() {
         let case = |measure, what| Case::new(measure, what, "uds", Wait::Block, 1024);
         let mut results = Results::new();
-        results.insert(case(Measure::Latency, What::Stripline), vec![timed(105.0)]);
-        results.insert(case(Measure::Latency, What::UnixSocket), vec![timed(100.0)]);
+        results.insert(case(Measure::Latency, Subject::Stripline), vec![timed(105.0)]);
+        results.insert(case(Measure::Latency, Subject::UnixSocket), vec![timed(100.0)]);
         assert_eq!(find(&results, "uds_1024_over_bare").value, None);
-        results.insert(case(Measure::Throughput, What::Stripline), vec![flow(100)]);
-        results.insert(case(Measure::Throughput, What::UnixSocket), vec![flow(120)]);
+        results.insert(case(Measure::Throughput, Subject::Stripline), vec![flow(100)]);
+        results.insert(case(Measure::Throughput, Subject::UnixSocket), vec![flow(120)]);
         let ratio = find(&results, "uds_1024_over_bare");
         assert_eq!((ratio.value, ratio.met), (Some(1.2), Some(false)));
     }
@@ -276,8 +278,8 @@ mod tests {
         let case = |what| Case::new(Measure::Throughput, what, "shm", Wait::Spin, 32);
         for (shm, ring, met) in [(30, 45, true), (70, 110, true), (39, 60, true), (20, 45, false)] {
             let results = Results::from([
-                (case(What::Stripline), vec![flow(shm * 1_000_000)]),
-                (case(What::Ring), vec![flow(ring * 1_000_000)]),
+                (case(Subject::Stripline), vec![flow(shm * 1_000_000)]),
+                (case(Subject::Ring), vec![flow(ring * 1_000_000)]),
             ]);
             assert_eq!(find(&results, "shm_small_over_ring").met, Some(met), "{shm} {ring}");
         }

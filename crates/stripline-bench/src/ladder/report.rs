@@ -274,12 +274,12 @@ fn by_name<S: Serializer>(ratios: &[Ratio], serializer: S) -> Result<S::Ok, S::E
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Wait, What};
+    use super::super::case::{Subject, Wait};
     use super::*;
 
     #[test]
     fn latency_and_throughput_share_a_row_and_ratios_are_named() {
-        let latency = Case::new(Measure::Latency, What::Stripline, "shm", Wait::Spin, 64);
+        let latency = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
         let stream = Case { measure: Measure::Throughput, ..latency.clone() };
         let timed =
             Outcome { typical_ns: Some(70.0), round_trips: vec![(140, 300)], lost: 1, ..Outcome::default() };

@@ -12,7 +12,7 @@ use super::super::Problem;
 use super::super::case::{Case, Outcome};
 use super::super::measure::{self, Receiver, Sender};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs one side: it publishes on its own service and subscribes to the peer's.
 pub(crate) fn run(
@@ -47,7 +47,7 @@ pub(crate) fn run(
         .create()
         .map_err(text("publisher"))?;
     let subscriber = peers.subscriber_builder().create().map_err(text("subscriber"))?;
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     while own.dynamic_config().number_of_subscribers() == 0
         || peers.dynamic_config().number_of_publishers() == 0
     {
@@ -58,19 +58,25 @@ pub(crate) fn run(
     }
     publisher.update_connections().map_err(text("connections"))?;
     ready()?;
-    super::run_pair(case, place, seconds, Sending { publisher, size: case.size }, Receiving { subscriber })
+    super::run_pair(
+        case,
+        place,
+        seconds,
+        Iceoryx2Sender { publisher, size: case.size },
+        Iceoryx2Receiver { subscriber },
+    )
 }
 
 fn text<E: std::fmt::Debug>(what: &str) -> impl Fn(E) -> Problem + '_ {
     move |error| format!("iceoryx2: {what}: {error:?}")
 }
 
-struct Sending {
+struct Iceoryx2Sender {
     publisher: Publisher<ipc::Service, [u8], ()>,
     size: usize,
 }
 
-impl Sender for Sending {
+impl Sender for Iceoryx2Sender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         let mut sample = self.publisher.loan_slice_uninit(self.size).map_err(text("loan"))?;
         let place = sample.payload_mut();
@@ -83,11 +89,11 @@ impl Sender for Sending {
     }
 }
 
-struct Receiving {
+struct Iceoryx2Receiver {
     subscriber: Subscriber<ipc::Service, [u8], ()>,
 }
 
-impl Receiver for Receiving {
+impl Receiver for Iceoryx2Receiver {
     fn receive(&mut self) -> Result<u64, Problem> {
         loop {
             if let Some(sample) = self.subscriber.receive().map_err(text("receive"))? {

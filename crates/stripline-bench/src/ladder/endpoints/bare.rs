@@ -25,24 +25,24 @@ pub(crate) fn atomics(
 ) -> Result<Outcome, Problem> {
     let memory = Mapping::new(file, PAGE, 0)?;
     let (own, peers) = (place as usize * APART, (1 - place as usize) * APART);
-    let receiver = Word { word: memory.atomic(peers), last: 0 };
-    super::run_pair(case, place, seconds, Word { word: memory.atomic(own), last: 0 }, receiver)
+    let receiver = AtomicWord { word: memory.atomic(peers), last: 0 };
+    super::run_pair(case, place, seconds, AtomicWord { word: memory.atomic(own), last: 0 }, receiver)
 }
 
 /// A sender or receiver with a single word as its packet.
-struct Word<'a> {
+struct AtomicWord<'a> {
     word: &'a AtomicU64,
     last: u64,
 }
 
-impl Sender for Word<'_> {
+impl Sender for AtomicWord<'_> {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         self.word.store(word, Ordering::Release);
         Ok(())
     }
 }
 
-impl Receiver for Word<'_> {
+impl Receiver for AtomicWord<'_> {
     fn receive(&mut self) -> Result<u64, Problem> {
         loop {
             let word = self.word.load(Ordering::Acquire);
@@ -57,7 +57,7 @@ impl Receiver for Word<'_> {
 
 pub(crate) fn futex(case: &Case, place: u32, seconds: f64, file: BorrowedFd<'_>) -> Result<Outcome, Problem> {
     let memory = Mapping::new(file, PAGE, 0)?;
-    let doorbell = |place: usize| Bell {
+    let doorbell = |place: usize| FutexWord {
         bell: memory.atomic(place * APART),
         word: memory.atomic(place * APART + 8),
         last: 0,
@@ -66,13 +66,13 @@ pub(crate) fn futex(case: &Case, place: u32, seconds: f64, file: BorrowedFd<'_>)
 }
 
 /// A word, and a count on which its reader sleeps.
-struct Bell<'a> {
+struct FutexWord<'a> {
     bell: &'a AtomicU32,
     word: &'a AtomicU64,
     last: u32,
 }
 
-impl Sender for Bell<'_> {
+impl Sender for FutexWord<'_> {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         // Relaxed: the Release of the bell orders it.
         self.word.store(word, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Sender for Bell<'_> {
     }
 }
 
-impl Receiver for Bell<'_> {
+impl Receiver for FutexWord<'_> {
     fn receive(&mut self) -> Result<u64, Problem> {
         loop {
             let doorbell = self.bell.load(Ordering::Acquire);

@@ -13,17 +13,17 @@ use super::statistics::median;
 const BATCHES: usize = 15;
 const TRIPS: u64 = 200;
 /// The largest ratio of two measurements that count as the same distance.
-const ALIKE: f64 = 1.5;
+const SAME_DISTANCE: f64 = 1.5;
 
 #[repr(align(256))]
 #[derive(Default)]
-struct Word(AtomicU64);
+struct SharedWord(AtomicU64);
 
 /// Measures the nanoseconds that a cache line takes from one processor to the other; `None` without
 /// two processors.
-pub(super) fn line_ns(cpus: &[usize]) -> Option<f64> {
+pub(super) fn cache_line_ns(cpus: &[usize]) -> Option<f64> {
     let [one, other] = cpus else { return None };
-    let words = [Word::default(), Word::default()];
+    let words = [SharedWord::default(), SharedWord::default()];
     let trips = BATCHES as u64 * TRIPS;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -54,14 +54,14 @@ pub(super) fn line_ns(cpus: &[usize]) -> Option<f64> {
 
 /// Returns whether two measurements show the same distance. An unmeasured distance equals only
 /// another unmeasured one.
-pub(super) fn are_alike(one: Option<f64>, other: Option<f64>) -> bool {
+pub(super) fn is_same_distance(one: Option<f64>, other: Option<f64>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => one.max(other) <= ALIKE * one.min(other),
+        (Some(one), Some(other)) => one.max(other) <= SAME_DISTANCE * one.min(other),
         _ => true,
     }
 }
 
-fn await_value(word: &Word, value: u64) {
+fn await_value(word: &SharedWord, value: u64) {
     while word.0.load(Ordering::Acquire) != value {
         std::hint::spin_loop();
     }
@@ -80,17 +80,17 @@ mod tests {
 
     #[test]
     fn alike_is_within_half() {
-        assert!(are_alike(Some(50.0), Some(70.0)) && are_alike(Some(70.0), Some(50.0)));
-        assert!(!are_alike(Some(50.0), Some(270.0)));
-        assert!(are_alike(None, Some(50.0)));
+        assert!(is_same_distance(Some(50.0), Some(70.0)) && is_same_distance(Some(70.0), Some(50.0)));
+        assert!(!is_same_distance(Some(50.0), Some(270.0)));
+        assert!(is_same_distance(None, Some(50.0)));
     }
 
     #[test]
     fn a_line_takes_some_time_between_two_processors() {
         let cpus = super::super::allowed_cpus();
-        assert_eq!(line_ns(&cpus[..1]), None);
+        assert_eq!(cache_line_ns(&cpus[..1]), None);
         if let [one, other, ..] = *cpus {
-            assert!(line_ns(&[one, other]).unwrap() > 1.0);
+            assert!(cache_line_ns(&[one, other]).unwrap() > 1.0);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::super::measure::{self, timed};
 
 /// Bytes of a request and of a reply.
 pub(crate) const BYTES: usize = size_of::<Block>();
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The first word of the last call.
 const STOP: u64 = u64::MAX;
 
@@ -62,10 +62,10 @@ pub(crate) fn run(
         server.serve(Dispatch::Queue).map_err(text)?;
         return Ok(Outcome::default());
     }
-    let options = ClientOptions { wait, deadline: PATIENCE, ..ClientOptions::default() };
+    let options = ClientOptions { wait, deadline: TIMEOUT, ..ClientOptions::default() };
     let service = node.service_client("echo", options).map_err(text)?;
     let client: Echo = service.operation("call").map_err(text)?;
-    if !service.wait_for_servers(1, PATIENCE).map_err(text)? {
+    if !service.wait_for_servers(1, TIMEOUT).map_err(text)? {
         return Err("no server connected".into());
     }
     ready()?;

@@ -24,8 +24,8 @@ pub(crate) fn run(
         ready()?;
         socket.connect(&address).map_err(text)?;
     }
-    let sending = End { socket: &socket, bytes: vec![0; case.size] };
-    let receiving = End { socket: &socket, bytes: vec![0; case.size] };
+    let sending = ZeromqEnd { socket: &socket, bytes: vec![0; case.size] };
+    let receiving = ZeromqEnd { socket: &socket, bytes: vec![0; case.size] };
     super::run_pair(case, place, seconds, sending, receiving)
 }
 
@@ -33,19 +33,19 @@ fn text(error: zmq::Error) -> Problem {
     format!("ZeroMQ: {error}")
 }
 
-struct End<'a> {
+struct ZeromqEnd<'a> {
     socket: &'a zmq::Socket,
     bytes: Vec<u8>,
 }
 
-impl Sender for End<'_> {
+impl Sender for ZeromqEnd<'_> {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         measure::write(&mut self.bytes, word);
         self.socket.send(&self.bytes, 0).map_err(text)
     }
 }
 
-impl Receiver for End<'_> {
+impl Receiver for ZeromqEnd<'_> {
     fn receive(&mut self) -> Result<u64, Problem> {
         match self.socket.recv_into(&mut self.bytes, 0).map_err(text)? {
             len if len == self.bytes.len() => measure::read(&self.bytes),

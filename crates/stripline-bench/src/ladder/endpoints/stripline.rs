@@ -10,7 +10,7 @@ use super::super::case::{Case, Measure, Outcome, Wait};
 use super::super::measure::{self, Receiver, Sender, is_last, sink, source};
 use super::super::statistics::median;
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of packets of one burst: fewer than the depth, so that a publish loads the cursors as
 /// rarely with many readers as with one.
 const BURST: u64 = 1024;
@@ -51,8 +51,8 @@ pub(crate) fn run(
     match case.measure {
         Measure::Latency => {
             let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
-            let sender = Sending::new(node, own, case.size, 1);
-            let (mut sender, mut receiver) = (sender?, Receiving::new(node, peers)?);
+            let sender = StriplineSender::new(node, own, case.size, 1);
+            let (mut sender, mut receiver) = (sender?, StriplineReceiver::new(node, peers)?);
             sender.wait()?;
             receiver.wait()?;
             ready()?;
@@ -75,10 +75,13 @@ fn chain(
     ready: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<Outcome, Problem> {
     let is_last_place = place + 1 == case.components;
-    let mut sender =
-        if is_last_place { None } else { Some(Sending::new(node, &format!("hop-{place}"), case.size, 1)?) };
+    let mut sender = if is_last_place {
+        None
+    } else {
+        Some(StriplineSender::new(node, &format!("hop-{place}"), case.size, 1)?)
+    };
     let mut receiver =
-        if place == 0 { None } else { Some(Receiving::new(node, &format!("hop-{}", place - 1))?) };
+        if place == 0 { None } else { Some(StriplineReceiver::new(node, &format!("hop-{}", place - 1))?) };
     if let Some(sender) = &mut sender {
         sender.wait()?;
     }
@@ -110,8 +113,8 @@ fn publish(
     node: &Node,
     ready: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<Outcome, Problem> {
-    let mut sender = Sending::new(node, "there", case.size, case.readers)?;
-    let mut back = Receiving::new(node, "back")?;
+    let mut sender = StriplineSender::new(node, "there", case.size, case.readers)?;
+    let mut back = StriplineReceiver::new(node, "back")?;
     sender.wait()?;
     back.wait()?;
     ready()?;
@@ -140,9 +143,9 @@ fn acknowledge(
     node: &Node,
     ready: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<Outcome, Problem> {
-    let readers = (0..case.readers).map(|_| Receiving::new(node, "there"));
+    let readers = (0..case.readers).map(|_| StriplineReceiver::new(node, "there"));
     let mut readers = readers.collect::<Result<Vec<_>, _>>()?;
-    let mut back = Sending::new(node, "back", 8, 1)?;
+    let mut back = StriplineSender::new(node, "back", 8, 1)?;
     back.wait()?;
     for reader in &mut readers {
         reader.wait()?;
@@ -173,26 +176,26 @@ fn acknowledge(
     Ok(outcome)
 }
 
-struct Sending {
+struct StriplineSender {
     publisher: Publisher<u8>,
     size: usize,
     receivers: u32,
 }
 
-impl Sending {
+impl StriplineSender {
     fn new(node: &Node, topic: &str, size: usize, receivers: u32) -> Result<Self, Problem> {
         Ok(Self { publisher: node.publisher(topic).map_err(text_of)?, size, receivers })
     }
 
     fn wait(&mut self) -> Result<(), Problem> {
-        match self.publisher.wait_for_receivers(self.receivers as usize, PATIENCE).map_err(text_of)? {
+        match self.publisher.wait_for_receivers(self.receivers as usize, TIMEOUT).map_err(text_of)? {
             true => Ok(()),
             false => Err(format!("only {} receivers connected", self.publisher.receivers())),
         }
     }
 }
 
-impl Sender for Sending {
+impl Sender for StriplineSender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         let mut loan = self.publisher.loan(self.size).map_err(text_of)?;
         measure::write(&mut loan, word);
@@ -200,15 +203,15 @@ impl Sender for Sending {
     }
 }
 
-struct Receiving(Subscriber<u8>);
+struct StriplineReceiver(Subscriber<u8>);
 
-impl Receiving {
+impl StriplineReceiver {
     fn new(node: &Node, topic: &str) -> Result<Self, Problem> {
         Ok(Self(node.subscriber(topic).map_err(text_of)?))
     }
 
     fn wait(&mut self) -> Result<(), Problem> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while self.0.senders() == 0 {
             if Instant::now() > end {
                 return Err("no sender connected".into());
@@ -219,7 +222,7 @@ impl Receiving {
     }
 }
 
-impl Receiver for Receiving {
+impl Receiver for StriplineReceiver {
     fn receive(&mut self) -> Result<u64, Problem> {
         let packet = self.0.receive().map_err(text_of)?.ok_or("the stream ended early")?;
         measure::read(&packet)

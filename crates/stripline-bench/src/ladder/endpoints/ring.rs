@@ -13,7 +13,7 @@ use crate::memory::{Mapping, PAGE};
 
 /// Bytes of the control page and the cursor page.
 const HEAD: usize = 2 * PAGE;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the bytes of memory for one ring.
 pub(crate) fn bytes(case: &Case) -> usize {
@@ -40,12 +40,12 @@ pub(crate) fn run(
     let mut reader = reader(&peers, capacity)?;
     reader.set_fence(Fence::Compiler);
     ready()?;
-    super::run_pair(case, place, seconds, Sending { writer, size: case.size }, Receiving { reader })
+    super::run_pair(case, place, seconds, RingSender { writer, size: case.size }, RingReceiver { reader })
 }
 
 /// Returns a reader of the peer's ring, as soon as that exists.
 fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     loop {
         // SAFETY: a ring's memory, or zeros, which the reader refuses. The mapping outlives the
         // reader.
@@ -65,12 +65,12 @@ fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
     }
 }
 
-struct Sending {
+struct RingSender {
     writer: Writer,
     size: usize,
 }
 
-impl Sender for Sending {
+impl Sender for RingSender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         loop {
             if let Ok(bytes) = self.writer.try_reserve(self.size) {
@@ -85,11 +85,11 @@ impl Sender for Sending {
     }
 }
 
-struct Receiving {
+struct RingReceiver {
     reader: Reader,
 }
 
-impl Receiver for Receiving {
+impl Receiver for RingReceiver {
     fn receive(&mut self) -> Result<u64, Problem> {
         let word = loop {
             match self.reader.try_next() {

@@ -33,14 +33,14 @@ pub(crate) unsafe fn run(
     sending.set_nonblocking(spin).map_err(text)?;
     reading.set_nonblocking(spin).map_err(text)?;
     let reading = Socket { socket: reading, spin };
-    let sending = Sending { socket: Socket { socket: sending, spin }, bytes: vec![0; case.size] };
+    let sending = SocketSender { socket: Socket { socket: sending, spin }, bytes: vec![0; case.size] };
     let bytes = vec![0; case.size];
     if case.measure == Measure::Throughput {
         // Several packets per read, if they have arrived.
         let socket = BufReader::with_capacity(BUFFER, reading);
-        return super::run_pair(case, place, seconds, sending, Receiving { socket, bytes });
+        return super::run_pair(case, place, seconds, sending, SocketReceiver { socket, bytes });
     }
-    super::run_pair(case, place, seconds, sending, Receiving { socket: reading, bytes })
+    super::run_pair(case, place, seconds, sending, SocketReceiver { socket: reading, bytes })
 }
 
 /// A socket that is polled instead of slept on, if the case asks for it.
@@ -81,24 +81,24 @@ impl Write for Socket {
     }
 }
 
-struct Sending {
+struct SocketSender {
     socket: Socket,
     bytes: Vec<u8>,
 }
 
-impl Sender for Sending {
+impl Sender for SocketSender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         measure::write(&mut self.bytes, word);
         self.socket.write_all(&self.bytes).map_err(|e| format!("socket: {e}"))
     }
 }
 
-struct Receiving<R> {
+struct SocketReceiver<R> {
     socket: R,
     bytes: Vec<u8>,
 }
 
-impl<R: Read> Receiver for Receiving<R> {
+impl<R: Read> Receiver for SocketReceiver<R> {
     fn receive(&mut self) -> Result<u64, Problem> {
         self.socket.read_exact(&mut self.bytes).map_err(|e| format!("socket: {e}"))?;
         measure::read(&self.bytes)

@@ -49,11 +49,11 @@ pub(crate) fn run(
     seconds: f64,
     queues: [BorrowedFd<'_>; 2],
 ) -> Result<Outcome, Problem> {
-    let end = |queue: BorrowedFd<'_>| End { queue: queue.as_raw_fd(), bytes: vec![0; case.size] };
+    let end = |queue: BorrowedFd<'_>| QueueEnd { queue: queue.as_raw_fd(), bytes: vec![0; case.size] };
     super::run_pair(case, place, seconds, end(queues[place as usize]), end(queues[1 - place as usize]))
 }
 
-struct End {
+struct QueueEnd {
     queue: libc::mqd_t,
     bytes: Vec<u8>,
 }
@@ -67,7 +67,7 @@ fn again() -> Result<(), Problem> {
     }
 }
 
-impl Sender for End {
+impl Sender for QueueEnd {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         measure::write(&mut self.bytes, word);
         // SAFETY: an open queue, and a pointer to that many bytes.
@@ -78,7 +78,7 @@ impl Sender for End {
     }
 }
 
-impl Receiver for End {
+impl Receiver for QueueEnd {
     fn receive(&mut self) -> Result<u64, Problem> {
         let (bytes, len) = (self.bytes.as_mut_ptr(), self.bytes.len());
         // SAFETY: an open queue, and room for that many bytes.
