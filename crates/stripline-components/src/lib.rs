@@ -25,22 +25,23 @@ use stripline::component::{HandlerComponent, Registry};
 pub fn registry() -> Registry {
     use components::adsb::{AdsbDecoder, AdsbDemodulator, AdsbSink, AdsbSource};
     use components::{
-        AmDemodulator, Awgn, Decimator, FileSink, FileSource, FirFilter, FmDemodulator, FmStation, Magnitude,
-        NullSink, NullSource, SignalGenerator, Tee, Throttle, WavSink,
+        AmDemodulatorComponent, AwgnComponent, Decimator, FileSink, FileSource, FirFilterComponent,
+        FmDemodulatorComponent, FmStationComponent, Magnitude, NullSink, NullSource, SignalGenerator, Tee,
+        Throttle, WavSink,
     };
     Registry::new()
         .with::<AdsbDecoder>()
         .with::<AdsbDemodulator>()
         .with::<AdsbSink>()
         .with::<AdsbSource>()
-        .with::<AmDemodulator>()
-        .with::<Awgn>()
+        .with::<AmDemodulatorComponent>()
+        .with::<AwgnComponent>()
         .with::<Decimator>()
         .with::<FileSink>()
         .with::<FileSource>()
-        .with::<FirFilter>()
-        .with::<FmDemodulator>()
-        .with::<FmStation>()
+        .with::<FirFilterComponent>()
+        .with::<FmDemodulatorComponent>()
+        .with::<FmStationComponent>()
         .with::<HandlerComponent<Magnitude>>()
         .with::<NullSink>()
         .with::<NullSource>()

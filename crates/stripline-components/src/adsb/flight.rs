@@ -45,7 +45,7 @@ impl Transmission {
 
 /// An aircraft that flies in a circle, up and down between two altitudes.
 #[derive(Debug, Clone)]
-pub(super) struct Aircraft {
+pub(super) struct SimulatedAircraft {
     pub(super) address: u32,
     callsign: Callsign,
     squawk: u16,
@@ -66,7 +66,7 @@ pub(super) struct Aircraft {
     pub(super) carrier_offset_hz: f64,
 }
 
-impl Aircraft {
+impl SimulatedAircraft {
     pub(super) fn new(index: usize, config: &SimulationConfig, random: &mut Xoshiro256PlusPlus) -> Self {
         let address = 1 + (config.seed % ADDRESSES + index as u64 * 10_368_889) % ADDRESSES;
         let letter = |random: &mut _| char::from(b'A' + below(random, 26) as u8);
@@ -179,7 +179,7 @@ mod tests {
         let config = SimulationConfig { seed: u64::MAX, ..SimulationConfig::default() };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let addresses: BTreeSet<_> =
-            (0..20_000).map(|index| Aircraft::new(index, &config, &mut random).address).collect();
+            (0..20_000).map(|index| SimulatedAircraft::new(index, &config, &mut random).address).collect();
         assert_eq!(addresses.len(), 20_000);
         assert!(!addresses.contains(&0));
     }
@@ -188,7 +188,7 @@ mod tests {
     fn aircraft_move_as_they_say() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
         for index in 0..50 {
-            let aircraft = Aircraft::new(index, &SimulationConfig::default(), &mut random);
+            let aircraft = SimulatedAircraft::new(index, &SimulationConfig::default(), &mut random);
             let (here, there) = (aircraft.position(100.0), aircraft.position(101.0));
             let north = METRES_PER_DEGREE * (there.latitude_deg - here.latitude_deg);
             let shrink = aircraft.centre.latitude_deg.to_radians().cos();

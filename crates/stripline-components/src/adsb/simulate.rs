@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::flight::{Aircraft, Transmission};
+use super::flight::{SimulatedAircraft, Transmission};
 use super::frame::Frame;
 
 /// Half a microsecond: the length of a pulse.
@@ -104,11 +104,11 @@ pub struct Simulation {
     config: SimulationConfig,
     random: Xoshiro256PlusPlus,
     noise: Noise,
-    aircraft: Vec<Aircraft>,
+    aircraft: Vec<SimulatedAircraft>,
     /// The next transmission of each aircraft, earliest first.
     schedule: BinaryHeap<Reverse<(u64, usize, Transmission)>>,
     /// Frames that extend into later samples.
-    on_air: Vec<Waveform>,
+    on_air: Vec<PulseWaveform>,
     busy_until_ns: u64,
     /// Index of the next sample.
     sample: u64,
@@ -136,7 +136,7 @@ impl Simulation {
         let mut aircraft = Vec::with_capacity(config.aircraft);
         let mut schedule = BinaryHeap::new();
         for index in 0..config.aircraft {
-            aircraft.push(Aircraft::new(index, &config, &mut random));
+            aircraft.push(SimulatedAircraft::new(index, &config, &mut random));
             for kind in Transmission::ALL {
                 let first_ns = (kind.interval_ns(&mut random) as f64 * uniform(&mut random, 0.0, 1.0)) as u64;
                 schedule.push(Reverse((first_ns, index, kind)));
@@ -209,7 +209,7 @@ impl Simulation {
             let aircraft = &mut self.aircraft[index];
             let frame = aircraft.frame(kind, time_ns, &mut self.random);
             let phase = uniform(&mut self.random, 0.0, TAU);
-            self.on_air.push(Waveform::new(&frame, start_samples, aircraft, phase, &self.config));
+            self.on_air.push(PulseWaveform::new(&frame, start_samples, aircraft, phase, &self.config));
             let pulses = PREAMBLE_PULSES + 2 * frame.bits();
             self.busy_until_ns = time_ns + 500 * pulses as u64 + GAP_NS;
             let (address, level_dbfs) = (aircraft.address, aircraft.level_dbfs);
@@ -220,16 +220,16 @@ impl Simulation {
 
 /// A frame as samples.
 #[derive(Debug, Clone)]
-struct Waveform {
+struct PulseWaveform {
     first: u64,
     samples: Vec<Complex<f32>>,
 }
 
-impl Waveform {
+impl PulseWaveform {
     fn new(
         frame: &Frame,
         start_samples: f64,
-        aircraft: &Aircraft,
+        aircraft: &SimulatedAircraft,
         phase_rad: f64,
         config: &SimulationConfig,
     ) -> Self {

@@ -4,18 +4,18 @@ use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::{Result, StreamInfo};
 
-use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
-use super::unfit::{can_be_made, setting};
+use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
+use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, DeEmphasis};
 
 /// The component `am-demodulator`.
-pub struct AmDemodulator {
+pub struct AmDemodulatorComponent {
     dc_cutoff: f64,
     normalised: bool,
     sample_rate: f64,
 }
 
-impl Component for AmDemodulator {
+impl Component for AmDemodulatorComponent {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("am-demodulator", "Demodulates AM: the envelope without the carrier.")
             .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
@@ -53,7 +53,7 @@ impl Component for AmDemodulator {
     }
 }
 
-impl Settings for AmDemodulator {
+impl Settings for AmDemodulatorComponent {
     type Demodulator = dsp::AmDemodulator;
 
     fn sample_rate(&self) -> f64 {
@@ -67,13 +67,13 @@ impl Settings for AmDemodulator {
 }
 
 /// The component `fm-demodulator`.
-pub struct FmDemodulator {
+pub struct FmDemodulatorComponent {
     deviation: f64,
     deemphasis_us: f64,
     sample_rate: f64,
 }
 
-impl Component for FmDemodulator {
+impl Component for FmDemodulatorComponent {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("fm-demodulator", "Demodulates FM, and undoes the pre-emphasis of broadcasts.")
             .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
@@ -118,7 +118,7 @@ impl Component for FmDemodulator {
     }
 }
 
-impl Settings for FmDemodulator {
+impl Settings for FmDemodulatorComponent {
     type Demodulator = Fm;
 
     fn sample_rate(&self) -> f64 {
@@ -202,7 +202,7 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     let live = ports.requests();
     let mut input = ports.input::<Complex<f32>>("in")?;
     let mut output = ports.output::<f32>("out")?;
-    let mut follow = Follow::default();
+    let mut tracker = StreamTracker::default();
     // Replaced at the first packet, which starts a stream.
     let mut demodulator: Option<(S::Demodulator, f64)> = None;
     while let Some(packet) = input.receive_with(|| {
@@ -219,9 +219,9 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
             Ok(())
         });
     })? {
-        let arrival = follow.packet(&packet);
+        let arrival = tracker.packet(&packet);
         let (demodulator, _) = match &mut demodulator {
-            Some(demodulator) if arrival != Arrival::NewStream => demodulator,
+            Some(demodulator) if arrival != Continuity::NewStream => demodulator,
             unset => {
                 let rate = sample_rate(settings.sample_rate(), packet.stream())?;
                 // Audio has no centre frequency.
@@ -233,7 +233,7 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
                 unset.insert((settings.at(rate)?, rate))
             }
         };
-        if arrival == Arrival::AfterGap {
+        if arrival == Continuity::AfterGap {
             demodulator.reset();
         }
         let mut audio = output.loan(packet.len())?;

@@ -8,9 +8,9 @@ use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Propertie
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
 
-use super::follow::{Arrival, Follow};
+use super::continuity::{Continuity, StreamTracker};
 use super::output_file;
-use super::unfit::can_be_made;
+use super::property_errors::can_be_made;
 use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
 
 /// The choice of `format` that uses the input's.
@@ -98,9 +98,9 @@ impl Recording {
         mut input: Input<T>,
         write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
     ) -> Result<()> {
-        let mut follow = Follow::default();
+        let mut tracker = StreamTracker::default();
         while let Some(packet) = input.receive()? {
-            let is_new = follow.packet(&packet) == Arrival::NewStream;
+            let is_new = tracker.packet(&packet) == Continuity::NewStream;
             self.write(&packet, is_new, &write).map_err(Error::failed)?;
         }
         Ok(())

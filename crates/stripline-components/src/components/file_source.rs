@@ -6,8 +6,8 @@ use stripline::component::{
 };
 use stripline::{Error, Result, Sample, StreamInfo};
 
-use super::emit::Emitter;
-use super::unfit::{self, can_play};
+use super::pacing::PacedSource;
+use super::property_errors::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat};
 
 /// The choice of `format` that uses the file's.
@@ -50,8 +50,8 @@ impl Component for FileSource {
             )
             .property(truncate_partial_property())
             .property(PropertySpec::integer("repeat", 1, 0, i64::MAX, "times to play the file; 0: for ever"))
-            .property(Emitter::rate_property())
-            .property(Emitter::packet_property(16 << 10))
+            .property(PacedSource::rate_property())
+            .property(PacedSource::packet_property(16 << 10))
             .validated(can_play::<Self>)
     }
 
@@ -70,7 +70,7 @@ impl Component for FileSource {
             repeat: properties.count("repeat"),
             truncate_partial: properties.boolean("truncate_partial"),
         };
-        let reader = IqFileReader::open(&path, &options).map_err(unfit::file)?;
+        let reader = IqFileReader::open(&path, &options).map_err(property_errors::file)?;
         let output: SampleFormat = properties.text("output").parse().map_err(Error::failed)?;
         let found = reader.format();
         if output != SampleFormat::Cf32 && output != found {
@@ -98,7 +98,7 @@ impl FileSource {
         mut ports: Ports,
         read: impl Fn(&mut IqFileReader, &mut [T]) -> Result<usize, crate::formats::FormatError>,
     ) -> Result<()> {
-        let emitter = Emitter::new(&ports, &self.properties, self.properties.float("rate"));
+        let source = PacedSource::new(&ports, &self.properties, self.properties.float("rate"));
         let mut output = ports.output::<T>("out")?;
         let meta = self.reader.sigmf();
         let said = |name| Some(self.properties.float(name)).filter(|value| *value > 0.0);
@@ -108,7 +108,7 @@ impl FileSource {
                 .or(meta.and_then(|meta| meta.captures.first()?.frequency_hz)),
             ..StreamInfo::new(ports.component())
         });
-        emitter.run(output, |samples| read(&mut self.reader, samples).map_err(Error::failed))
+        source.run(output, |samples| read(&mut self.reader, samples).map_err(Error::failed))
     }
 }
 

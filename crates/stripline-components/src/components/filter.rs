@@ -10,18 +10,18 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
-use super::follow::{Arrival, Follow, sample_rate, sample_rate_property};
-use super::unfit::{can_be_made, setting};
+use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
+use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 
 /// The component `fir-filter`.
-pub struct FirFilter {
+pub struct FirFilterComponent {
     low: f64,
     high: f64,
-    shape: Shape,
+    shape: FilterShape,
 }
 
-impl Component for FirFilter {
+impl Component for FirFilterComponent {
     fn describe() -> ComponentSpec {
         let spec = ComponentSpec::new("fir-filter", "Passes a band of frequencies: low-pass or band-pass.")
             .input("in", PortTypes::OneOf(sample_types()), "samples")
@@ -46,11 +46,11 @@ impl Component for FirFilter {
                 "stopband",
                 "the largest gain outside of the band, in dB, is as low as the window makes it",
             );
-        Shape::describe(spec, "a quarter of the band")
+        FilterShape::describe(spec, "a quarter of the band")
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let mut shape = Shape::new(properties);
+        let mut shape = FilterShape::new(properties);
         let (low, high) = (properties.float("low"), properties.float("high"));
         if low >= high {
             let invalid =
@@ -79,7 +79,7 @@ impl Component for FirFilter {
     }
 }
 
-impl FirFilter {
+impl FirFilterComponent {
     /// Measures the filter with an impulse, through the same code as the samples.
     fn tested(&self, test: &str, rate: f64) -> Result<TestResult> {
         let taps = self.design(rate)?;
@@ -134,7 +134,11 @@ impl FirFilter {
     }
 
     /// Handles a request, with the filter and the stream's rate once a packet has come.
-    fn heed<T: dsp::Sample>(&mut self, request: Request, filter: &mut Option<(dsp::FirFilter<T>, f64)>) {
+    fn apply_changes<T: dsp::Sample>(
+        &mut self,
+        request: Request,
+        filter: &mut Option<(dsp::FirFilter<T>, f64)>,
+    ) {
         match request {
             Request::Change(change) => change.apply(|properties| {
                 let changed = Self::new(properties)?;
@@ -156,7 +160,7 @@ impl FirFilter {
         let live = ports.requests();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
-        let mut follow = Follow::default();
+        let mut tracker = StreamTracker::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter = None;
         while let Some(packet) = input.receive_with(|| {
@@ -164,18 +168,18 @@ impl FirFilter {
             while (filter.is_some() || self.shape.sample_rate > 0.0)
                 && let Some(request) = live.request()
             {
-                self.heed(request, &mut filter);
+                self.apply_changes(request, &mut filter);
             }
         })? {
-            let arrival = follow.packet(&packet);
+            let arrival = tracker.packet(&packet);
             let (filter, _) = match &mut filter {
-                Some(filter) if arrival != Arrival::NewStream => filter,
+                Some(filter) if arrival != Continuity::NewStream => filter,
                 unset => {
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
                     unset.insert((dsp::FirFilter::<T>::new(&self.design(rate)?), rate))
                 }
             };
-            if arrival == Arrival::AfterGap {
+            if arrival == Continuity::AfterGap {
                 filter.reset();
             }
             let mut out = output.loan(packet.len())?;
@@ -190,7 +194,7 @@ impl FirFilter {
 pub struct Decimator {
     factor: usize,
     cutoff: f64,
-    shape: Shape,
+    shape: FilterShape,
 }
 
 impl Component for Decimator {
@@ -210,12 +214,13 @@ impl Component for Decimator {
                 .changeable(),
         )
         .validated(can_be_made::<Self>);
-        Shape::describe(spec, "such that it ends at half the lower rate")
+        FilterShape::describe(spec, "such that it ends at half the lower rate")
     }
 
     fn new(properties: &Properties) -> Result<Self> {
         let factor = usize::try_from(properties.count("factor")).unwrap_or(DECIMATION_MAX);
-        let decimator = Self { factor, cutoff: properties.float("cutoff"), shape: Shape::new(properties) };
+        let decimator =
+            Self { factor, cutoff: properties.float("cutoff"), shape: FilterShape::new(properties) };
         if decimator.shape.sample_rate > 0.0 {
             decimator.design(decimator.shape.sample_rate)?;
         }
@@ -261,10 +266,10 @@ impl Decimator {
         let live = ports.requests();
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
-        let mut follow = Follow::default();
+        let mut tracker = StreamTracker::default();
         // Replaced at the first packet, which starts a stream.
         let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
-        let mut thinner = Thinner::new(self.factor as u64);
+        let mut thinner = Downsampler::new(self.factor as u64);
         while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
             if filter.is_none() && self.shape.sample_rate == 0.0 {
@@ -279,9 +284,9 @@ impl Decimator {
                 Ok(())
             });
         })? {
-            let arrival = follow.packet(&packet);
+            let arrival = tracker.packet(&packet);
             let (filter, _) = match &mut filter {
-                Some(filter) if arrival != Arrival::NewStream => filter,
+                Some(filter) if arrival != Continuity::NewStream => filter,
                 unset => {
                     output.set_stream(self.stream(packet.stream()));
                     let rate = self.rate(packet.stream())?;
@@ -290,7 +295,7 @@ impl Decimator {
                     unset.insert((filter, Arc::clone(packet.stream())))
                 }
             };
-            if arrival != Arrival::Next {
+            if arrival != Continuity::Next {
                 filter.reset();
                 thinner.align(packet.sample_index());
             }
@@ -319,13 +324,13 @@ impl Decimator {
 }
 
 /// The choice of samples that a decimator keeps: multiples of the factor, also after a gap.
-struct Thinner {
+struct Downsampler {
     factor: u64,
     /// Number of samples to skip before the filter starts.
     skip: u64,
 }
 
-impl Thinner {
+impl Downsampler {
     fn new(factor: u64) -> Self {
         Self { factor, skip: 0 }
     }
@@ -357,13 +362,13 @@ fn later(time_ns: i64, samples: u64, stream: &StreamInfo) -> i64 {
 }
 
 /// The properties that all filters share.
-struct Shape {
+struct FilterShape {
     sample_rate: f64,
     transition: f64,
     window: Window,
 }
 
-impl Shape {
+impl FilterShape {
     fn describe(spec: ComponentSpec, transition: &str) -> ComponentSpec {
         spec.property(
             PropertySpec::float("transition", 0.0, &format!("width of the filter's slope; 0: {transition}"))
@@ -424,9 +429,11 @@ mod tests {
 
     #[test]
     fn a_filter_that_cannot_be_is_refused_before_it_runs() {
-        assert!(refusal::<FirFilter>(&[("low", 5e3), ("high", 4e3)]).contains("above `low`"));
-        assert!(refusal::<FirFilter>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("FIR filter"));
-        assert_eq!(refusal::<FirFilter>(&[("high", 4e3), ("sample_rate", 48e3)]), "");
+        assert!(refusal::<FirFilterComponent>(&[("low", 5e3), ("high", 4e3)]).contains("above `low`"));
+        assert!(
+            refusal::<FirFilterComponent>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("FIR filter")
+        );
+        assert_eq!(refusal::<FirFilterComponent>(&[("high", 4e3), ("sample_rate", 48e3)]), "");
         let high = [("factor", 5.0), ("cutoff", 30e3), ("sample_rate", 240e3)];
         assert!(refusal::<Decimator>(&high).contains("half the lower rate, 24000 Hz"));
         assert_eq!(refusal::<Decimator>(&[("factor", 65_536.0)]), "");
@@ -436,15 +443,17 @@ mod tests {
     fn self_tests_measure_the_filter() {
         for (low, high, rate) in [(0.0, 4e3, 48e3), (2e3, 4e3, 48e3), (0.0, 100e3, 960e3), (0.0, 23e3, 48e3)]
         {
-            let filter = FirFilter::new(&properties::<FirFilter>(&[("low", low), ("high", high)])).unwrap();
+            let filter =
+                FirFilterComponent::new(&properties::<FirFilterComponent>(&[("low", low), ("high", high)]))
+                    .unwrap();
             for test in ["passband", "stopband"] {
                 let result = filter.tested(test, rate).unwrap();
                 assert!(result.passed, "{low} to {high} at {rate}: {result:?}");
             }
         }
         // A slope that is too steep is an error, not a failed test.
-        let steep = properties::<FirFilter>(&[("high", 4e3), ("transition", 1e-3)]);
-        assert!(FirFilter::new(&steep).unwrap().tested("passband", 48e3).is_err());
+        let steep = properties::<FirFilterComponent>(&[("high", 4e3), ("transition", 1e-3)]);
+        assert!(FirFilterComponent::new(&steep).unwrap().tested("passband", 48e3).is_err());
     }
 
     #[test]
@@ -462,7 +471,7 @@ mod tests {
     fn kept_samples_are_multiples_of_the_factor_wherever_packets_start() {
         for factor in 1..7 {
             for start in 0..20 {
-                let mut thinner = Thinner::new(factor);
+                let mut thinner = Downsampler::new(factor);
                 thinner.align(start);
                 let first = thinner.first(start) * factor;
                 assert!(first >= start && first < start + factor);

@@ -4,8 +4,8 @@ use num_complex::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::{Error, Result, StreamInfo};
 
-use super::emit::Emitter;
-use super::unfit::{can_be_made, setting};
+use super::pacing::PacedSource;
+use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, FmStationSettings, Generator, GeneratorSettings, Waveform};
 
 /// The component `signal-generator`.
@@ -39,9 +39,9 @@ impl Component for SignalGenerator {
             )
             .property(sample_rate_property(48e3))
             .property(PropertySpec::integer("seed", 0, 0, i64::MAX, "start of the noise"))
-            .property(Emitter::duration_property(0.0, "length of the signal; 0: for ever"))
-            .property(Emitter::rate_property())
-            .property(Emitter::packet_property(4096))
+            .property(PacedSource::duration_property(0.0, "length of the signal; 0: for ever"))
+            .property(PacedSource::rate_property())
+            .property(PacedSource::packet_property(4096))
             .validated(can_be_made::<Self>)
     }
 
@@ -51,7 +51,7 @@ impl Component for SignalGenerator {
     }
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
-        let emitter = emitter(&ports, &self.properties);
+        let source = paced_source(&ports, &self.properties);
         let live = ports.requests();
         let heed = |generator: &mut Generator| {
             live.apply_changes(|new| generator.change(&settings(new)?).map_err(setting));
@@ -60,7 +60,7 @@ impl Component for SignalGenerator {
         if self.properties.text("output") == "f32" {
             let mut output = ports.output::<f32>("out")?;
             output.set_stream(stream);
-            return emitter.run(output, |samples| {
+            return source.run(output, |samples| {
                 heed(&mut self.generator);
                 self.generator.fill_real(samples);
                 Ok(samples.len())
@@ -68,7 +68,7 @@ impl Component for SignalGenerator {
         }
         let mut output = ports.output::<Complex<f32>>("out")?;
         output.set_stream(stream);
-        emitter.run(output, |samples| {
+        source.run(output, |samples| {
             heed(&mut self.generator);
             self.generator.fill(samples);
             Ok(samples.len())
@@ -89,12 +89,12 @@ fn settings(properties: &Properties) -> Result<GeneratorSettings> {
 }
 
 /// The component `fm-station`.
-pub struct FmStation {
+pub struct FmStationComponent {
     station: dsp::FmStation,
     properties: Properties,
 }
 
-impl Component for FmStation {
+impl Component for FmStationComponent {
     fn describe() -> ComponentSpec {
         let defaults = FmStationSettings::default();
         ComponentSpec::new("fm-station", "Simulates a broadcast FM station that plays a short tune for ever.")
@@ -125,9 +125,9 @@ impl Component for FmStation {
                 .unit("us"),
             )
             .property(PropertySpec::integer("seed", 0, 0, i64::MAX, "start of the noise"))
-            .property(Emitter::duration_property(0.0, "length of the transmission; 0: for ever"))
-            .property(Emitter::rate_property())
-            .property(Emitter::packet_property(16 << 10))
+            .property(PacedSource::duration_property(0.0, "length of the transmission; 0: for ever"))
+            .property(PacedSource::rate_property())
+            .property(PacedSource::packet_property(16 << 10))
             .validated(can_be_made::<Self>)
     }
 
@@ -146,14 +146,14 @@ impl Component for FmStation {
     }
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
-        let emitter = emitter(&ports, &self.properties);
+        let source = paced_source(&ports, &self.properties);
         let mut output = ports.output::<Complex<f32>>("out")?;
         output.set_stream(
             StreamInfo::new(ports.component())
                 .sample_rate_hz(self.properties.float("sample_rate"))
                 .center_frequency_hz(self.properties.float("frequency")),
         );
-        emitter.run(output, |samples| {
+        source.run(output, |samples| {
             self.station.fill(samples);
             Ok(samples.len())
         })
@@ -164,7 +164,7 @@ fn sample_rate_property(default: f64) -> PropertySpec {
     PropertySpec::float("sample_rate", default, "sample rate").range(1e-3, 1e12).unit("Hz")
 }
 
-fn emitter(ports: &Ports, properties: &Properties) -> Emitter {
-    Emitter::new(ports, properties, properties.float("rate"))
+fn paced_source(ports: &Ports, properties: &Properties) -> PacedSource {
+    PacedSource::new(ports, properties, properties.float("rate"))
         .limited(properties.float("duration_s"), properties.float("sample_rate"))
 }

@@ -16,31 +16,31 @@
 //! | `wav_sink.rs` | `wav-sink` |
 //! | `null.rs` | `null-source`, `null-sink` |
 //! | `flow.rs` | `throttle`, `tee` |
-//! | `emit.rs`, `follow.rs`, `output_file.rs`, `unfit.rs` | helpers of the components above |
+//! | `pacing.rs`, `continuity.rs`, `output_file.rs`, `property_errors.rs` | helpers of the components above |
 
 pub mod adsb;
+mod continuity;
 mod demodulate;
-mod emit;
 mod file_sink;
 mod file_source;
 mod filter;
-mod flow;
-mod follow;
 mod generate;
 mod magnitude;
 mod noise;
 mod null;
 mod output_file;
-mod unfit;
+mod pacing;
+mod property_errors;
+mod throttle_tee;
 mod wav_sink;
 
-pub use demodulate::{AmDemodulator, FmDemodulator};
+pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use file_sink::FileSink;
 pub use file_source::FileSource;
-pub use filter::{Decimator, FirFilter};
-pub use flow::{Tee, Throttle};
-pub use generate::{FmStation, SignalGenerator};
+pub use filter::{Decimator, FirFilterComponent};
+pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
-pub use noise::Awgn;
+pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
+pub use throttle_tee::{Tee, Throttle};
 pub use wav_sink::WavSink;

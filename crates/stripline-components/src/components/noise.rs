@@ -8,11 +8,11 @@ use stripline::{Error, Result, Sample};
 use crate::dsp;
 
 /// The component `awgn`.
-pub struct Awgn {
+pub struct AwgnComponent {
     noise: dsp::Awgn,
 }
 
-impl Component for Awgn {
+impl Component for AwgnComponent {
     fn describe() -> ComponentSpec {
         let types = vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()];
         ComponentSpec::new("awgn", "Adds white Gaussian noise.")
@@ -45,7 +45,7 @@ fn sigma(properties: &Properties) -> f64 {
     10f64.powf(properties.float("power") / 20.0)
 }
 
-impl Awgn {
+impl AwgnComponent {
     fn run_as<T: Sample + dsp::Sample>(mut self, mut ports: Ports) -> Result<()> {
         let live = ports.requests();
         let mut input = ports.input::<T>("in")?;

@@ -6,7 +6,7 @@ use stripline::component::{
 use stripline::payload::builtin;
 use stripline::{Error, Result};
 
-use super::emit::{Emitter, Pace};
+use super::pacing::{Pace, PacedSource};
 
 /// The component `null-source`.
 pub struct NullSource {
@@ -23,8 +23,8 @@ impl Component for NullSource {
             .output("out", PortTypes::Property("output".into()), "zeros")
             .property(PropertySpec::choice("output", &types, types[0], "type of the samples"))
             .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets to send; 0: no end"))
-            .property(Emitter::rate_property())
-            .property(Emitter::packet_property(4096))
+            .property(PacedSource::rate_property())
+            .property(PacedSource::packet_property(4096))
     }
 
     fn new(properties: &Properties) -> Result<Self> {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Value};
 use stripline::{Error, Input, Result};
 
-use super::follow::{sample_rate, sample_rate_property};
+use super::continuity::{sample_rate, sample_rate_property};
 use super::output_file;
-use super::unfit::can_be_made;
+use super::property_errors::can_be_made;
 use crate::formats::{FormatError, WavEncoding, WavFileWriter, WavSettings};
 
 /// The component `wav-sink`.

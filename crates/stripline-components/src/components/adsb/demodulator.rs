@@ -7,7 +7,7 @@ use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
-use crate::components::follow::{Arrival, Follow};
+use crate::components::continuity::{Continuity, StreamTracker};
 
 /// The component `adsb-demodulator`.
 pub struct AdsbDemodulator {
@@ -83,7 +83,7 @@ impl AdsbDemodulator {
         let mut input = ports.input::<Complex<T>>("in")?;
         let mut output = ports.output::<Candidate>("out")?;
         let mut demodulator = Demodulator::<T>::new(self.config);
-        let mut follow = Follow::default();
+        let mut tracker = StreamTracker::default();
         let mut clock = Clock::default();
         let mut found = Vec::new();
         while let Some(packet) = input.receive_with(|| {
@@ -92,14 +92,14 @@ impl AdsbDemodulator {
                 Ok(())
             });
         })? {
-            let arrival = follow.packet(&packet);
-            if arrival != Arrival::Next {
+            let arrival = tracker.packet(&packet);
+            if arrival != Continuity::Next {
                 // A frame that began before a gap does not continue after it.
                 demodulator.finish(|candidate| found.push(clock.dated(candidate)));
                 send(&mut output, &mut found, 0)?;
                 clock.restart(packet.sample_index());
             }
-            if arrival == Arrival::NewStream {
+            if arrival == Continuity::NewStream {
                 output.set_stream(stream_of(&packet)?);
             }
             demodulator.push(&packet, |candidate| found.push(clock.dated(candidate)));

@@ -11,7 +11,7 @@ use stripline::{Error, Input, Result};
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::output_file;
-use crate::components::unfit::can_be_made;
+use crate::components::property_errors::can_be_made;
 use crate::formats::FormatError;
 
 /// The component `adsb-sink`.

@@ -8,9 +8,9 @@ use stripline::{Error, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Simulation, SimulationConfig};
-use crate::components::emit::Emitter;
 use crate::components::file_source::truncate_partial_property;
-use crate::components::unfit::{self, can_play};
+use crate::components::pacing::PacedSource;
+use crate::components::property_errors::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
 
 /// The frequency at which Mode S transponders transmit.
@@ -64,7 +64,7 @@ impl Component for AdsbSource {
             .range(-1.0, 1e12)
             .unit("samples/s"),
         )
-        .property(Emitter::duration_property(10.0, "length of the simulation; 0: for ever"))
+        .property(PacedSource::duration_property(10.0, "length of the simulation; 0: for ever"))
         .property(PropertySpec::integer("aircraft", 8, 0, 65_536, "simulated aircraft"))
         .property(
             PropertySpec::float("noise", -40.0, "power of the simulated noise relative to full scale")
@@ -72,7 +72,7 @@ impl Component for AdsbSource {
                 .unit("dB"),
         )
         .property(PropertySpec::integer("seed", 1, 0, i64::MAX, "start of the simulation's randomness"))
-        .property(Emitter::packet_property(64 << 10))
+        .property(PacedSource::packet_property(64 << 10))
         .validated(can_play::<Self>)
     }
 
@@ -89,7 +89,7 @@ impl Component for AdsbSource {
                 repeat: properties.count("repeat"),
                 truncate_partial: properties.boolean("truncate_partial"),
             };
-            let reader = IqFileReader::open(&path, &options).map_err(unfit::file)?;
+            let reader = IqFileReader::open(&path, &options).map_err(property_errors::file)?;
             if reader.format() != format {
                 let (path, found) = (path.display(), reader.format());
                 let invalid = InvalidProperties::new(format!("{path}: holds {found} samples, not {format}"));
@@ -152,7 +152,7 @@ impl AdsbSource {
         mut ports: Ports,
         simulate: impl Fn(&mut Simulation, &mut [T]),
     ) -> Result<()> {
-        let emitter = Emitter::new(&ports, &self.properties, self.rate);
+        let source = PacedSource::new(&ports, &self.properties, self.rate);
         let mut output = ports.output::<T>("out")?;
         output.set_stream(
             StreamInfo::new(ports.component())
@@ -161,16 +161,16 @@ impl AdsbSource {
         );
         match self.signal {
             Signal::Recording(mut reader) => {
-                emitter.run(output, |samples| reader.read_raw(samples).map_err(Error::failed))
+                source.run(output, |samples| reader.read_raw(samples).map_err(Error::failed))
             }
-            Signal::Simulation(mut simulation) => emitter
-                .limited(self.properties.float("duration_s"), self.sample_rate)
-                .run(output, |samples| {
+            Signal::Simulation(mut simulation) => {
+                source.limited(self.properties.float("duration_s"), self.sample_rate).run(output, |samples| {
                     simulate(&mut simulation, samples);
                     // The list of transmitted frames is not used, and would grow without bound.
                     drop(simulation.take_sent());
                     Ok(samples.len())
-                }),
+                })
+            }
         }
     }
 }

@@ -7,14 +7,14 @@ use stripline::{Error, Packet, Result, Sample, StreamInfo};
 
 /// A tracker that classifies each packet by its relation to the one before.
 #[derive(Default)]
-pub(super) struct Follow {
+pub(super) struct StreamTracker {
     stream: Option<Arc<StreamInfo>>,
     next_sample: u64,
 }
 
 /// The relation of a packet to the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum Continuity {
     /// It continues the packet before.
     Next,
     /// Samples are missing between the two: filters should start from silence.
@@ -23,19 +23,19 @@ pub(super) enum Arrival {
     NewStream,
 }
 
-impl Follow {
+impl StreamTracker {
     /// Classifies the next packet.
-    pub fn packet<T: Sample>(&mut self, packet: &Packet<'_, T>) -> Arrival {
+    pub fn packet<T: Sample>(&mut self, packet: &Packet<'_, T>) -> Continuity {
         let stream = packet.stream();
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || *last == *stream);
         let is_next = packet.gap().is_none() && packet.sample_index() == self.next_sample;
         self.next_sample = packet.sample_index() + packet.len() as u64;
         match (is_same, is_next) {
-            (true, true) => Arrival::Next,
-            (true, false) => Arrival::AfterGap,
+            (true, true) => Continuity::Next,
+            (true, false) => Continuity::AfterGap,
             (false, _) => {
                 self.stream = Some(Arc::clone(stream));
-                Arrival::NewStream
+                Continuity::NewStream
             }
         }
     }
@@ -72,21 +72,21 @@ mod tests {
         let mut publisher = node.publisher::<f32>("x").unwrap();
         let mut subscriber = node.subscriber::<f32>("x").unwrap();
         assert!(publisher.wait_for_receivers(1, Duration::from_secs(5)).unwrap());
-        let mut follow = Follow::default();
+        let mut tracker = StreamTracker::default();
         let stream = |rate| StreamInfo::new("a").sample_rate_hz(rate);
         for (rate, index, expected) in [
-            (1e3, 7, Arrival::NewStream),
-            (1e3, 9, Arrival::Next),
-            (1e3, 12, Arrival::AfterGap),
-            (1e3, 14, Arrival::Next),
-            (2e3, 16, Arrival::NewStream),
-            (2e3, 18, Arrival::Next),
-            (2e3, 0, Arrival::AfterGap),
+            (1e3, 7, Continuity::NewStream),
+            (1e3, 9, Continuity::Next),
+            (1e3, 12, Continuity::AfterGap),
+            (1e3, 14, Continuity::Next),
+            (2e3, 16, Continuity::NewStream),
+            (2e3, 18, Continuity::Next),
+            (2e3, 0, Continuity::AfterGap),
         ] {
             publisher.set_stream(stream(rate));
             publisher.loan(2).unwrap().at_sample(index).send().unwrap();
             let packet = subscriber.receive().unwrap().unwrap();
-            assert_eq!(follow.packet(&packet), expected, "{rate} {index}");
+            assert_eq!(tracker.packet(&packet), expected, "{rate} {index}");
         }
     }
 

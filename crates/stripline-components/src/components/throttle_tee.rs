@@ -5,7 +5,7 @@ use stripline::component::{
 };
 use stripline::{Output, Result};
 
-use super::emit::Pace;
+use super::pacing::Pace;
 
 /// Number of outputs of a `tee`.
 const TEE_OUTPUTS: usize = 4;

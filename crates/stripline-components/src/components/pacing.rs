@@ -10,14 +10,14 @@ use stripline::{Output, Result, Sample};
 const WAIT_S_MAX: f64 = 3.2e9;
 
 /// A source of packets of samples, each sent when its last sample is due.
-pub(super) struct Emitter {
+pub(super) struct PacedSource {
     pace: Pace,
     packet: usize,
     /// Number of samples to send; `None`: no limit.
     limit: Option<u64>,
 }
 
-impl Emitter {
+impl PacedSource {
     /// Describes the property `packet`.
     pub fn packet_property(default: i64) -> PropertySpec {
         PropertySpec::integer("packet", default, 1, 1 << 27, "samples in a packet").unit("samples")
