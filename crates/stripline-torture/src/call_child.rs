@@ -10,9 +10,9 @@ use stripline::{Error, fail_point};
 
 use crate::bystander::Bystander;
 use crate::child::{begin, join};
-use crate::lane::PATIENCE;
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::mix;
+use crate::worker::TIMEOUT;
 
 /// What a child is to do, in its environment.
 const ROLE: &str = "STRIPLINE_TORTURE_CALLS";
@@ -23,7 +23,7 @@ const CALLS: u64 = 200;
 
 /// What a child is to do.
 #[derive(Clone, Debug)]
-pub struct Role {
+pub struct CallRole {
     /// Whether it serves.
     pub serves: bool,
     /// Where it meets the others.
@@ -106,7 +106,7 @@ pub fn options(transport: &str) -> ServerOptions {
 /// # Errors
 /// As the library says.
 pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::call::ServiceClient, Check)> {
-    let options = ClientOptions { deadline: PATIENCE, buffer: 1 << 15, ..ClientOptions::default() };
+    let options = ClientOptions { deadline: TIMEOUT, buffer: 1 << 15, ..ClientOptions::default() };
     let client = node.service_client(&service(transport), options)?;
     let check = client.operation("check")?;
     Ok((client, check))
@@ -117,7 +117,7 @@ pub fn is_taken_back(number: u64) -> bool {
     number % 8 == 7
 }
 
-impl Role {
+impl CallRole {
     /// Starts a child; with a fail point, if it is to be killed at one.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
     // Whatever becomes of the parent, no child outlives it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let (role, notes) = Role::parse(&words)?;
+    let (role, notes) = CallRole::parse(&words)?;
     let notes = NOTES.get_or_init(|| notes);
     fail_point::in_last_moment(|| {
         if let Some(notes) = NOTES.get() {
@@ -172,7 +172,7 @@ pub fn play_if_asked() -> Option<u8> {
 }
 
 /// Serves until it is killed.
-fn serve(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
+fn serve(role: &CallRole, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let begun = Mutex::new(0u64);
     let handler = |request: Request| {
         let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +188,7 @@ fn serve(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
 }
 
 /// Calls the survivor; every eighth call is taken back.
-fn call(role: &Role, node: &Node, notes: &Notes) -> Result<(), String> {
+fn call(role: &CallRole, node: &Node, notes: &Notes) -> Result<(), String> {
     let (_client, check_it) = client(node, role.transport).map_err(|e| e.to_string())?;
     let said = |error: CallError<String>| error.to_string();
     for first in (0..CALLS).step_by(OUTSTANDING as usize) {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use stripline::call::{CallError, ServerOptions, Service, ServiceClient};
 use stripline::node::Node;
 
-use crate::call_child::{self, Check, OUTSTANDING, Request, Role};
+use crate::call_child::{self, CallRole, Check, OUTSTANDING, Request};
 use crate::child::join;
-use crate::lane::{Doomed, End, Lane, PATIENCE, Tally, await_host};
 use crate::notes::{Note, now_ns};
-use crate::payload::Dice;
+use crate::payload::Rng;
 use crate::plan::{Death, death_in_calls};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
 
 const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// What a survivor calls itself.
@@ -24,29 +24,29 @@ const SURVIVOR: u64 = 0;
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(lane: &Lane) -> Result<Tally, String> {
-    let host = join(&lane.domain, "")?;
-    await_host(&lane.domain)?;
+pub fn run(worker: &Worker) -> Result<Tally, String> {
+    let host = join(&worker.domain, "")?;
+    await_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
     let mut survivors = Vec::new();
     for transport in TRANSPORTS {
-        survivors.push(Survivor::begin(&host, &lane.domain, transport, &over)?);
+        survivors.push(CallSurvivor::begin(&host, &worker.domain, transport, &over)?);
     }
     let mut tally = Tally::default();
-    let mut dice = Dice::new(lane.seed);
-    let mut index = lane.first_death;
+    let mut rng = Rng::new(worker.seed);
+    let mut index = worker.first_death;
     let mut incarnation = SURVIVOR;
-    while tally.kills() < lane.kills {
-        let (death, of_server) = death_in_calls(index, &mut dice);
+    while tally.kills() < worker.kills {
+        let (death, of_server) = death_in_calls(index, &mut rng);
         (index, incarnation) = (index + 1, incarnation + 1);
         let who = if of_server { "server" } else { "client" };
-        lane.pulse.beat(format!("{who} {incarnation}: {death:?}"));
-        let survivor = &mut survivors[dice.below(TRANSPORTS.len() as u64) as usize];
-        kill_one(lane, death, of_server, incarnation, &mut dice, survivor, &mut tally).map_err(|p| {
-            format!("{}: {who} {incarnation} over {}, {death:?}: {p}", lane.domain, survivor.transport)
+        worker.heartbeat.beat(format!("{who} {incarnation}: {death:?}"));
+        let survivor = &mut survivors[rng.below(TRANSPORTS.len() as u64) as usize];
+        kill_one(worker, death, of_server, incarnation, &mut rng, survivor, &mut tally).map_err(|p| {
+            format!("{}: {who} {incarnation} over {}, {death:?}: {p}", worker.domain, survivor.transport)
         })?;
     }
-    lane.pulse.beat("the calls' end".into());
+    worker.heartbeat.beat("the calls' end".into());
     over.store(true, Ordering::Release);
     for survivor in survivors {
         survivor.server.join().map_err(|_| "a server that survives panicked")??;
@@ -55,7 +55,7 @@ pub fn run(lane: &Lane) -> Result<Tally, String> {
 }
 
 /// A server that survives, and a client of it and of those that do not.
-struct Survivor {
+struct CallSurvivor {
     transport: &'static str,
     server: JoinHandle<Result<(), String>>,
     seen: Arc<Seen>,
@@ -99,7 +99,7 @@ impl Seen {
     }
 }
 
-impl Survivor {
+impl CallSurvivor {
     fn begin(
         host: &Node,
         domain: &str,
@@ -111,7 +111,7 @@ impl Survivor {
         let (its, over) = (Arc::clone(&seen), Arc::clone(over));
         let server = std::thread::spawn(move || serve(&node, transport, &its, &over));
         let (client, check) = call_child::client(host, transport).map_err(|e| e.to_string())?;
-        if !client.wait_for_servers(1, PATIENCE).map_err(|e| e.to_string())? {
+        if !client.wait_for_servers(1, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the server that survives is not there".into());
         }
         Ok(Self { transport, server, seen, client, check, number: 0 })
@@ -119,7 +119,7 @@ impl Survivor {
 
     /// Makes some calls at a time, and says how many of them somebody has answered who is to die, and how many were told
     /// that their server has.
-    fn call(&mut self, doomed: u64) -> Result<(u64, u64), String> {
+    fn call(&mut self, victim: u64) -> Result<(u64, u64), String> {
         let failed = |error: CallError<String>| format!("a call of the survivor: {error}");
         let mut pending = Vec::new();
         for _ in 0..OUTSTANDING {
@@ -132,7 +132,7 @@ impl Survivor {
             match call.wait() {
                 Ok(reply) => match call_child::check(&request, &reply)? {
                     SURVIVOR => {}
-                    server if server == doomed => answered += 1,
+                    server if server == victim => answered += 1,
                     server => return Err(format!("{server} answers, who is dead")),
                 },
                 // Nobody else may say so.
@@ -144,7 +144,7 @@ impl Survivor {
     }
 
     /// Whether the one that is to die serves, as far as is known.
-    fn knows_doomed(&self) -> bool {
+    fn has_seen_victim(&self) -> bool {
         self.client.servers().iter().any(|server| server.connected && server.server == "doomed")
     }
 }
@@ -168,27 +168,27 @@ fn serve(node: &Node, transport: &str, seen: &Seen, over: &AtomicBool) -> Result
 }
 
 fn kill_one(
-    lane: &Lane,
+    worker: &Worker,
     death: Death,
     serves: bool,
     incarnation: u64,
-    dice: &mut Dice,
-    survivor: &mut Survivor,
+    rng: &mut Rng,
+    survivor: &mut CallSurvivor,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let notes = &lane.notes;
+    let notes = &worker.notes;
     notes.clear();
-    let role = Role {
+    let role = CallRole {
         serves,
-        domain: lane.domain.clone(),
+        domain: worker.domain.clone(),
         transport: survivor.transport,
         incarnation,
-        threads: if dice.below(3) == 0 { 3 } else { 1 },
+        threads: if rng.below(3) == 0 { 3 } else { 1 },
     };
     // A request is given back by who serves alone.
-    let role = if death.name() == "call-released" { Role { threads: 1, ..role } } else { role };
+    let role = if death.name() == "call-released" { CallRole { threads: 1, ..role } } else { role };
     let (child, bystander) = role.start(notes, death.fail_point())?;
-    let mut child = Doomed::new(child);
+    let mut child = Victim::new(child);
     let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
     let (mut answered, mut deserted) = (0, 0);
     let mut dead: Option<Instant> = None;
@@ -198,7 +198,7 @@ fn kill_one(
         tally.calls += OUTSTANDING - told;
         survivor.seen.check()?;
         let is_there = match serves {
-            true => survivor.knows_doomed(),
+            true => survivor.has_seen_victim(),
             // The other is this lane's own.
             false => survivor.seen.clients.load(Ordering::Acquire) > 1,
         };
@@ -207,12 +207,12 @@ fn kill_one(
             false if joined && gone_ns.is_none() => gone_ns = Some(now_ns()),
             false => {}
         }
-        if let Some(status) = child.look()? {
+        if let Some(status) = child.poll()? {
             let since = *dead.get_or_insert_with(Instant::now);
             if !is_there && (gone_ns.is_some() || !joined) {
                 break status;
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 return Err("its death is not noticed".into());
             }
         }
@@ -244,7 +244,7 @@ fn kill_one(
 
 /// What a client had sent when it died is carried out, once, but for what it took back; what it had not begun is not.
 fn check_calls_of_the_dead(
-    survivor: &Survivor,
+    survivor: &CallSurvivor,
     incarnation: u64,
     sent: u64,
     begun: u64,
@@ -260,7 +260,7 @@ fn check_calls_of_the_dead(
             return Err(format!("call {number} was carried out, and only {begun} were begun"));
         }
         match missing {
-            Some(number) if is_kept && since.elapsed() > PATIENCE => {
+            Some(number) if is_kept && since.elapsed() > TIMEOUT => {
                 return Err(format!("call {number} of {sent} that it had sent was not carried out"));
             }
             Some(_) if is_kept => std::thread::sleep(Duration::from_micros(200)),

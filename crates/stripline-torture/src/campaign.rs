@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::lane::{Lane, Pulse, Tally};
 use crate::leftovers::Inventory;
 use crate::notes::Board;
 use crate::payload::mix;
 use crate::plan;
+use crate::worker::{Heartbeat, Tally, Worker};
 
 /// Killed in a round, by all lanes.
 const ROUND: u64 = 600;
@@ -28,7 +28,7 @@ pub struct Campaign {
     /// What the randomness comes from.
     pub seed: u64,
     /// How many survivors there are at a time.
-    pub lanes: u64,
+    pub workers: u64,
     /// What they die in.
     pub part: Part,
 }
@@ -46,10 +46,10 @@ pub enum Part {
 
 impl Part {
     /// What a lane does; of all, every third is about calls.
-    fn work(self, lane: u64) -> fn(&Lane) -> Result<Tally, String> {
-        match (self, lane % 3) {
+    fn work(self, worker: u64) -> fn(&Worker) -> Result<Tally, String> {
+        match (self, worker % 3) {
             (Self::Calls, _) | (Self::All, 2) => crate::calls::run,
-            (Self::Links, _) if lane % 2 == 1 => crate::receivers::run,
+            (Self::Links, _) if worker % 2 == 1 => crate::receivers::run,
             (Self::All, 1) => crate::receivers::run,
             _ => crate::senders::run,
         }
@@ -71,7 +71,7 @@ impl Campaign {
         let started = Instant::now();
         // Those who come and go around a sender stand for receivers that die and are started again.
         stripline::fail_point::leave_like_the_dead();
-        let board = Board::new(self.lanes)?;
+        let board = Board::new(self.workers)?;
         let mut tally = Tally::default();
         for round in 0.. {
             let left = self.kills.saturating_sub(tally.kills());
@@ -90,25 +90,25 @@ impl Campaign {
     }
 
     fn round(&self, board: &Board, round: u64, kills: u64) -> Result<Tally, String> {
-        let mut lanes = Vec::new();
-        for lane in 0..self.lanes {
-            let seed = mix(self.seed ^ mix(round << 16 | lane));
-            let pulse = Arc::new(Pulse::default());
-            let job = Lane {
-                notes: board.lane(lane)?,
-                domain: format!("torture-{}-{round}-{lane}", std::process::id()),
+        let mut workers = Vec::new();
+        for worker in 0..self.workers {
+            let seed = mix(self.seed ^ mix(round << 16 | worker));
+            let heartbeat = Arc::new(Heartbeat::default());
+            let job = Worker {
+                notes: board.worker(worker)?,
+                domain: format!("torture-{}-{round}-{worker}", std::process::id()),
                 // The first lanes take what cannot be shared equally.
-                kills: kills / self.lanes + u64::from(lane < kills % self.lanes),
+                kills: kills / self.workers + u64::from(worker < kills % self.workers),
                 seed,
                 first_death: seed % 100,
-                pulse: Arc::clone(&pulse),
+                heartbeat: Arc::clone(&heartbeat),
             };
-            let work = self.part.work(lane);
-            lanes.push((std::thread::spawn(move || work(&job)), pulse));
+            let work = self.part.work(worker);
+            workers.push((std::thread::spawn(move || work(&job)), heartbeat));
         }
-        await_lanes(&lanes);
+        wait_for_workers(&workers);
         let mut tally = Tally::default();
-        for (thread, _) in lanes {
+        for (thread, _) in workers {
             tally.add(thread.join().map_err(|_| "a lane panicked")??);
         }
         Ok(tally)
@@ -131,7 +131,7 @@ impl Campaign {
         json!({
             "kills": tally.kills(),
             "seed": self.seed,
-            "lanes": self.lanes,
+            "lanes": self.workers,
             "duration_s": took.as_secs_f64(),
             "rate_hz": tally.kills() as f64 / took.as_secs_f64(),
             "deaths": tally.deaths,
@@ -173,17 +173,17 @@ pub fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
 }
 
 /// Waits until all lanes are done; a lane that hangs ends the process, which is all that can be done about it.
-fn await_lanes<T>(lanes: &[(std::thread::JoinHandle<T>, Arc<Pulse>)]) {
-    let mut seen: Vec<_> = lanes.iter().map(|(_, pulse)| (pulse.beats(), Instant::now())).collect();
-    while !lanes.iter().all(|(thread, _)| thread.is_finished()) {
+fn wait_for_workers<T>(workers: &[(std::thread::JoinHandle<T>, Arc<Heartbeat>)]) {
+    let mut seen: Vec<_> = workers.iter().map(|(_, heartbeat)| (heartbeat.beats(), Instant::now())).collect();
+    while !workers.iter().all(|(thread, _)| thread.is_finished()) {
         std::thread::sleep(Duration::from_millis(5));
-        for ((thread, pulse), (beats, since)) in lanes.iter().zip(&mut seen) {
-            if thread.is_finished() || *beats != pulse.beats() {
-                (*beats, *since) = (pulse.beats(), Instant::now());
+        for ((thread, heartbeat), (beats, since)) in workers.iter().zip(&mut seen) {
+            if thread.is_finished() || *beats != heartbeat.beats() {
+                (*beats, *since) = (heartbeat.beats(), Instant::now());
             } else if since.elapsed() > HANGS {
-                eprintln!("torture: FAILED: hangs for {HANGS:?}: {}", pulse.doing());
-                for (_, pulse) in lanes {
-                    eprintln!("torture: a lane: {}", pulse.doing());
+                eprintln!("torture: FAILED: hangs for {HANGS:?}: {}", heartbeat.doing());
+                for (_, heartbeat) in workers {
+                    eprintln!("torture: a lane: {}", heartbeat.doing());
                 }
                 std::process::exit(1);
             }

@@ -16,7 +16,7 @@ pub const TOPIC: &str = "numbers";
 /// What a child is to do, in its environment.
 const ROLE: &str = "STRIPLINE_TORTURE_ROLE";
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a child is to do.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ fn play((role, notes): (Role, Notes)) -> Result<(), String> {
 
 fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let mut publisher = node.publisher::<u64>(TOPIC)?;
-    if !publisher.wait_for_receivers(role.receivers, PATIENCE)? {
+    if !publisher.wait_for_receivers(role.receivers, TIMEOUT)? {
         return Err(stripline::Error::failed("nobody receives"));
     }
     for _ in 0..role.packets {
@@ -153,7 +153,7 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let mut subscriber = node.subscriber::<u64>(TOPIC)?;
     let mut next = None;
     for _ in 0..role.packets {
-        let packet = match subscriber.receive_timeout(PATIENCE)? {
+        let packet = match subscriber.receive_timeout(TIMEOUT)? {
             Received::Packet(packet) => packet,
             Received::Ended => break,
             Received::Empty => return Err(stripline::Error::failed("nothing comes")),

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use stripline::Received;
 
 use crate::child::{TOPIC, join};
-use crate::lane::{PATIENCE, await_host};
 use crate::notes::now_ns;
+use crate::worker::{TIMEOUT, await_host};
 
 /// What a child is to do, in its environment.
 const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
@@ -162,9 +162,9 @@ fn newcomer(domain: &str, transport: &str) -> Result<u64, String> {
     let started = Instant::now();
     let node = join(domain, &topics(transport))?;
     let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
-    match subscriber.receive_timeout(PATIENCE).map_err(|e| e.to_string())? {
+    match subscriber.receive_timeout(TIMEOUT).map_err(|e| e.to_string())? {
         Received::Packet(_) => Ok(started.elapsed().as_nanos() as u64),
-        _ => Err(format!("a newcomer has no packet after {PATIENCE:?}")),
+        _ => Err(format!("a newcomer has no packet after {TIMEOUT:?}")),
     }
 }
 

@@ -7,7 +7,6 @@ mod calls;
 mod campaign;
 mod child;
 mod flood;
-mod lane;
 mod ledger;
 mod leftovers;
 mod notes;
@@ -17,6 +16,7 @@ mod receivers;
 mod senders;
 mod stop;
 mod waveforms;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -136,10 +136,10 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport: _, part, waveforms, lanes, json } => {
+        Order::Torture { kills, seed, transport: _, part, waveforms, lanes: workers, json } => {
             let report = match waveforms {
-                true => waveforms::Waveforms { kills, seed, lanes }.run(),
-                false => campaign::Campaign { kills, seed, lanes, part }.run(),
+                true => waveforms::Waveforms { kills, seed, lanes: workers }.run(),
+                false => campaign::Campaign { kills, seed, workers, part }.run(),
             };
             report.and_then(|report| campaign::write(&report, json.as_deref()))
         }

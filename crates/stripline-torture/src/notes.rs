@@ -45,10 +45,10 @@ impl Board {
     ///
     /// # Errors
     /// When there is none.
-    pub fn new(lanes: u64) -> Result<Self, String> {
+    pub fn new(workers: u64) -> Result<Self, String> {
         let memory = rustix::fs::memfd_create("torture-notes", MemfdFlags::CLOEXEC);
         let file = File::from(memory.map_err(|e| format!("no memory for notes: {e}"))?);
-        file.set_len(lanes * WORDS * 8).map_err(|e| format!("no memory for notes: {e}"))?;
+        file.set_len(workers * WORDS * 8).map_err(|e| format!("no memory for notes: {e}"))?;
         Ok(Self(file))
     }
 
@@ -56,9 +56,9 @@ impl Board {
     ///
     /// # Errors
     /// When the system lacks descriptors.
-    pub fn lane(&self, lane: u64) -> Result<Notes, String> {
+    pub fn worker(&self, worker: u64) -> Result<Notes, String> {
         let file = self.0.try_clone().map_err(|e| format!("no descriptor for notes: {e}"))?;
-        Ok(Notes { file, lane })
+        Ok(Notes { file, lane: worker })
     }
 }
 
@@ -73,10 +73,10 @@ impl Notes {
     /// # Errors
     /// When it does not say anything that can be opened.
     pub fn open(address: &str) -> Result<Self, String> {
-        let (path, lane) = address.rsplit_once(':').ok_or("no address of notes")?;
+        let (path, worker) = address.rsplit_once(':').ok_or("no address of notes")?;
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|e| format!("cannot open {path}: {e}"))?;
-        Ok(Self { file, lane: lane.parse().map_err(|_| "no lane".to_string())? })
+        Ok(Self { file, lane: worker.parse().map_err(|_| "no lane".to_string())? })
     }
 
     /// Forgets everything noted.

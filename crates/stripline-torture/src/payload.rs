@@ -57,9 +57,9 @@ pub fn mix(seed: u64) -> u64 {
 }
 
 /// Numbers that look random and are the same for the same seed.
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// Dice for a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)

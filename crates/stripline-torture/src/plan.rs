@@ -4,7 +4,7 @@ use std::fmt;
 
 use stripline::fail_point::POINTS;
 
-use crate::payload::Dice;
+use crate::payload::Rng;
 
 /// The first of the points that a receiver passes; those before are a sender's.
 const FIRST_OF_RECEIVERS: &str = "connect";
@@ -73,19 +73,19 @@ impl Link {
 }
 
 /// How the packets go that one dies over: where a point is that answers pass, over one that has answers.
-pub fn link(death: Death, dice: &mut Dice) -> Link {
-    let transport = ["shm", "uds", "tcp"][dice.below(3) as usize];
-    let scope = ["server", "target"][dice.below(2) as usize];
+pub fn link(death: Death, rng: &mut Rng) -> Link {
+    let transport = ["shm", "uds", "tcp"][rng.below(3) as usize];
+    let scope = ["server", "target"][rng.below(2) as usize];
     match death.name() {
         "await" | "await-sleep" | "await-woken" | "await-answered" => Link { transport, scope: "target" },
         "queue" | "queue-accepted" => Link { transport, scope: "server" },
         "answer" | "answer-said" => Link { transport, scope: "target" },
         "answer-stored" => Link { transport: "shm", scope: "target" },
-        "any-time" if dice.below(2) == 0 => Link { transport, scope },
+        "any-time" if rng.below(2) == 0 => Link { transport, scope },
         // These are about receivers that take nothing, and those between two streams.
         "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned" | "reader-end" => PLAIN,
         "release-stored" | "reattach" | "any-time" => PLAIN,
-        _ if dice.below(4) == 0 => Link { transport: "shm", scope },
+        _ if rng.below(4) == 0 => Link { transport: "shm", scope },
         _ => PLAIN,
     }
 }
@@ -109,23 +109,23 @@ fn place(of: &str) -> usize {
 }
 
 /// The `index`th death in calls, and whether it is a server's: all points in turn, and now and then any time.
-pub fn death_in_calls(index: u64, dice: &mut Dice) -> (Death, bool) {
+pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
     let (servers, clients) = (points_of_calls(true), points_of_calls(false));
     let turn = index % (servers.len() + clients.len() + 3) as u64;
     let point = servers.iter().chain(clients).nth(turn as usize);
     match point {
-        Some(point) => (Death::Point(point, 1 + dice.below(20)), servers.contains(point)),
-        None => (Death::Time(dice.below(20_000)), dice.below(2) == 0),
+        Some(point) => (Death::Point(point, 1 + rng.below(20)), servers.contains(point)),
+        None => (Death::Time(rng.below(20_000)), rng.below(2) == 0),
     }
 }
 
 /// The `index`th death of senders, or of receivers: all points in turn, and now and then any time.
-pub fn death(of_senders: bool, index: u64, dice: &mut Dice) -> Death {
+pub fn death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
     let points = points(of_senders);
     let turn = points.len() as u64 + points.len() as u64 / 4;
     match points.get((index % turn) as usize) {
-        Some(point) => Death::Point(point, 1 + dice.below(times(point))),
-        None => Death::Time(dice.below(20_000)),
+        Some(point) => Death::Point(point, 1 + rng.below(times(point))),
+        None => Death::Time(rng.below(20_000)),
     }
 }
 
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn every_point_has_its_turn() {
-        let mut dice = Dice::new(1);
+        let mut rng = Rng::new(1);
         for of_senders in [true, false] {
-            let all: Vec<_> = (0..100).map(|index| death(of_senders, index, &mut dice).name()).collect();
+            let all: Vec<_> = (0..100).map(|index| death(of_senders, index, &mut rng).name()).collect();
             assert!(points(of_senders).iter().all(|point| all.contains(point)));
             assert!(all.contains(&"any-time"));
         }
-        let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), &mut Dice::new(n)));
+        let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
@@ -163,7 +163,7 @@ mod tests {
         assert!(
             points_of_calls(false).contains(&"call-sent") && points_of_calls(true).contains(&"call-begun")
         );
-        let all: Vec<_> = (0..100).map(|index| death_in_calls(index, &mut dice)).collect();
+        let all: Vec<_> = (0..100).map(|index| death_in_calls(index, &mut rng)).collect();
         for of_servers in [true, false] {
             for point in points_of_calls(of_servers) {
                 assert!(all.iter().any(|(death, its)| death.name() == *point && *its == of_servers));

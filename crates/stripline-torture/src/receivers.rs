@@ -9,11 +9,11 @@ use stripline::node::{Node, Publisher};
 use stripline::{Error, Received};
 
 use crate::child::{Role, TOPIC, join};
-use crate::lane::{Doomed, End, Lane, PATIENCE, Tally, await_host};
 use crate::ledger::Ledger;
 use crate::notes::{Note, Notes, now_ns};
-use crate::payload::{self, Dice};
+use crate::payload::{self, Rng};
 use crate::plan::{Death, Link, PLAIN, death, link};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
 
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
@@ -26,15 +26,15 @@ const SURVIVORS: usize = 2;
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(lane: &Lane) -> Result<Tally, String> {
-    let host = join(&lane.domain, RULES)?;
-    await_host(&lane.domain)?;
+pub fn run(worker: &Worker) -> Result<Tally, String> {
+    let host = join(&worker.domain, RULES)?;
+    await_host(&worker.domain)?;
     let last = Arc::new(AtomicU64::new(0));
     let survivors = [(RULES, false), (LOSSY, true)];
-    let threads = survivors.map(|(rules, lossy)| survive(join(&lane.domain, rules), lossy, &last));
+    let threads = survivors.map(|(rules, lossy)| survive(join(&worker.domain, rules), lossy, &last));
     let mut sender = Sender {
         _host: host,
-        domain: lane.domain.clone(),
+        domain: worker.domain.clone(),
         nodes: Vec::new(),
         link: PLAIN,
         publisher: None,
@@ -43,17 +43,17 @@ pub fn run(lane: &Lane) -> Result<Tally, String> {
     };
     sender.begin()?;
     let mut tally = Tally::default();
-    let mut dice = Dice::new(lane.seed);
+    let mut rng = Rng::new(worker.seed);
     let mut predecessor = None;
-    let mut index = lane.first_death;
-    while tally.kills() < lane.kills {
-        let death = death(false, index, &mut dice);
+    let mut index = worker.first_death;
+    while tally.kills() < worker.kills {
+        let death = death(false, index, &mut rng);
         index += 1;
-        lane.pulse.beat(format!("receiver {} of {}: {death:?}", tally.kills() + 1, lane.kills));
-        kill_one(lane, death, &mut dice, &mut sender, &mut predecessor, &mut tally)
-            .map_err(|problem| format!("{}: a receiver, {death:?}: {problem}", lane.domain))?;
+        worker.heartbeat.beat(format!("receiver {} of {}: {death:?}", tally.kills() + 1, worker.kills));
+        kill_one(worker, death, &mut rng, &mut sender, &mut predecessor, &mut tally)
+            .map_err(|problem| format!("{}: a receiver, {death:?}: {problem}", worker.domain))?;
     }
-    lane.pulse.beat("the receivers' end".into());
+    worker.heartbeat.beat("the receivers' end".into());
     // Only the last incarnation's end is the end.
     last.store(sender.incarnation, Ordering::Release);
     sender.end()?;
@@ -95,7 +95,7 @@ impl Sender {
         };
         let mut publisher = self.nodes[index].1.publisher(TOPIC).map_err(|e| e.to_string())?;
         self.incarnation += 1;
-        if !publisher.wait_for_receivers(SURVIVORS, PATIENCE).map_err(|e| e.to_string())? {
+        if !publisher.wait_for_receivers(SURVIVORS, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the survivors do not come back to a new sender".into());
         }
         self.publisher = Some(publisher);
@@ -110,8 +110,8 @@ impl Sender {
     }
 
     /// Sends a packet: what the receivers have made of it.
-    fn send(&mut self) -> Result<Fate, String> {
-        let Some(publisher) = &mut self.publisher else { return Ok(Fate::Finished) };
+    fn send(&mut self) -> Result<Ending, String> {
+        let Some(publisher) = &mut self.publisher else { return Ok(Ending::Finished) };
         let sequence = publisher.sequence();
         let send = |loan: stripline::Result<stripline::Loan<'_, u64>>| {
             let mut loan = loan?;
@@ -121,10 +121,10 @@ impl Sender {
         let outcome = send(publisher.loan(payload::words(self.incarnation, sequence)));
         self.sent += 1;
         match outcome {
-            Ok(()) => Ok(Fate::Finished),
-            Err(Error::ReceiverGone { .. }) if self.link != PLAIN => Ok(Fate::Deserted),
+            Ok(()) => Ok(Ending::Finished),
+            Err(Error::ReceiverGone { .. }) if self.link != PLAIN => Ok(Ending::Deserted),
             // Somebody's policy dropped it.
-            Err(Error::PacketRefused { .. }) if self.link != PLAIN => Ok(Fate::Refused),
+            Err(Error::PacketRefused { .. }) if self.link != PLAIN => Ok(Ending::Refused),
             Err(error) => Err(format!("the survivor cannot send over {:?}: {error}", self.link)),
         }
     }
@@ -141,7 +141,7 @@ impl Sender {
 
 /// What receivers have made of a packet, as its send says.
 #[derive(Clone, Copy, PartialEq)]
-enum Fate {
+enum Ending {
     /// What the scope promises.
     Finished,
     Refused,
@@ -154,28 +154,28 @@ enum Fate {
 type Progress = Option<(u64, u64)>;
 
 fn kill_one(
-    lane: &Lane,
+    worker: &Worker,
     death: Death,
-    dice: &mut Dice,
+    rng: &mut Rng,
     sender: &mut Sender,
     predecessor: &mut Progress,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let notes = &lane.notes;
+    let notes = &worker.notes;
     notes.clear();
-    let link = link(death, dice);
+    let link = link(death, rng);
     if link != sender.link {
         sender.change(link)?;
         *predecessor = None;
     }
     // On a ring, only one that drops packets says that it has them in its queue.
     let is_queued = matches!(death.name(), "queue" | "queue-accepted") && link.is_ring();
-    let lossy = is_queued || matches!(death, Death::Time(_)) && dice.below(4) == 0;
+    let lossy = is_queued || matches!(death, Death::Time(_)) && rng.below(4) == 0;
     let rules = if lossy { LOSSY } else { RULES };
-    let wait = ["adaptive", "block"][dice.below(2) as usize];
+    let wait = ["adaptive", "block"][rng.below(2) as usize];
     let role = Role {
         sends: false,
-        domain: lane.domain.clone(),
+        domain: worker.domain.clone(),
         topics: format!("{rules}\nwait = '{wait}'"),
         incarnation: 0,
         packets: PACKETS,
@@ -184,17 +184,17 @@ fn kill_one(
         dawdle_us: if death.name() == "release-stored" { 500 } else { 0 },
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
-    let mut child = Doomed::new(child);
+    let mut child = Victim::new(child);
     let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
     let mut dead: Option<Instant> = None;
     let status = loop {
         for _ in 0..4 {
             let number = sender.publisher.as_ref().map_or(0, Publisher::sequence);
             match sender.send()? {
-                Fate::Finished if link.is_target() => {
+                Ending::Finished if link.is_target() => {
                     tally.finished += u64::from(check_finished(notes, number, killed_ns)?);
                 }
-                Fate::Deserted => {
+                Ending::Deserted => {
                     tally.deserted += 1;
                     joined = true;
                     gone_ns.get_or_insert_with(now_ns);
@@ -207,12 +207,12 @@ fn kill_one(
             _ if joined && gone_ns.is_none() => gone_ns = Some(now_ns()),
             _ => {}
         }
-        if let Some(status) = child.look()? {
+        if let Some(status) = child.poll()? {
             let since = *dead.get_or_insert_with(Instant::now);
             if !joined || gone_ns.is_some() {
                 break status;
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 return Err("its death is not noticed".into());
             }
         }
@@ -291,7 +291,7 @@ fn survive(
         let mut ledger = Ledger::new(lossy);
         let mut newest = 0;
         loop {
-            match subscriber.receive_timeout(PATIENCE).map_err(|e| format!("a survivor: {e}"))? {
+            match subscriber.receive_timeout(TIMEOUT).map_err(|e| format!("a survivor: {e}"))? {
                 Received::Packet(packet) => {
                     let (incarnation, _) = ledger.enter(&packet)?;
                     newest = newest.max(incarnation);

@@ -9,11 +9,11 @@ use stripline::Received;
 use stripline::node::{Node, Subscriber};
 
 use crate::child::{Role, TOPIC, join};
-use crate::lane::{Doomed, End, Lane, PATIENCE, Tally, await_host};
 use crate::ledger::Ledger;
 use crate::notes::{Note, now_ns};
-use crate::payload::Dice;
+use crate::payload::Rng;
 use crate::plan::{Death, death, link};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
 
 /// Those who send choose the transport and the scope.
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 4";
@@ -23,30 +23,30 @@ const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth 
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(lane: &Lane) -> Result<Tally, String> {
-    let node = join(&lane.domain, RULES)?;
-    await_host(&lane.domain)?;
+pub fn run(worker: &Worker) -> Result<Tally, String> {
+    let node = join(&worker.domain, RULES)?;
+    await_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
-    let lossy = survive(join(&lane.domain, LOSSY), &over);
+    let lossy = survive(join(&worker.domain, LOSSY), &over);
     let mut survivor = Survivor {
         subscriber: node.subscriber(TOPIC).map_err(|e| e.to_string())?,
         ledger: Ledger::new(false),
-        visitors: join(&lane.domain, RULES)?,
+        visitors: join(&worker.domain, RULES)?,
         visitor: None,
     };
     let mut tally = Tally::default();
-    let mut dice = Dice::new(lane.seed);
-    let mut index = lane.first_death;
+    let mut rng = Rng::new(worker.seed);
+    let mut index = worker.first_death;
     let mut incarnation = 0;
-    while tally.kills() < lane.kills {
-        let death = death(true, index, &mut dice);
+    while tally.kills() < worker.kills {
+        let death = death(true, index, &mut rng);
         index += 1;
         incarnation += 1;
-        lane.pulse.beat(format!("sender {} of {}: {death:?}", tally.kills() + 1, lane.kills));
-        kill_one(lane, death, incarnation, &mut dice, &mut survivor, &mut tally)
-            .map_err(|problem| format!("{}: sender {incarnation}, {death:?}: {problem}", lane.domain))?;
+        worker.heartbeat.beat(format!("sender {} of {}: {death:?}", tally.kills() + 1, worker.kills));
+        kill_one(worker, death, incarnation, &mut rng, &mut survivor, &mut tally)
+            .map_err(|problem| format!("{}: sender {incarnation}, {death:?}: {problem}", worker.domain))?;
     }
-    lane.pulse.beat("the senders' end".into());
+    worker.heartbeat.beat("the senders' end".into());
     over.store(true, Ordering::Release);
     let ledger = lossy.join().map_err(|_| "a survivor panicked")??;
     tally.packets += ledger.packets + survivor.ledger.packets;
@@ -95,21 +95,21 @@ impl Survivor {
 }
 
 fn kill_one(
-    lane: &Lane,
+    worker: &Worker,
     death: Death,
     incarnation: u64,
-    dice: &mut Dice,
+    rng: &mut Rng,
     survivor: &mut Survivor,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let notes = &lane.notes;
+    let notes = &worker.notes;
     notes.clear();
     let visited = matches!(death.name(), "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned");
-    let wait = ["adaptive", "block"][dice.below(2) as usize];
-    let link = link(death, dice);
+    let wait = ["adaptive", "block"][rng.below(2) as usize];
+    let link = link(death, rng);
     let role = Role {
         sends: true,
-        domain: lane.domain.clone(),
+        domain: worker.domain.clone(),
         topics: format!("[default]\nbuffer = 32768\ndepth = 4\nwait = '{wait}'\n{}", link.rules()),
         incarnation,
         packets: if visited { 100_000 } else { 40 },
@@ -117,7 +117,7 @@ fn kill_one(
         dawdle_us: 0,
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
-    let mut child = Doomed::new(child);
+    let mut child = Victim::new(child);
     let (mut joined, mut gone_ns, mut killed_ns) = (false, None, 0);
     let mut dead: Option<Instant> = None;
     let status = loop {
@@ -133,12 +133,12 @@ fn kill_one(
         if link.is_target() && sent > got {
             return Err(format!("over {link:?}: {sent} sends returned, and {got} packets were taken"));
         }
-        if let Some(status) = child.look()? {
+        if let Some(status) = child.poll()? {
             let since = *dead.get_or_insert_with(Instant::now);
             if !found && survivor.subscriber.senders() == 0 && got >= sent {
                 break status;
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 let text = format!("{got} of {sent} packets arrived over {link:?}, joined {joined}");
                 return Err(format!("dead for long; {text}"));
             }

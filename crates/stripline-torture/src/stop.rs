@@ -9,10 +9,10 @@ use stripline::node::{Publisher, Subscriber};
 use stripline::{Error, Received};
 
 use crate::child::{Role, TOPIC, join};
-use crate::lane::{Doomed, PATIENCE, await_host};
 use crate::ledger::Ledger;
 use crate::notes::{Board, Note, Notes};
 use crate::payload;
+use crate::worker::{TIMEOUT, Victim, await_host};
 
 const BLOCK: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 8";
@@ -35,7 +35,7 @@ impl Stop {
     pub fn run(&self) -> Result<Value, String> {
         let board = Board::new(3)?;
         let started = Instant::now();
-        let notes = [board.lane(0)?, board.lane(1)?, board.lane(2)?];
+        let notes = [board.worker(0)?, board.worker(1)?, board.worker(2)?];
         // Each by itself, all at the same time: a minute is long enough.
         let (blocking, lossy, sender) = std::thread::scope(|scope| {
             let blocking = scope.spawn(|| self.stop_receiver(BLOCK, &notes[0]));
@@ -64,8 +64,8 @@ impl Stop {
         await_host(&domain)?;
         let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, rules, false, if lossy { u64::MAX } else { PACKETS });
-        let mut child = Doomed::patient(role.start(notes, None)?.0, self.patience());
-        if !publisher.wait_for_receivers(1, PATIENCE).map_err(|e| e.to_string())? {
+        let mut child = Victim::patient(role.start(notes, None)?.0, self.patience());
+        if !publisher.wait_for_receivers(1, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the receiver does not come".into());
         }
         let mut sent = Sent::default();
@@ -100,7 +100,7 @@ impl Stop {
         await_host(&domain)?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, BLOCK, true, PACKETS);
-        let mut child = Doomed::patient(role.start(notes, None)?.0, self.patience());
+        let mut child = Victim::patient(role.start(notes, None)?.0, self.patience());
         let mut ledger = Ledger::new(false);
         while ledger.packets < 10 {
             take(&mut subscriber, &mut ledger)?;
@@ -118,11 +118,11 @@ impl Stop {
         child.signal(Signal::CONT);
         while ledger.packets < PACKETS {
             take(&mut subscriber, &mut ledger)?;
-            if child.look()?.is_some_and(|status| !status.success()) {
+            if child.poll()?.is_some_and(|status| !status.success()) {
                 return Err("the sender that was stopped failed".into());
             }
         }
-        match subscriber.receive_timeout(PATIENCE).map_err(|e| e.to_string())? {
+        match subscriber.receive_timeout(TIMEOUT).map_err(|e| e.to_string())? {
             Received::Ended => Ok(json!({"packets": ledger.packets, "before": before})),
             _ => Err("the stream of a sender that was stopped does not end".into()),
         }
@@ -133,7 +133,7 @@ impl Stop {
     }
 
     fn patience(&self) -> Duration {
-        PATIENCE + self.duration()
+        TIMEOUT + self.duration()
     }
 }
 
@@ -183,8 +183,8 @@ fn domain() -> String {
 fn await_that(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
     let started = Instant::now();
     while !holds() {
-        if started.elapsed() > PATIENCE {
-            return Err(format!("not within {PATIENCE:?}: {what}"));
+        if started.elapsed() > TIMEOUT {
+            return Err(format!("not within {TIMEOUT:?}: {what}"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

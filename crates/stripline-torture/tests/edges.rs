@@ -9,7 +9,7 @@ use stripline::Received;
 use stripline::node::{Node, Topics};
 
 const START: &str = "STRIPLINE_RING_START";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Packets sent across the edge.
 const PACKETS: u64 = 3000;
 
@@ -59,8 +59,8 @@ fn play_across() {
     let mut subscriber = blocking.subscriber::<u64>("block").unwrap();
     let mut lossy_publisher = lossy.publisher::<u64>("drop").unwrap();
     let mut lossy_subscriber = lossy.subscriber::<u64>("drop").unwrap();
-    assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
-    assert!(lossy_publisher.wait_for_receivers(1, PATIENCE).unwrap());
+    assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
+    assert!(lossy_publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     assert_eq!((publisher.sequence(), lossy_publisher.sequence()), (first, first));
     let sender = std::thread::spawn(move || {
         for publisher in [&mut publisher, &mut lossy_publisher] {
@@ -74,14 +74,14 @@ fn play_across() {
         lossy_publisher.finish().unwrap();
     });
     let mut next = first;
-    while let Received::Packet(packet) = subscriber.receive_timeout(PATIENCE).unwrap() {
+    while let Received::Packet(packet) = subscriber.receive_timeout(TIMEOUT).unwrap() {
         assert_eq!((packet.sequence(), packet.gap()), (next, None));
         assert_eq!(*packet, vec![next; 1 + next as usize % 60]);
         next += 1;
     }
     assert_eq!(next, first + PACKETS);
     let mut next = first;
-    while let Received::Packet(packet) = lossy_subscriber.receive_timeout(PATIENCE).unwrap() {
+    while let Received::Packet(packet) = lossy_subscriber.receive_timeout(TIMEOUT).unwrap() {
         if let Some(gap) = packet.gap() {
             assert_eq!((gap.first, gap.first + gap.packets), (next, packet.sequence()));
             next = packet.sequence();
@@ -107,8 +107,8 @@ fn play_mimicry() {
     let mut lossy_publisher = lossy.publisher::<u64>("drop").unwrap();
     let mut subscriber = node.subscriber::<u64>("block").unwrap();
     let mut lossy_subscriber = lossy.subscriber::<u64>("drop").unwrap();
-    assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
-    assert!(lossy_publisher.wait_for_receivers(1, PATIENCE).unwrap());
+    assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
+    assert!(lossy_publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     for publisher in [&mut publisher, &mut lossy_publisher] {
         // Where the frame being written starts. The ring is one page, so a payload's address says where in the ring it
         // lies; between two packets there is at most a description of the stream.
@@ -131,7 +131,7 @@ fn play_mimicry() {
             loan.send().unwrap();
             at += 64 + words as u64 * 8;
             if publisher.name() == "block" {
-                let Received::Packet(packet) = subscriber.receive_timeout(PATIENCE).unwrap() else {
+                let Received::Packet(packet) = subscriber.receive_timeout(TIMEOUT).unwrap() else {
                     panic!("no packet {number}")
                 };
                 assert_eq!((packet.sequence(), packet.gap()), (count + number, None));
@@ -141,9 +141,9 @@ fn play_mimicry() {
     }
     publisher.finish().unwrap();
     lossy_publisher.finish().unwrap();
-    assert!(matches!(subscriber.receive_timeout(PATIENCE).unwrap(), Received::Ended));
+    assert!(matches!(subscriber.receive_timeout(TIMEOUT).unwrap(), Received::Ended));
     let mut next = count;
-    while let Received::Packet(packet) = lossy_subscriber.receive_timeout(PATIENCE).unwrap() {
+    while let Received::Packet(packet) = lossy_subscriber.receive_timeout(TIMEOUT).unwrap() {
         next += packet.gap().map_or(0, |gap| gap.packets) + 1;
         assert_eq!(packet.sequence() + 1, next);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::payload::{Dice, mix};
+use crate::payload::{Rng, mix};
 
 /// The largest number of components.
 const COMPONENTS_MAX: u64 = 8;
@@ -102,15 +102,15 @@ impl Connection {
 impl Plan {
     /// The waveform of a seed.
     pub fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(mix(seed));
-        let count = 2 + dice.below(COMPONENTS_MAX - 1) as usize;
-        let has_threads = dice.below(3) == 0;
-        let components: Vec<_> = (0..count).map(|_| component(has_threads, &mut dice)).collect();
-        let connections = edges(count, &mut dice)
+        let mut rng = Rng::new(mix(seed));
+        let count = 2 + rng.below(COMPONENTS_MAX - 1) as usize;
+        let has_threads = rng.below(3) == 0;
+        let components: Vec<_> = (0..count).map(|_| component(has_threads, &mut rng)).collect();
+        let connections = edges(count, &mut rng)
             .into_iter()
             .map(|(from, to)| {
                 let is_local = components[from].is_thread && components[to].is_thread;
-                connection(from, to, is_local, &mut dice)
+                connection(from, to, is_local, &mut rng)
             })
             .collect();
         Self { components, connections }
@@ -151,24 +151,24 @@ impl Plan {
     }
 }
 
-fn component(has_threads: bool, dice: &mut Dice) -> Component {
-    let is_thread = has_threads && dice.below(2) == 0;
+fn component(has_threads: bool, rng: &mut Rng) -> Component {
+    let is_thread = has_threads && rng.below(2) == 0;
     Component {
         is_thread,
-        is_restarted: !is_thread && dice.below(8) > 0,
-        packets: 1 + dice.below(PACKETS_MAX),
-        burst: [4, 16, 64][dice.below(3) as usize],
-        pause_us: [100, 500, 2000][dice.below(3) as usize],
-        hold_us: [0, 0, 100][dice.below(3) as usize],
+        is_restarted: !is_thread && rng.below(8) > 0,
+        packets: 1 + rng.below(PACKETS_MAX),
+        burst: [4, 16, 64][rng.below(3) as usize],
+        pause_us: [100, 500, 2000][rng.below(3) as usize],
+        hold_us: [0, 0, 100][rng.below(3) as usize],
     }
 }
 
-fn connection(from: usize, to: usize, is_local: bool, dice: &mut Dice) -> Connection {
-    let transport = match is_local && dice.below(2) == 0 {
+fn connection(from: usize, to: usize, is_local: bool, rng: &mut Rng) -> Connection {
+    let transport = match is_local && rng.below(2) == 0 {
         true => "inproc",
-        false => ["shm", "uds", "tcp"][dice.below(3) as usize],
+        false => ["shm", "uds", "tcp"][rng.below(3) as usize],
     };
-    let overflow = ["block", "block", "block", "drop-oldest", "drop-newest", "eject"][dice.below(6) as usize];
+    let overflow = ["block", "block", "block", "drop-oldest", "drop-newest", "eject"][rng.below(6) as usize];
     // A receiver that drops packets needs room for some of the largest.
     let smallest = if overflow == "block" { 12 } else { 14 };
     Connection {
@@ -176,33 +176,33 @@ fn connection(from: usize, to: usize, is_local: bool, dice: &mut Dice) -> Connec
         to,
         transport,
         overflow,
-        scope: ["transport", "transport", "none", "server", "target"][dice.below(5) as usize],
-        flow: ["transport", "transport", "credit", "stop-resume"][dice.below(4) as usize],
-        wait: ["block", "adaptive"][dice.below(2) as usize],
-        depth: 1 << dice.below(8),
-        buffer: 1 << (smallest + dice.below(5)),
+        scope: ["transport", "transport", "none", "server", "target"][rng.below(5) as usize],
+        flow: ["transport", "transport", "credit", "stop-resume"][rng.below(4) as usize],
+        wait: ["block", "adaptive"][rng.below(2) as usize],
+        depth: 1 << rng.below(8),
+        buffer: 1 << (smallest + rng.below(5)),
     }
 }
 
 /// What is connected: a chain, a fan-out, a fan-in, or a mixture.
-fn edges(count: usize, dice: &mut Dice) -> Vec<(usize, usize)> {
-    match dice.below(5) {
+fn edges(count: usize, rng: &mut Rng) -> Vec<(usize, usize)> {
+    match rng.below(5) {
         0 => (1..count).map(|to| (to - 1, to)).collect(),
         1 => (1..count).map(|to| (0, to)).collect(),
         2 => (0..count - 1).map(|from| (from, count - 1)).collect(),
-        _ => mixed(count, dice),
+        _ => mixed(count, rng),
     }
 }
 
-fn mixed(count: usize, dice: &mut Dice) -> Vec<(usize, usize)> {
+fn mixed(count: usize, rng: &mut Rng) -> Vec<(usize, usize)> {
     let mut edges = Vec::new();
     for to in 1..count {
-        let is_source = to + 1 < count && dice.below(5) == 0;
-        let first = dice.below(to as u64) as usize;
-        let second = dice.below(to as u64) as usize;
+        let is_source = to + 1 < count && rng.below(5) == 0;
+        let first = rng.below(to as u64) as usize;
+        let second = rng.below(to as u64) as usize;
         if !is_source {
             edges.push((first, to));
-            if second != first && dice.below(3) == 0 {
+            if second != first && rng.below(3) == 0 {
                 edges.push((second, to));
             }
         }

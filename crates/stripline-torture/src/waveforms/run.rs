@@ -15,10 +15,10 @@ use super::component::{ENOUGH, LAUNCH};
 use super::ledger::{self, Count, Life};
 use super::log::Memory;
 use super::plan::{Plan, name};
-use crate::lane::PATIENCE;
 use crate::leftovers::{abstract_names, names_of, processes_with};
 use crate::notes::now_ns;
-use crate::payload::{Dice, mix};
+use crate::payload::{Rng, mix};
+use crate::worker::TIMEOUT;
 
 /// A waveform that neither runs dry nor stops within this time hangs.
 const HANGS: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl fmt::Display for Violation {
 pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<Tally, Violation> {
     let plan = Plan::new(seed);
     let violation = |problem, waveform, printed| Violation { seed, problem, waveform, printed };
-    let mut round = Round::launch(&plan, Dice::new(mix(!seed)))
+    let mut round = Round::launch(&plan, Rng::new(mix(!seed)))
         .map_err(|problem| violation(problem, String::new(), String::new()))?;
     let outcome = round.run(interrupted);
     let mut printed = String::from_utf8_lossy(&round.printed.bytes()).into_owned();
@@ -115,7 +115,7 @@ pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<Tally, Violation> {
 
 struct Round<'a> {
     plan: &'a Plan,
-    dice: Dice,
+    dice: Rng,
     waveform: Memory,
     logs: Vec<Memory>,
     enough: Memory,
@@ -142,7 +142,7 @@ impl Drop for Launcher {
 }
 
 impl<'a> Round<'a> {
-    fn launch(plan: &'a Plan, dice: Dice) -> Result<Self, String> {
+    fn launch(plan: &'a Plan, rng: Rng) -> Result<Self, String> {
         let logs: Vec<_> = plan.components.iter().map(|_| Memory::new()).collect::<Result<_, _>>()?;
         let (waveform, enough) = (Memory::new()?, Memory::new()?);
         let (report, printed) = (Memory::new()?, Memory::new()?);
@@ -160,7 +160,7 @@ impl<'a> Round<'a> {
             .map_err(|e| format!("cannot start a launcher: {e}"))?;
         Ok(Self {
             plan,
-            dice,
+            dice: rng,
             waveform,
             logs,
             enough,
@@ -223,7 +223,7 @@ impl<'a> Round<'a> {
     }
 
     fn await_start(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.logs.iter().any(Memory::is_written) && !self.has_ended()? {
             if Instant::now() > deadline {
                 return Err("the waveform does not start".into());
@@ -408,7 +408,7 @@ fn open(pid: u32) -> Option<OwnedFd> {
 
 /// Waits until nothing is left.
 fn await_none<T: fmt::Debug>(what: &str, left: impl Fn() -> Vec<T>) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let left = left();
         if left.is_empty() {

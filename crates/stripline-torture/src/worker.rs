@@ -15,10 +15,10 @@ use crate::notes::{Note, Notes};
 use crate::plan::Death;
 
 /// A hang, and not merely a slow machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a lane is to do.
-pub struct Lane {
+pub struct Worker {
     /// Its notes.
     pub notes: Notes,
     /// Where everybody of it meets.
@@ -30,17 +30,17 @@ pub struct Lane {
     /// Where in the list of deaths it begins.
     pub first_death: u64,
     /// What it is doing, for whoever watches.
-    pub pulse: Arc<Pulse>,
+    pub heartbeat: Arc<Heartbeat>,
 }
 
 /// What a lane is doing.
 #[derive(Default)]
-pub struct Pulse {
+pub struct Heartbeat {
     beats: AtomicU64,
     doing: Mutex<String>,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Says what is being done now.
     pub fn beat(&self, doing: String) {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
@@ -179,7 +179,7 @@ impl Tally {
 /// # Errors
 /// When it does not come.
 pub fn await_host(domain: &str) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !abstract_names().contains(&meeting_point(domain)) {
         if Instant::now() > deadline {
             return Err(format!("domain {domain} has no host"));
@@ -190,17 +190,17 @@ pub fn await_host(domain: &str) -> Result<(), String> {
 }
 
 /// A child that does not outlive its owner, whatever happens to that.
-pub struct Doomed {
+pub struct Victim {
     child: Child,
     started: Instant,
     patience: Duration,
     status: Option<ExitStatus>,
 }
 
-impl Doomed {
+impl Victim {
     /// Takes over a child.
     pub fn new(child: Child) -> Self {
-        Self::patient(child, PATIENCE)
+        Self::patient(child, TIMEOUT)
     }
 
     /// Takes over a child that may live for so long.
@@ -212,7 +212,7 @@ impl Doomed {
     ///
     /// # Errors
     /// When it neither dies nor ends.
-    pub fn look(&mut self) -> Result<Option<ExitStatus>, String> {
+    pub fn poll(&mut self) -> Result<Option<ExitStatus>, String> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|e| format!("cannot wait for a child: {e}"))?;
             if self.status.is_none() && self.started.elapsed() > self.patience {
@@ -230,10 +230,10 @@ impl Doomed {
     /// Waits for its end.
     ///
     /// # Errors
-    /// As [`Doomed::look`].
+    /// As [`Victim::poll`].
     pub fn end(&mut self) -> Result<ExitStatus, String> {
         loop {
-            if let Some(status) = self.look()? {
+            if let Some(status) = self.poll()? {
                 return Ok(status);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -252,7 +252,7 @@ impl Doomed {
     }
 }
 
-impl Drop for Doomed {
+impl Drop for Victim {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
