@@ -93,7 +93,7 @@ pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
 pub(crate) struct BenchScreen {
     bar: ProgressBar,
     start: Instant,
-    said: Option<Instant>,
+    printed: Option<Instant>,
 }
 
 impl BenchScreen {
@@ -102,7 +102,7 @@ impl BenchScreen {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), said: None }
+        Self { bar, start: Instant::now(), printed: None }
     }
 
     pub(crate) fn finish(self) {
@@ -115,8 +115,8 @@ impl BenchScreen {
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
         if self.bar.is_hidden() {
             // Without a terminal, a log gets a line now and then.
-            if self.said.is_none_or(|said| said.elapsed() >= LINE_EVERY) {
-                self.said = Some(Instant::now());
+            if self.printed.is_none_or(|printed| printed.elapsed() >= LINE_EVERY) {
+                self.printed = Some(Instant::now());
                 complain!("{text}");
             }
             return;

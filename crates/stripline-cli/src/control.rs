@@ -30,7 +30,7 @@ const WORD_MAX: usize = 60;
 pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     let mut found = match control::running() {
         Ok(found) => found,
-        Err(error) => return complain_of(&error.into()),
+        Err(error) => return report_error(&error.into()),
     };
     for (_, problem) in &found.problems {
         complain!("warning: {}", printable(problem, TEXT_MAX));
@@ -46,7 +46,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
         found.waveforms.retain(|waveform| waveform.name == *name);
         if found.waveforms.is_empty() {
             return match ControlClient::find(name, arguments.pid) {
-                Err(error) => complain_of(&error),
+                Err(error) => report_error(&error),
                 Ok(_) => Exit::Failure,
             };
         }
@@ -89,7 +89,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
     let found = find(&arguments.which).and_then(|client| client.get(component, property));
     let readings = match found {
         Ok(readings) => readings,
-        Err(error) => return complain_of(&error),
+        Err(error) => return report_error(&error),
     };
     let exit = if arguments.json {
         print_json(&readings)
@@ -125,7 +125,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
 pub(crate) fn set(arguments: &SetArguments) -> Exit {
     let changes = match find(&arguments.which).map(|client| set_or_interrupted(client, arguments)) {
         Ok(Some(Ok(changes))) => changes,
-        Ok(Some(Err(error))) | Err(error) => return complain_of(&error),
+        Ok(Some(Err(error))) | Err(error) => return report_error(&error),
         Ok(None) => return Exit::Failure,
     };
     let mut exit = Exit::Clean;
@@ -196,7 +196,7 @@ pub(crate) fn test(arguments: &TestArguments) -> Exit {
         .and_then(|client| client.test(&arguments.component, &arguments.tests, timeout));
     let runs = match found {
         Ok(runs) => runs,
-        Err(error) => return complain_of(&error),
+        Err(error) => return report_error(&error),
     };
     let exit = if arguments.json { print_json(&runs) } else { print(&results(&runs)) };
     for run in &runs {
@@ -211,7 +211,7 @@ pub(crate) fn test(arguments: &TestArguments) -> Exit {
 pub(crate) fn stop(arguments: &StopArguments) -> Exit {
     let client = match find(&arguments.which) {
         Ok(client) => client,
-        Err(error) => return complain_of(&error),
+        Err(error) => return report_error(&error),
     };
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
@@ -229,7 +229,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
     bar.finish_and_clear();
     let stopped = match stopped {
         Ok(stopped) => stopped,
-        Err(error) => return complain_of(&error),
+        Err(error) => return report_error(&error),
     };
     let exit = match &stopped {
         _ if arguments.json => print_json(&stopped),
@@ -272,7 +272,7 @@ fn find(which: &Which) -> Result<ControlClient, ControlError> {
     ControlClient::find(&which.waveform, which.pid)
 }
 
-fn complain_of(error: &ControlError) -> Exit {
+fn report_error(error: &ControlError) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, 1000));
     }

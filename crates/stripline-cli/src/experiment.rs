@@ -141,11 +141,11 @@ fn sends(report: &ExperimentReport) -> String {
 
 fn published(report: &ExperimentReport) -> String {
     let mut table = new(&["CASE", "", "LAST PACKET", "REORDERED", "SENDS"], 4);
-    let mut said = None;
+    let mut printed = None;
     for case in &report.cases {
         let Some(published) = &case.published else { continue };
         // Once for all variants.
-        if said.replace(&case.case.name) != Some(&case.case.name) {
+        if printed.replace(&case.case.name) != Some(&case.case.name) {
             table.add_row([
                 case.case.name.clone(),
                 "published".into(),

@@ -151,7 +151,7 @@ impl Screen {
     }
 
     /// Prints a line above the progress.
-    fn say(&self, text: &str) {
+    fn print(&self, text: &str) {
         self.bar.suspend(|| complain!("{text}"));
     }
 
@@ -192,21 +192,21 @@ impl Observer for Screen {
     }
 
     fn warning(&mut self, component: &str, text: &str) {
-        self.say(&format!("warning: {component}: {text}"));
+        self.print(&format!("warning: {component}: {text}"));
     }
 
     fn line(&mut self, component: &str, text: &str) {
         if self.many {
-            self.say(&format!("[{component}] {text}"));
+            self.print(&format!("[{component}] {text}"));
         } else {
-            self.say(text);
+            self.print(text);
         }
     }
 
     fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
         if !self.quiet {
             for (name, new) in values {
-                self.say(&format!("{component}: {}", crate::control::new_value(name, new)));
+                self.print(&format!("{component}: {}", crate::control::new_value(name, new)));
             }
         }
     }
@@ -214,7 +214,7 @@ impl Observer for Screen {
     fn stopping(&mut self, reason: &str) {
         if !self.quiet || std::io::stderr().is_terminal() {
             let again = if reason.contains("Ctrl-C") { " again" } else { "" };
-            self.say(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
+            self.print(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
         }
     }
 }

@@ -14,12 +14,12 @@ use crate::format::printable;
 use crate::show::print;
 
 /// The longest wait for servers.
-const HEAR_MAX: Duration = Duration::from_secs(1);
+const DISCOVERY_MAX: Duration = Duration::from_secs(1);
 /// The wait after the last news of a server. A node that joins receives all servers at once, so
 /// that no more come after it.
-const QUIET: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Interval between two polls.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of servers queried at a time. A suspended one delays only its own batch.
 const AT_ONCE: usize = 32;
 /// The longest name in a line, in characters.
@@ -51,13 +51,13 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
     let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
         None => Topics::default(),
         Some(Ok(topics)) => topics,
-        Some(Err(error)) => return complain_of(&error, Exit::Usage),
+        Some(Err(error)) => return report_error(&error, Exit::Usage),
     };
-    let found = Node::join(&domain, topics).and_then(|node| Ok(asked(&node, &heard(&node)?)));
+    let found = Node::join(&domain, topics).and_then(|node| Ok(described(&node, &discovered(&node)?)));
     let services = match found {
         Ok(services) => services,
-        Err(error @ Error::System { .. }) => return complain_of(&error, Exit::Failure),
-        Err(error) => return complain_of(&error, Exit::Usage),
+        Err(error @ Error::System { .. }) => return report_error(&error, Exit::Failure),
+        Err(error) => return report_error(&error, Exit::Usage),
     };
     if arguments.json {
         return match serde_json::to_string_pretty(&services) {
@@ -78,7 +78,7 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
     print(&texts.join("\n"))
 }
 
-fn complain_of(error: &Error, exit: Exit) -> Exit {
+fn report_error(error: &Error, exit: Exit) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, TEXT_MAX));
     }
@@ -86,23 +86,23 @@ fn complain_of(error: &Error, exit: Exit) -> Exit {
 }
 
 /// Returns the servers discovered, once no more of them appear.
-fn heard(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
-    let end = Instant::now() + HEAR_MAX;
+fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
+    let end = Instant::now() + DISCOVERY_MAX;
     let (mut offers, mut since) = (Vec::new(), Instant::now());
     loop {
         let now = node.known_servers()?;
         if now != offers {
             (offers, since) = (now, Instant::now());
         }
-        if Instant::now() >= end || (!offers.is_empty() && since.elapsed() >= QUIET) {
+        if Instant::now() >= end || (!offers.is_empty() && since.elapsed() >= SETTLE_TIME) {
             return Ok(offers);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Queries each server for its description.
-fn asked(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
+fn described(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
     let mut services = BTreeMap::<&str, Vec<Server>>::new();
     for batch in offers.chunks(AT_ONCE) {
         std::thread::scope(|scope| {

@@ -156,9 +156,9 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     ] {
         // A group of settings with one wrong value applies none of them, also not those of other
         // components.
-        let said = file.ask("set", &["tone.amplitude=0.5", setting, "filter.low=1e3"]);
-        said.says(2, words);
-        assert_eq!(said.stdout, "");
+        let printed = file.ask("set", &["tone.amplitude=0.5", setting, "filter.low=1e3"]);
+        printed.says(2, words);
+        assert_eq!(printed.stdout, "");
     }
     // All problems are reported at once.
     file.ask("set", &["tone.frequency=loud", "filter.high=-1"]).says(2, &["`frequency`", "`high`"]);
@@ -174,15 +174,15 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     file.ask("set", &many).says(2, &["from 1 to 256"]);
     // Names and values come from other people, so they are escaped.
-    let said = file.ask("set", &["tone.\u{1b}[2Jx=1", "tone.waveform=\u{1b}[31m"]);
-    said.says(2, &["no property"]);
-    assert!(!said.stderr.contains('\u{1b}'), "{:?}", said.stderr);
+    let printed = file.ask("set", &["tone.\u{1b}[2Jx=1", "tone.waveform=\u{1b}[31m"]);
+    printed.says(2, &["no property"]);
+    assert!(!printed.stderr.contains('\u{1b}'), "{:?}", printed.stderr);
     // A rule that only the component can check. It refuses the whole group with its own message,
     // and continues with the old values.
-    let said = file.ask("set", &["filter.low=9e3", "filter.window=blackman", "tone.amplitude=0.5"]);
-    said.says(1, &["filter.low = 9000", "refused", "it must be above `low`, 9000 Hz"]);
+    let printed = file.ask("set", &["filter.low=9e3", "filter.window=blackman", "tone.amplitude=0.5"]);
+    printed.says(1, &["filter.low = 9000", "refused", "it must be above `low`, 9000 Hz"]);
     // The other component's settings are independent.
-    assert_eq!(said.stdout, "tone.amplitude = 0.5 (was 1)\n");
+    assert_eq!(printed.stdout, "tone.amplitude = 0.5 (was 1)\n");
     let json = file.json("set", &["filter.low=9e3"]);
     assert_eq!((&json[0]["taken"], &json[0]["values"]["low"]["before"]), (&"refused".into(), &0.0.into()));
     for (place, value) in [("filter.low", "0"), ("filter.window", "hamming"), ("tone.amplitude", "0.5")] {
@@ -200,10 +200,10 @@ fn self_tests_run_between_packets() {
 fn self_tests_run(placement: &str, processes: usize) {
     let file = File::radio();
     let _running = file.start(&["--placement", placement], processes);
-    let said = file.ask("test", &["filter"]);
-    said.says(0, &[]);
+    let printed = file.ask("test", &["filter"]);
+    printed.says(0, &[]);
     for words in ["filter.passband", "filter.stopband", "passed", "dB at"] {
-        assert!(said.stdout.contains(words), "{words}: {}", said.stdout);
+        assert!(printed.stdout.contains(words), "{words}: {}", printed.stdout);
     }
     let json = file.json("test", &["filter", "stopband"]);
     assert_eq!((json.as_array().unwrap().len(), &json[0]["result"]["passed"]), (1, &true.into()));
@@ -265,8 +265,8 @@ fn a_handler_that_waits_for_a_packet_is_woken() {
 fn a_component_that_does_not_look_is_late_and_looks_later() {
     let file = File::idle();
     let running = file.start(&[], 3);
-    let said = file.ask("set", &["source.amplitude=2", "--timeout", "0.2"]);
-    said.says(
+    let printed = file.ask("set", &["source.amplitude=2", "--timeout", "0.2"]);
+    printed.says(
         1,
         &[
             "source.amplitude = 2: not applied yet",
@@ -274,12 +274,12 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
             "when the component checks for requests",
         ],
     );
-    assert_eq!(said.stdout, "");
+    assert_eq!(printed.stdout, "");
     let reading = file.property("source.amplitude");
     assert_eq!((&reading["value"], &reading["waiting"]), (&1.0.into(), &2.0.into()));
-    let said = file.ask("get", &["source.amplitude"]);
-    said.says(0, &["was set to 2, which the component has not applied yet"]);
-    assert_eq!(said.stdout, "1\n");
+    let printed = file.ask("get", &["source.amplitude"]);
+    printed.says(0, &["was set to 2, which the component has not applied yet"]);
+    assert_eq!(printed.stdout, "1\n");
     assert!(file.ask("get", &["source"]).stdout.contains("1 (2 not applied yet)"));
     // That many requests may wait, and no more.
     for _ in 0..70 {
@@ -313,10 +313,10 @@ fn whoever_does_not_wait_for_a_setting_is_told_that_it_stays() {
     wait_until("it waits", || file.property("filter.high")["waiting"] == 2e3);
     send(set.id(), Signal::INT);
     let output = set.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("filter.high = 2000 is not applied yet; it will be"), "{said}");
-    assert!(said.contains(&format!("stripline set {} filter.high=4000", file.name)), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("filter.high = 2000 is not applied yet; it will be"), "{printed}");
+    assert!(printed.contains(&format!("stripline set {} filter.high=4000", file.name)), "{printed}");
     send(running.component("filter"), Signal::CONT);
     wait_until("it is taken", || file.property("filter.high")["value"] == 2e3);
 }
@@ -342,8 +342,8 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
         assert_ne!(json[0]["taken"], "applied");
     }
     send(running.component("sink"), Signal::STOP);
-    let said = file.ask("get", &["sink.packets"]);
-    said.says(1, &["sink.packets is unavailable", "is stopped"]);
+    let printed = file.ask("get", &["sink.packets"]);
+    printed.says(1, &["sink.packets is unavailable", "is stopped"]);
     send(running.component("sink"), Signal::CONT);
     send(filter, Signal::CONT);
     wait_until("it has taken them", || {

@@ -191,8 +191,8 @@ fn ask_as_another_user(name: &str) {
 
 #[test]
 fn a_waveform_is_not_waited_for_when_it_is_not_there() {
-    let said = run(&["get", "no-such-waveform-anywhere"]);
-    said.says(1, &["no waveform `no-such-waveform-anywhere` of this user is running"]);
+    let printed = run(&["get", "no-such-waveform-anywhere"]);
+    printed.says(1, &["no waveform `no-such-waveform-anywhere` of this user is running"]);
     let file = File::radio();
     let _running = file.start(&[], 3);
     let near = format!("{}x", file.name);

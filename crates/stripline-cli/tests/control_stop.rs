@@ -79,8 +79,8 @@ fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
     assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
     let ended = run.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("filter: did not take high = 2000"), "{said}");
+    let printed = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(printed.contains("filter: did not take high = 2000"), "{printed}");
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
             }
             wait_until("it has been asked", || !sockets_of(running.pid()).is_empty());
             send(running.pid(), Signal::KILL);
-            let said = asking.join().unwrap();
-            assert_eq!(said.code, Some(1), "{}", said.stderr);
+            let printed = asking.join().unwrap();
+            assert_eq!(printed.code, Some(1), "{}", printed.stderr);
             let gone =
-                said.stderr.contains("ended before it answered") || said.stderr.contains("no waveform");
-            assert!(gone, "{}", said.stderr);
+                printed.stderr.contains("ended before it answered") || printed.stderr.contains("no waveform");
+            assert!(gone, "{}", printed.stderr);
         });
         wait_until("nothing is left of it", || sockets_of(running.pid()).is_empty());
     }

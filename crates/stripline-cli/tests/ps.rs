@@ -231,8 +231,8 @@ fn a_stopped_process_is_named_and_the_others_are_listed() {
                     && (&waiting["for_pid"], &waiting["why"]) == (&end.into(), &"full".into())
             })
     });
-    let said = run(&["ps"]);
-    said.says(0, &[&format!("process {end}"), "kill -CONT"]);
+    let printed = run(&["ps"]);
+    printed.says(0, &[&format!("process {end}"), "kill -CONT"]);
     printed_until(&[], "source.out");
 
     send(running.pid(), Signal::KILL);
