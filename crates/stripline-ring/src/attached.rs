@@ -76,7 +76,7 @@ impl ReaderSlot {
         };
         match verdict {
             Ok(seen) => self.seen.set(seen),
-            Err(violation) => self.violation.set(Some(violation)),
+            Err(deed) => self.violation.set(Some(deed)),
         }
         verdict
     }

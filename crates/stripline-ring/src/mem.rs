@@ -65,14 +65,14 @@ mod real {
             // SAFETY: `line` is in bounds, with 64 bytes behind it, and aligned to 64. Commit words
             // are only accessed as atomics, except as part of frame bytes, and those the protocol
             // orders.
-            unsafe { self.line(position).cast::<AtomicU64>().as_ref() }
+            unsafe { self.cache_line(position).cast::<AtomicU64>().as_ref() }
         }
 
         /// Returns the second header word of the frame at `position`.
         #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
             // SAFETY: as in `commit`, 8 bytes further on the same line.
-            unsafe { self.line(position).add(8).cast::<AtomicU64>().as_ref() }
+            unsafe { self.cache_line(position).add(8).cast::<AtomicU64>().as_ref() }
         }
 
         /// Returns the bytes of the frame at `position`.
@@ -84,7 +84,7 @@ mod real {
             assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
             // SAFETY: it starts below `capacity` and is shorter than half of it, so it ends below
             // `2 * capacity`. The caller guarantees that no thread writes it.
-            unsafe { std::slice::from_raw_parts(self.line(position).add(HEADER).as_ptr(), len) }
+            unsafe { std::slice::from_raw_parts(self.cache_line(position).add(HEADER).as_ptr(), len) }
         }
 
         /// Returns the bytes of the frame at `position`, to fill in.
@@ -97,7 +97,7 @@ mod real {
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
             debug_assert!(len <= max_frame(self.capacity));
             // SAFETY: in bounds as in `bytes`; the caller guarantees exclusive access.
-            unsafe { std::slice::from_raw_parts_mut(self.line(position).add(HEADER).as_ptr(), len) }
+            unsafe { std::slice::from_raw_parts_mut(self.cache_line(position).add(HEADER).as_ptr(), len) }
         }
 
         /// Appends a copy of the frame's bytes to `into`, even while the writer overwrites them.
@@ -109,7 +109,7 @@ mod real {
             // SAFETY: in bounds as in `bytes`. `HEADER` keeps the alignment to 8, and the padding
             // to the next line covers the last word. Atomic loads, because the writer may be
             // storing at the same time.
-            let source = unsafe { self.line(position).add(HEADER).cast::<AtomicU64>() };
+            let source = unsafe { self.cache_line(position).add(HEADER).cast::<AtomicU64>() };
             let spare = &mut into.spare_capacity_mut()[..words * 8];
             for (index, place) in spare.chunks_exact_mut(8).enumerate() {
                 // SAFETY: `index` is below `words`, so it is in bounds as above.
@@ -136,7 +136,7 @@ mod real {
             #[cfg(target_arch = "x86_64")]
             {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                let first = self.line(position).as_ptr();
+                let first = self.cache_line(position).as_ptr();
                 // SAFETY: a prefetch hint, which does not change memory. Every processor of this
                 // target has SSE.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE).cast()) };
@@ -160,11 +160,11 @@ mod real {
         /// Prefetches the line at `position` for writing.
         #[inline]
         pub(crate) fn claim_line(&self, position: u64) {
-            claim(self.line(position).as_ptr());
+            claim(self.cache_line(position).as_ptr());
         }
 
         #[inline]
-        fn line(&self, position: u64) -> NonNull<u8> {
+        fn cache_line(&self, position: u64) -> NonNull<u8> {
             let offset = position as usize & (self.capacity - 1) & !(LINE - 1);
             // SAFETY: below `capacity` and a multiple of 64, so at least 64 bytes before the end of
             // the first half.

@@ -225,8 +225,8 @@ impl Reader {
     /// reader.spin(u32::MAX); // Returns at once, as there is a frame.
     /// assert_eq!(reader.try_next(), Ok(Some(&b"abc"[..])));
     /// ```
-    pub fn spin(&self, looks: u32) {
-        for _ in 0..looks {
+    pub fn spin(&self, spins: u32) {
+        for _ in 0..spins {
             std::hint::spin_loop();
             // Relaxed: the caller polls again with ordering before it takes the frame.
             if self.data.commit(self.position).load(Ordering::Relaxed) != 0 {
@@ -277,7 +277,7 @@ impl Reader {
             self.woken = None;
             return false;
         }
-        self.is_waking_worthwhile(position, count)
+        self.is_wake_due(position, count)
     }
 
     /// Marks the reader as going to sleep. Returns true if there is nothing for it: it may sleep,
@@ -434,19 +434,19 @@ impl Reader {
 
     #[cold]
     fn try_attach(&mut self) -> Result<bool, ReadError> {
-        let terms = &self.cursor().attach_info.0;
+        let attach_info = &self.cursor().attach_info.0;
         // Acquire: the attach values and the cleared commit word at the start are visible with the
         // state.
-        match terms.state.load(Ordering::Acquire) {
+        match attach_info.state.load(Ordering::Acquire) {
             ATTACHED => {}
             DETACHED => return Err(ReadError::Detached),
             _ => return Ok(false),
         }
         // Relaxed: ordered by the Acquire above.
-        let start = terms.start.load(Ordering::Relaxed);
-        let start_count = terms.start_count.load(Ordering::Relaxed);
-        let mode = terms.mode.load(Ordering::Relaxed);
-        let wake_frames = terms.wake_frames.load(Ordering::Relaxed);
+        let start = attach_info.start.load(Ordering::Relaxed);
+        let start_count = attach_info.start_count.load(Ordering::Relaxed);
+        let mode = attach_info.mode.load(Ordering::Relaxed);
+        let wake_frames = attach_info.wake_frames.load(Ordering::Relaxed);
         if !is_valid_position(start) {
             return Err(ReadError::Corrupt { what: Corruption::Progress { found: start } });
         }
@@ -500,7 +500,7 @@ impl Reader {
     /// Returns whether enough is released to wake a waiting writer. `position` and `count` are
     /// those before the last release.
     #[cold]
-    fn is_waking_worthwhile(&mut self, position: u64, count: u64) -> bool {
+    fn is_wake_due(&mut self, position: u64, count: u64) -> bool {
         let (position, count) = *self.woken.get_or_insert((position, count));
         // Acquire: the writer's progress is visible with the flag that led here, and does not
         // change while it waits.

@@ -468,20 +468,20 @@ impl Writer {
         // Relaxed: the reader loads none of this before it sees the state.
         cursor.released.0.position.store(self.head, Ordering::Relaxed);
         cursor.released.0.count.store(self.count, Ordering::Relaxed);
-        let terms = &cursor.attach_info.0;
-        terms.start.store(self.head, Ordering::Relaxed);
-        terms.start_count.store(self.count, Ordering::Relaxed);
+        let attach_info = &cursor.attach_info.0;
+        attach_info.start.store(self.head, Ordering::Relaxed);
+        attach_info.start_count.store(self.count, Ordering::Relaxed);
         let (mode_word, wake_frames) = match mode {
             Mode::Blocking { depth: 0 } => (BLOCKING, u32::MAX),
             Mode::Blocking { depth } => (BLOCKING, (depth / 4).max(1)),
             Mode::Lossy => (LOSSY, u32::MAX),
         };
-        terms.mode.store(mode_word, Ordering::Relaxed);
-        terms.wake_frames.store(wake_frames, Ordering::Relaxed);
-        terms.low_frames.store(ANY, Ordering::Relaxed);
+        attach_info.mode.store(mode_word, Ordering::Relaxed);
+        attach_info.wake_frames.store(wake_frames, Ordering::Relaxed);
+        attach_info.low_frames.store(ANY, Ordering::Relaxed);
         // Release: orders the stores above, the cleared commit word at the start, and for lossy
         // readers the claim.
-        terms.state.store(ATTACHED, Ordering::Release);
+        attach_info.state.store(ATTACHED, Ordering::Release);
         match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
             Some(group) => group.readers += 1,
             None => self.groups.push(Group { sleepers, readers: 1 }),

@@ -169,8 +169,8 @@ fn a_lying_writer_is_named() {
 
 #[test]
 fn impossible_terms_are_refused() {
-    let terms = 256;
-    for (offset, lie) in [(terms, 129), (terms, !63), (terms + 8, u64::MAX)] {
+    let attach_info = 256;
+    for (offset, lie) in [(attach_info, 129), (attach_info, !63), (attach_info + 8, u64::MAX)] {
         let (_ring, _writer, mut reader, cursor, _) = with_cursor(BLOCKING);
         word(cursor, offset).store(lie, Ordering::Relaxed);
         assert!(!reader.is_attached());

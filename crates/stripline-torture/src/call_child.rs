@@ -113,7 +113,7 @@ pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::cal
 }
 
 /// Whether a call of that number is taken back once it is made.
-pub fn is_taken_back(number: u64) -> bool {
+pub fn is_cancelled(number: u64) -> bool {
     number % 8 == 7
 }
 
@@ -198,7 +198,7 @@ fn call(role: &CallRole, node: &Node, notes: &Notes) -> Result<(), String> {
             notes.set(Note::Begun, number + 1);
             let call = check_it.start(&request).map_err(said)?;
             notes.set(Note::Sent, number + 1);
-            match is_taken_back(number) {
+            match is_cancelled(number) {
                 true => call.cancel(),
                 false => pending.push((request, call)),
             }
@@ -208,6 +208,6 @@ fn call(role: &CallRole, node: &Node, notes: &Notes) -> Result<(), String> {
             notes.set(Note::Taken, request.number + 1);
         }
     }
-    notes.set(Note::Leaves, 1);
+    notes.set(Note::Departs, 1);
     Ok::<_, Error>(()).map_err(|e| e.to_string())
 }

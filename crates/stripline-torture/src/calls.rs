@@ -14,7 +14,7 @@ use crate::child::join;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
 use crate::plan::{Death, death_in_calls};
-use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// What a survivor calls itself.
@@ -26,7 +26,7 @@ const SURVIVOR: u64 = 0;
 /// What went wrong.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let host = join(&worker.domain, "")?;
-    await_host(&worker.domain)?;
+    wait_for_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
     let mut survivors = Vec::new();
     for transport in TRANSPORTS {
@@ -255,7 +255,7 @@ fn check_calls_of_the_dead(
     let since = Instant::now();
     loop {
         let carried_out = survivor.seen.of(incarnation);
-        let missing = (0..sent).find(|n| !call_child::is_taken_back(*n) && !carried_out.contains(n));
+        let missing = (0..sent).find(|n| !call_child::is_cancelled(*n) && !carried_out.contains(n));
         if let Some(number) = carried_out.last().filter(|number| **number >= begun) {
             return Err(format!("call {number} was carried out, and only {begun} were begun"));
         }

@@ -80,7 +80,7 @@ impl Campaign {
             }
             let before = Inventory::take();
             let done = self.round(&board, round, left.min(ROUND))?;
-            before.await_again(&done.names)?;
+            before.wait_until_back(&done.names)?;
             tally.add(done);
             // Only what one round saw is compared.
             tally.names.clear();

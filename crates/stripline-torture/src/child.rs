@@ -34,7 +34,7 @@ pub struct Role {
     /// How many receivers it waits for before it sends.
     pub receivers: usize,
     /// How long it takes over a packet.
-    pub dawdle_us: u64,
+    pub delay_us: u64,
 }
 
 impl Role {
@@ -47,9 +47,9 @@ impl Role {
         notes: &Notes,
         fail_point: Option<(&str, u64)>,
     ) -> Result<(Child, Bystander), String> {
-        let Self { sends, domain, topics, incarnation, packets, receivers, dawdle_us } = self;
+        let Self { sends, domain, topics, incarnation, packets, receivers, delay_us } = self;
         let words = format!(
-            "{sends} {} {domain} {incarnation} {packets} {receivers} {dawdle_us} {topics}",
+            "{sends} {} {domain} {incarnation} {packets} {receivers} {delay_us} {topics}",
             notes.address()
         );
         begin(ROLE, &words, fail_point)
@@ -61,9 +61,9 @@ impl Role {
         let notes = Notes::open(words.next()?).ok()?;
         let domain = words.next()?.to_string();
         let (incarnation, packets) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let (receivers, dawdle_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (receivers, delay_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let topics = words.next()?.to_string();
-        Some((Self { sends, domain, topics, incarnation, packets, receivers, dawdle_us }, notes))
+        Some((Self { sends, domain, topics, incarnation, packets, receivers, delay_us }, notes))
     }
 }
 
@@ -144,7 +144,7 @@ fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
             Err(error) => return Err(error),
         }
         notes.set(Note::Sent, sequence + 1);
-        dawdle(role);
+        delay(role);
     }
     publisher.finish()
 }
@@ -167,23 +167,23 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
             return Err(stripline::Error::failed(text));
         }
         if next.is_none() {
-            notes.set(Note::ToldFrom, gap.map_or(0, |gap| gap.first + 1));
+            notes.set(Note::ResumedFrom, gap.map_or(0, |gap| gap.first + 1));
             notes.set(Note::First, sequence + 1);
         } else if gap.is_some() && !role.topics.contains("drop") {
             return Err(stripline::Error::failed(format!("packet {sequence}: {gap:?} although it blocks")));
         }
         next = Some(sequence + 1);
         notes.set(Note::Taken, sequence + 1);
-        dawdle(role);
+        delay(role);
         drop(packet);
         notes.set(Note::Released, sequence + 1);
     }
-    notes.set(Note::Leaves, 1);
+    notes.set(Note::Departs, 1);
     Ok(())
 }
 
-fn dawdle(role: &Role) {
-    if role.dawdle_us > 0 {
-        std::thread::sleep(Duration::from_micros(role.dawdle_us));
+fn delay(role: &Role) {
+    if role.delay_us > 0 {
+        std::thread::sleep(Duration::from_micros(role.delay_us));
     }
 }

@@ -17,7 +17,7 @@ use stripline::Received;
 
 use crate::child::{TOPIC, join};
 use crate::notes::now_ns;
-use crate::worker::{TIMEOUT, await_host};
+use crate::worker::{TIMEOUT, wait_for_host};
 
 /// What a child is to do, in its environment.
 const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
@@ -56,7 +56,7 @@ impl Flood {
         let domain = format!("flood-{}-{}", std::process::id(), now_ns());
         let mut publisher = Helper::start(&format!("publish {domain} {transport}"))?;
         publisher.reply()?;
-        await_host(&domain)?;
+        wait_for_host(&domain)?;
         let established = Established::start(&domain, transport)?;
         let addresses = addresses(&domain, publisher.child.id())?;
         let mut flood = Helper::start(&format!("flood {}", addresses.join(" ")))?;

@@ -36,7 +36,7 @@ impl Ledger {
         }
         let gap = packet.gap().copied();
         let known = self.next.insert(incarnation, sequence + 1);
-        self.judge(known, sequence, gap).map_err(|wrong| {
+        self.check(known, sequence, gap).map_err(|wrong| {
             let seen: Vec<_> = self.next.iter().rev().take(3).collect();
             format!("packet {sequence} of {incarnation}, {gap:?}, {known:?} expected: {wrong}; {seen:?}")
         })?;
@@ -50,7 +50,7 @@ impl Ledger {
         self.next.get(&incarnation).copied().unwrap_or(0)
     }
 
-    fn judge(&self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
+    fn check(&self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
         let Some(expected) = known else {
             // The first of an incarnation; all of them wait for their receivers before they send.
             return match gap {

@@ -30,7 +30,7 @@ impl Inventory {
     ///
     /// # Errors
     /// What is different.
-    pub fn await_again(&self, names: &BTreeSet<String>) -> Result<(), String> {
+    pub fn wait_until_back(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deadline = Instant::now() + SETTLE_TIME;
         loop {
             let now = Self::take();

@@ -21,13 +21,13 @@ pub enum Note {
     /// A receiver: the number of its first packet, plus 1.
     First,
     /// A receiver: the first packet that it was told to have missed before that, plus 1.
-    ToldFrom,
+    ResumedFrom,
     /// A receiver: the number of the packet taken last, plus 1.
     Taken,
     /// A receiver: the number of the packet given back last, plus 1.
     Released,
     /// A receiver: it is about to leave, and nobody comes in its place.
-    Leaves,
+    Departs,
 }
 
 /// The notes of one lane's children, one after the other.

@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::{self, Rng};
 use crate::plan::{Death, Link, PLAIN, death, link};
-use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
@@ -28,7 +28,7 @@ const SURVIVORS: usize = 2;
 /// What went wrong.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let host = join(&worker.domain, RULES)?;
-    await_host(&worker.domain)?;
+    wait_for_host(&worker.domain)?;
     let last = Arc::new(AtomicU64::new(0));
     let survivors = [(RULES, false), (LOSSY, true)];
     let threads = survivors.map(|(rules, lossy)| survive(join(&worker.domain, rules), lossy, &last));
@@ -181,7 +181,7 @@ fn kill_one(
         packets: PACKETS,
         receivers: 0,
         // One that is slow holds the sender up, and must then wake it.
-        dawdle_us: if death.name() == "release-stored" { 500 } else { 0 },
+        delay_us: if death.name() == "release-stored" { 500 } else { 0 },
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
     let mut child = Victim::new(child);
@@ -239,7 +239,7 @@ fn kill_one(
         *predecessor = None;
         return Ok(());
     }
-    let (first, told) = (notes.get(Note::First), notes.get(Note::ToldFrom));
+    let (first, told) = (notes.get(Note::First), notes.get(Note::ResumedFrom));
     if first == 0 {
         return Ok(());
     }
@@ -252,7 +252,7 @@ fn kill_one(
         }
         tally.resumed += 1;
     }
-    if notes.get(Note::Leaves) > 0 {
+    if notes.get(Note::Departs) > 0 {
         // Who comes next may be another one.
         *predecessor = None;
         return Ok(());

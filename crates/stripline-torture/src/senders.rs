@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
 use crate::plan::{Death, death, link};
-use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, await_host};
+use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 /// Those who send choose the transport and the scope.
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 4";
@@ -25,7 +25,7 @@ const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth 
 /// What went wrong.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let node = join(&worker.domain, RULES)?;
-    await_host(&worker.domain)?;
+    wait_for_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
     let lossy = survive(join(&worker.domain, LOSSY), &over);
     let mut survivor = Survivor {
@@ -114,7 +114,7 @@ fn kill_one(
         incarnation,
         packets: if visited { 100_000 } else { 40 },
         receivers: 2,
-        dawdle_us: 0,
+        delay_us: 0,
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
     let mut child = Victim::new(child);

@@ -12,7 +12,7 @@ use crate::child::{Role, TOPIC, join};
 use crate::ledger::Ledger;
 use crate::notes::{Board, Note, Notes};
 use crate::payload;
-use crate::worker::{TIMEOUT, Victim, await_host};
+use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
 const BLOCK: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 8";
@@ -61,10 +61,10 @@ impl Stop {
     fn stop_receiver(&self, rules: &str, notes: &Notes) -> Result<Sent, String> {
         let (domain, lossy) = (domain(), rules == LOSSY);
         let node = join(&domain, rules)?;
-        await_host(&domain)?;
+        wait_for_host(&domain)?;
         let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, rules, false, if lossy { u64::MAX } else { PACKETS });
-        let mut child = Victim::patient(role.start(notes, None)?.0, self.patience());
+        let mut child = Victim::patient(role.start(notes, None)?.0, self.timeout());
         if !publisher.wait_for_receivers(1, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the receiver does not come".into());
         }
@@ -97,10 +97,10 @@ impl Stop {
     fn stop_sender(&self, notes: &Notes) -> Result<Value, String> {
         let domain = domain();
         let node = join(&domain, BLOCK)?;
-        await_host(&domain)?;
+        wait_for_host(&domain)?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, BLOCK, true, PACKETS);
-        let mut child = Victim::patient(role.start(notes, None)?.0, self.patience());
+        let mut child = Victim::patient(role.start(notes, None)?.0, self.timeout());
         let mut ledger = Ledger::new(false);
         while ledger.packets < 10 {
             take(&mut subscriber, &mut ledger)?;
@@ -132,7 +132,7 @@ impl Stop {
         Duration::from_secs(self.seconds)
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         TIMEOUT + self.duration()
     }
 }
@@ -173,7 +173,7 @@ fn take(subscriber: &mut Subscriber<u64>, ledger: &mut Ledger) -> Result<bool, S
 
 fn role(domain: &str, topics: &str, sends: bool, packets: u64) -> Role {
     let (domain, topics) = (domain.into(), topics.into());
-    Role { sends, domain, topics, incarnation: 1, packets, receivers: 1, dawdle_us: 0 }
+    Role { sends, domain, topics, incarnation: 1, packets, receivers: 1, delay_us: 0 }
 }
 
 fn domain() -> String {

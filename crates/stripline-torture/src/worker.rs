@@ -178,7 +178,7 @@ impl Tally {
 ///
 /// # Errors
 /// When it does not come.
-pub fn await_host(domain: &str) -> Result<(), String> {
+pub fn wait_for_host(domain: &str) -> Result<(), String> {
     let deadline = Instant::now() + TIMEOUT;
     while !abstract_names().contains(&meeting_point(domain)) {
         if Instant::now() > deadline {
@@ -193,7 +193,7 @@ pub fn await_host(domain: &str) -> Result<(), String> {
 pub struct Victim {
     child: Child,
     started: Instant,
-    patience: Duration,
+    timeout: Duration,
     status: Option<ExitStatus>,
 }
 
@@ -205,7 +205,7 @@ impl Victim {
 
     /// Takes over a child that may live for so long.
     pub fn patient(child: Child, patience: Duration) -> Self {
-        Self { child, started: Instant::now(), patience, status: None }
+        Self { child, started: Instant::now(), timeout: patience, status: None }
     }
 
     /// How it ended, once it has.
@@ -215,7 +215,7 @@ impl Victim {
     pub fn poll(&mut self) -> Result<Option<ExitStatus>, String> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|e| format!("cannot wait for a child: {e}"))?;
-            if self.status.is_none() && self.started.elapsed() > self.patience {
+            if self.status.is_none() && self.started.elapsed() > self.timeout {
                 return Err(format!("process {} neither dies nor ends", self.child.id()));
             }
         }

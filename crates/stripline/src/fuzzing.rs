@@ -63,10 +63,10 @@ pub fn process(bytes: &[u8]) -> Result<crate::inspect::Process, String> {
 /// # Errors
 /// What is wrong with them.
 pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String>>, String> {
-    let mut ear = AckReader::default();
-    ear.expect(&AckWait::new(sequence, Scope::Target, Duration::ZERO));
-    parts.iter().try_for_each(|part| ear.feed(part))?;
-    Ok(ear.ack())
+    let mut acks = AckReader::default();
+    acks.expect(&AckWait::new(sequence, Scope::Target, Duration::ZERO));
+    parts.iter().try_for_each(|part| acks.feed(part))?;
+    Ok(acks.ack())
 }
 
 /// Passes flow control of a receiver, from bytes as they arrive, to a sender that has sent so many

@@ -90,7 +90,7 @@ pub(crate) enum Measure {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub measure: Measure,
-    pub what: Subject,
+    pub subject: Subject,
     pub transport: String,
     pub wait: Wait,
     pub size: usize,
@@ -103,11 +103,11 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    pub(crate) fn new(measure: Measure, what: Subject, transport: &str, wait: Wait, size: usize) -> Self {
+    pub(crate) fn new(measure: Measure, subject: Subject, transport: &str, wait: Wait, size: usize) -> Self {
         let transport = transport.into();
         Self {
             measure,
-            what,
+            subject,
             transport,
             wait,
             size,
@@ -120,7 +120,7 @@ impl Case {
 
     /// Returns the number of processes that take part.
     pub(crate) fn processes(&self) -> u32 {
-        match self.what {
+        match self.subject {
             Subject::Memcpy | Subject::Noise => 1,
             Subject::Stripline | Subject::Calls if self.transport == "inproc" => 1,
             _ => self.components,
@@ -129,7 +129,7 @@ impl Case {
 
     /// Returns the number of sides that wait for each other before they start.
     pub(crate) fn sides(&self) -> u32 {
-        if matches!(self.what, Subject::Memcpy | Subject::Noise) { 1 } else { self.components }
+        if matches!(self.subject, Subject::Memcpy | Subject::Noise) { 1 } else { self.components }
     }
 
     /// Returns the bytes of a ring, and of what is compared with it: at least the default, and room
@@ -141,12 +141,12 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.what.name())?;
-        if matches!(self.what, Subject::Stripline | Subject::Calls) {
+        f.write_str(self.subject.name())?;
+        if matches!(self.subject, Subject::Stripline | Subject::Calls) {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {
-            Measure::Latency if self.what == Subject::Calls => write!(f, ", half of one")?,
+            Measure::Latency if self.subject == Subject::Calls => write!(f, ", half of one")?,
             Measure::Latency => write!(f, ", one way")?,
             Measure::Throughput => write!(f, ", throughput")?,
             Measure::Publish => write!(f, ", publish to {}", self.readers)?,

@@ -42,7 +42,7 @@ fn perform(job: &Job) -> Result<Outcome, Problem> {
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
     let here: &AtomicU64 = board.atomic(0);
     let all_here = || assemble(here, job.case.sides());
-    if !matches!(job.case.what, Subject::Stripline | Subject::Calls) {
+    if !matches!(job.case.subject, Subject::Stripline | Subject::Calls) {
         return side(job, all_here);
     }
     let node = endpoints::stripline::node(&job.case, &job.domain)?;
@@ -84,7 +84,7 @@ fn part(
     node: &stripline::node::Node,
     ready: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<Outcome, Problem> {
-    match job.case.what {
+    match job.case.subject {
         Subject::Calls => endpoints::calls::run(&job.case, place, job.seconds, node, ready),
         _ => endpoints::stripline::run(&job.case, place, job.seconds, node, ready),
     }
@@ -94,7 +94,7 @@ fn part(
 fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
     let Job { case, place, seconds, .. } = job;
     let (place, seconds) = (*place, *seconds);
-    let needed = match case.what {
+    let needed = match case.subject {
         Subject::Ring | Subject::PosixQueue => 2,
         Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex => 2,
         Subject::Atomics | Subject::Futex => 1,
@@ -103,7 +103,7 @@ fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     if job.descriptors.len() != needed {
         return Err(format!("{} descriptors in place of {needed}", job.descriptors.len()));
     }
-    match case.what {
+    match case.subject {
         #[cfg(feature = "peers")]
         Subject::Iceoryx2 => return endpoints::iceoryx2::run(case, place, seconds, &job.domain, ready),
         #[cfg(feature = "peers")]
@@ -124,7 +124,7 @@ fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcom
     // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
     let borrow = |index: usize| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) };
     ready()?;
-    match case.what {
+    match case.subject {
         Subject::Noise => endpoints::bare::noise(seconds),
         Subject::Memcpy => endpoints::bare::memcpy(case, seconds),
         Subject::Atomics => endpoints::bare::atomics(case, place, seconds, borrow(0)),

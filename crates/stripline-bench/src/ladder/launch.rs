@@ -96,7 +96,7 @@ enum Supplies {
 impl Supplies {
     fn new(case: &Case, name: &str) -> Result<Self, Problem> {
         let text = |e: std::io::Error| format!("cannot connect two sockets: {e}");
-        Ok(match case.what {
+        Ok(match case.subject {
             Subject::Atomics | Subject::Futex => Self::Shared(vec![memory::file(memory::PAGE)?]),
             Subject::Ring => {
                 let bytes = endpoints::ring::bytes(case);
@@ -107,12 +107,12 @@ impl Supplies {
                 endpoints::queue::open(&format!("{name}-back"), case)?,
             ]),
             Subject::UnixSocket | Subject::TcpSocket => {
-                let pair = if case.what == Subject::UnixSocket { unix_pair } else { tcp_pair };
+                let pair = if case.subject == Subject::UnixSocket { unix_pair } else { tcp_pair };
                 let ([near, far], [back_near, back_far]) = (pair().map_err(text)?, pair().map_err(text)?);
                 Self::Own([[near, back_near], [back_far, far]])
             }
             Subject::UnixDuplex | Subject::TcpDuplex => {
-                let pair = if case.what == Subject::UnixDuplex { unix_pair } else { tcp_pair };
+                let pair = if case.subject == Subject::UnixDuplex { unix_pair } else { tcp_pair };
                 let [near, far] = pair().map_err(text)?;
                 let again = |end: &OwnedFd| end.try_clone().map_err(text);
                 Self::Own([[again(&near)?, near], [again(&far)?, far]])

@@ -74,7 +74,7 @@ pub(super) fn bare(transport: &str) -> Option<Subject> {
 }
 
 fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let case = |what, transport: &str, wait| Case::new(Measure::Latency, what, transport, wait, size);
+    let case = |subject, transport: &str, wait| Case::new(Measure::Latency, subject, transport, wait, size);
     // The comparison at 32 B is one of packets per second.
     if settings.quick && settings.sizes.is_empty() && size == 32 {
         return;
@@ -89,10 +89,10 @@ fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
             if socket && wait == Wait::Spin && settings.quick && size != 1024 {
                 continue;
             }
-            if let Some(what) = bare(&transport)
+            if let Some(subject) = bare(&transport)
                 && (wait == Wait::Spin || socket)
             {
-                cases.push(case(what, &transport, wait));
+                cases.push(case(subject, &transport, wait));
             }
             cases.push(case(Subject::Stripline, &transport, wait));
             if transport == "shm" {
@@ -136,14 +136,15 @@ fn beside(settings: &Settings, size: usize, wait: Wait) -> Vec<Case> {
 }
 
 fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let case = |what, transport: &str, wait| Case::new(Measure::Throughput, what, transport, wait, size);
+    let case =
+        |subject, transport: &str, wait| Case::new(Measure::Throughput, subject, transport, wait, size);
     cases.push(case(Subject::Memcpy, "memory", Wait::None));
     for transport in settings.transports() {
         // Socket cases sleep: a thread that polls takes processor time from the one that carries
         // the packets.
         let wait = if matches!(&*transport, "uds" | "tcp") { Wait::Block } else { Wait::Spin };
-        if let Some(what) = bare(&transport) {
-            cases.push(case(what, &transport, wait));
+        if let Some(subject) = bare(&transport) {
+            cases.push(case(subject, &transport, wait));
         }
         let stripline = case(Subject::Stripline, &transport, wait);
         cases.push(stripline.clone());
@@ -179,7 +180,7 @@ mod tests {
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
         let cases = cases(&settings);
-        let ours = |case: &Case| matches!(case.what, Subject::Stripline | Subject::Calls);
+        let ours = |case: &Case| matches!(case.subject, Subject::Stripline | Subject::Calls);
         assert!(cases.iter().all(|case| !ours(case) || case.transport == "uds"));
         assert!(cases.iter().all(|case| [0, 64].contains(&case.size)));
         assert_eq!(null(&settings), atomics());

@@ -89,13 +89,16 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
 fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> Vec<Line> {
     COLORS
         .iter()
-        .map(|(what, transport, color)| {
-            let own = rows.iter().filter(|row| row.what == *what && row.transport == *transport);
+        .map(|(subject, transport, color)| {
+            let own = rows.iter().filter(|row| row.what == *subject && row.transport == *transport);
             let own =
                 own.filter(|row| row.size > 0 && row.publish_ns.is_none() && row.per_packet_ns.is_none());
             let points = own.filter_map(|row| Some((row.size as f64, figure(row)?))).collect();
-            let label =
-                if *what == "stripline" { format!("Stripline {transport}") } else { (*what).to_string() };
+            let label = if *subject == "stripline" {
+                format!("Stripline {transport}")
+            } else {
+                (*subject).to_string()
+            };
             Line { label, points, color: *color, dashed }
         })
         .filter(|line| !line.points.is_empty())

@@ -33,8 +33,10 @@ enum Target {
 
 /// Returns all figures with a target, in the order of the report.
 pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
-    let latency = |what, transport, wait, size| Case::new(Measure::Latency, what, transport, wait, size);
-    let stream = |what, transport, wait, size| Case::new(Measure::Throughput, what, transport, wait, size);
+    let latency =
+        |subject, transport, wait, size| Case::new(Measure::Latency, subject, transport, wait, size);
+    let stream =
+        |subject, transport, wait, size| Case::new(Measure::Throughput, subject, transport, wait, size);
     let time = |over, under| Pair { over, under, figure: Figure::Time };
     let rate = |over, under| Pair { over, under, figure: Figure::Rate };
     let (spin, shm) = (Wait::Spin, Subject::Stripline);
@@ -48,10 +50,10 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
         Case { components: 10, ..case }
     };
     let socket = |name| {
-        let what = bare(name).unwrap_or(Subject::UnixSocket);
+        let subject = bare(name).unwrap_or(Subject::UnixSocket);
         vec![
-            time(latency(shm, name, Wait::Block, 1024), latency(what, name, Wait::Block, 1024)),
-            rate(stream(what, name, Wait::Block, 1024), stream(shm, name, Wait::Block, 1024)),
+            time(latency(shm, name, Wait::Block, 1024), latency(subject, name, Wait::Block, 1024)),
+            rate(stream(subject, name, Wait::Block, 1024), stream(shm, name, Wait::Block, 1024)),
         ]
     };
     let many = Case { readers: 200, ..publish.clone() };
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn of_two_the_worse_counts_and_none_without_both() {
-        let case = |measure, what| Case::new(measure, what, "uds", Wait::Block, 1024);
+        let case = |measure, subject| Case::new(measure, subject, "uds", Wait::Block, 1024);
         let mut results = Results::new();
         results.insert(case(Measure::Latency, Subject::Stripline), vec![timed(105.0)]);
         results.insert(case(Measure::Latency, Subject::UnixSocket), vec![timed(100.0)]);
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn small_packets_have_two_targets() {
-        let case = |what| Case::new(Measure::Throughput, what, "shm", Wait::Spin, 32);
+        let case = |subject| Case::new(Measure::Throughput, subject, "shm", Wait::Spin, 32);
         for (shm, ring, met) in [(30, 45, true), (70, 110, true), (39, 60, true), (20, 45, false)] {
             let results = Results::from([
                 (case(Subject::Stripline), vec![flow(shm * 1_000_000)]),

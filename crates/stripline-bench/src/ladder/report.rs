@@ -235,7 +235,7 @@ fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
     let rates = if stream.is_empty() { &pipeline } else { &stream };
     let total = |of: fn(&Usage) -> u64| all.iter().map(|run| of(&run.usage)).sum();
     Row {
-        what: key.what.name().into(),
+        what: key.subject.name().into(),
         transport: key.transport.clone(),
         wait: key.wait.name().into(),
         size: key.size,

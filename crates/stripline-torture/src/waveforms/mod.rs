@@ -66,7 +66,7 @@ impl Waveforms {
         if let Some(violation) = violation {
             return Err(violation);
         }
-        before.await_again(&std::collections::BTreeSet::new())?;
+        before.wait_until_back(&std::collections::BTreeSet::new())?;
         Ok(self.report(&tally, work.started.elapsed().as_secs_f64(), interrupted.load(Ordering::Relaxed)))
     }
 

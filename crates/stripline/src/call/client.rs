@@ -284,7 +284,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
             StartError::Refused(connection, refusal, reason) => {
                 CallError::Refused { call: self.label(connection), refusal, reason }
             }
-            StartError::NoRoom(connection) => {
+            StartError::NoSpace(connection) => {
                 CallError::Unanswered { call: self.label(connection), deadline }
             }
             StartError::Link(error) => CallError::Link(error),

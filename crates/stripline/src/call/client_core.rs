@@ -32,7 +32,7 @@ pub(crate) struct ClientCore {
     /// How many of the connections have ever been used.
     pub(super) used: AtomicUsize,
     /// The index of the next server in turn.
-    pub(super) turn: AtomicUsize,
+    pub(super) next_server: AtomicUsize,
     pub(super) operations: Mutex<Vec<Operation>>,
     /// How many servers have been found.
     pub(super) server_changes: Mutex<u64>,
@@ -45,7 +45,7 @@ pub(crate) struct ClientCore {
 pub(super) enum StartError {
     NoServer,
     TooMany,
-    NoRoom(usize),
+    NoSpace(usize),
     Refused(usize, Refusal, String),
     Link(Error),
 }
@@ -61,7 +61,7 @@ impl ClientCore {
             stop,
             connections: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),
             used: AtomicUsize::new(0),
-            turn: AtomicUsize::new(0),
+            next_server: AtomicUsize::new(0),
             operations: Mutex::default(),
             server_changes: Mutex::default(),
             changed: Condvar::new(),
@@ -162,7 +162,7 @@ impl ClientCore {
                 Err(SendError::Refused(refusal, reason)) => {
                     return Err(StartError::Refused(connection, refusal, reason));
                 }
-                Err(SendError::Full) => return Err(StartError::NoRoom(connection)),
+                Err(SendError::Full) => return Err(StartError::NoSpace(connection)),
                 Err(SendError::Link(error)) => return Err(StartError::Link(error)),
             }
         }
@@ -184,16 +184,16 @@ impl ClientCore {
             return only.is_alive().then_some(0);
         }
         // Inexact if several threads call at the same time, which only affects the turn.
-        let turn = self.turn.load(Ordering::Relaxed);
+        let turn = self.next_server.load(Ordering::Relaxed);
         let index =
             (0..used).map(|step| (turn + step) % used).find(|&index| connections[index].is_alive())?;
-        self.turn.store(index + 1, Ordering::Relaxed);
+        self.next_server.store(index + 1, Ordering::Relaxed);
         Some(index)
     }
 
     pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
         self.check_own()?;
-        let mut arrivals = lock(&self.server_changes);
+        let mut server_changes = lock(&self.server_changes);
         loop {
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
@@ -210,7 +210,8 @@ impl ClientCore {
                 return Ok(false);
             }
             let left = (until - now).min(STOP_POLL);
-            arrivals = self.changed.wait_timeout(arrivals, left).unwrap_or_else(PoisonError::into_inner).0;
+            server_changes =
+                self.changed.wait_timeout(server_changes, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -223,11 +224,11 @@ impl ClientCore {
         let report = |connection: &ServerConnection| ServerReport {
             server: connection.label().to_string(),
             connected: connection.is_alive(),
-            outstanding: connection.pending().map_or(0, |table| table.outstanding() as u64),
-            late: connection.pending().map_or(0, |table| table.late_replies()),
+            outstanding: connection.pending().map_or(0, |pending| pending.outstanding() as u64),
+            late: connection.pending().map_or(0, |pending| pending.late_replies()),
             round_trips: connection
                 .pending()
-                .map(|table| RawLatencies(table.round_trips.pairs()).percentiles())
+                .map(|pending| RawLatencies(pending.round_trips.pairs()).percentiles())
                 .unwrap_or_default(),
             operations: connection.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
         };

@@ -67,7 +67,7 @@ impl Node {
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
         let payload = marker()?;
         let name = name_of_client(service)?;
-        let seeker = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
+        let discovery = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
             own: own.clone(),
             node: self.reconnector(),
             core: Arc::downgrade(&core),
@@ -76,7 +76,7 @@ impl Node {
             payload,
             stop,
         });
-        self.subscribe(service, seeker);
+        self.subscribe(service, discovery);
         Ok(ServiceClient { core })
     }
 
@@ -87,7 +87,7 @@ impl Node {
     /// None today.
     pub fn known_servers(&self) -> Result<Vec<ServerOffer>> {
         self.check_own()?;
-        let known = self.known(&marker()?).into_iter();
+        let known = self.known_offers(&marker()?).into_iter();
         let mut offers: Vec<_> =
             known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
         offers.sort();
@@ -113,7 +113,7 @@ impl Node {
     pub fn describe(&self, offer: &ServerOffer) -> Result<ServerDescription> {
         self.check_own()?;
         let ServerOffer { service, address } = offer;
-        let known = self.known(&marker()?);
+        let known = self.known_offers(&marker()?);
         let its =
             known.into_iter().find(|(its, endpoint)| its == service && endpoint.to_string() == *address);
         let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
@@ -122,14 +122,14 @@ impl Node {
         // As for a client: it connects only to servers with a user that the kernel can name.
         let open_to = LinkOptions { group: topic.link.group, ..LinkOptions::default() };
         transport::check(&endpoint.transport, &open_to)?;
-        let asked = ClientOptions {
+        let requested = ClientOptions {
             wait: WaitStrategy::Block,
             outstanding: 1,
             buffer: LinkOptions::BUFFER_MIN,
             ..ClientOptions::default()
         };
         let stop = self.stop_token().clone();
-        let (_, _, server_info) = connect_to(&endpoint, &name_of_client(service)?, topic, &asked, stop)?;
+        let (_, _, server_info) = connect_to(&endpoint, &name_of_client(service)?, topic, &requested, stop)?;
         let ServerInfo { server, operations, .. } = ServerInfo::read(server_info, service, address)?;
         Ok(ServerDescription { server, operations })
     }
@@ -266,9 +266,9 @@ impl OfferConsumer for ServerDiscovery {
 
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
         let Some(core) = self.core.upgrade() else { return Ok(()) };
-        let asked = core.options();
+        let requested = core.options();
         let (outgoing, incoming, server_info) =
-            connect_to(&offer.endpoint, &self.name, &self.topic, asked, self.stop.clone())?;
+            connect_to(&offer.endpoint, &self.name, &self.topic, requested, self.stop.clone())?;
         let way_back = ReconnectOnDrop {
             reconnector: self.node.clone(),
             consumer: self.own.clone(),
@@ -284,28 +284,29 @@ fn connect_to(
     endpoint: &Endpoint,
     name: &str,
     topic: &TopicOptions,
-    asked: &ClientOptions,
+    requested: &ClientOptions,
     stop: StopToken,
 ) -> Result<(Outgoing, Incoming, serde_json::Value)> {
     let link = LinkOptions {
         overflow: Overflow::Block,
         scope: Scope::Transport,
-        wait: asked.wait,
-        buffer: asked.buffer,
+        wait: requested.wait,
+        buffer: requested.buffer,
         // Room for as many replies as can ever be outstanding.
-        depth: asked.outstanding + PendingCalls::abandoned_max(asked.outstanding),
+        depth: requested.outstanding + PendingCalls::abandoned_max(requested.outstanding),
         group: topic.link.group,
         ..LinkOptions::default()
     };
     let request = ConnectRequest { connection: name.into(), payload: marker()?, options: link };
     let bind = bind(name, &link, stop.clone())?;
-    let visit = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
-    let mut outgoing = Outgoing::new(name.into(), vec![visit.duplex.outlet], topic.sampling, stop.clone());
+    let connection = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
+    let mut outgoing =
+        Outgoing::new(name.into(), vec![connection.duplex.outlet], topic.sampling, stop.clone());
     outgoing.admit();
     let events = Arc::new(PortEvents::new()?);
-    events.push(PortEvent::Connected(name.into(), visit.duplex.inlet));
+    events.push(PortEvent::Connected(name.into(), connection.duplex.inlet));
     let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
     let mut incoming = Incoming::new(name.into(), events, terms_for, stop, false, None);
     incoming.set_ends(EndsWhen::WithSender);
-    Ok((outgoing, incoming, visit.server_info))
+    Ok((outgoing, incoming, connection.server_info))
 }

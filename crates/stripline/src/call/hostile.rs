@@ -32,11 +32,12 @@ fn echo(node: &Node, transport: &str) -> Server<'static> {
 /// Connects to the server as a client that can send any bytes.
 fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
     let (request, bind) = asked(node.stop_token());
-    let visit = transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
+    let connection =
+        transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
     let stop = node.stop_token().clone();
-    let mut outgoing = Outgoing::new("evil".into(), vec![visit.duplex.outlet], Sampling::Off, stop);
+    let mut outgoing = Outgoing::new("evil".into(), vec![connection.duplex.outlet], Sampling::Off, stop);
     outgoing.admit();
-    (outgoing, visit.duplex.inlet)
+    (outgoing, connection.duplex.inlet)
 }
 
 fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
@@ -211,21 +212,21 @@ fn who_is_no_client_is_turned_down() {
             ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
         let server = node.server("echo", Ok::<u32, String>, options).unwrap();
         let its = transport::find(transport).unwrap();
-        let visit = |change: &dyn Fn(&mut ConnectRequest, &mut BindRequest)| {
+        let connection = |change: &dyn Fn(&mut ConnectRequest, &mut BindRequest)| {
             let (mut request, mut bind) = asked(node.stop_token());
             change(&mut request, &mut bind);
             its.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
         };
-        let error = visit(&|request, _| request.payload = crate::payload::TypeName::of::<u8>());
+        let error = connection(&|request, _| request.payload = crate::payload::TypeName::of::<u8>());
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
-        let error = visit(&|_, bind| bind.watermarks = Watermarks::of_depth(u32::MAX));
+        let error = connection(&|_, bind| bind.watermarks = Watermarks::of_depth(u32::MAX));
         assert!(error.contains("4294967295 calls outstanding"), "{transport}: {error}");
         let error =
             its.connect(server.endpoint(), &asked(node.stop_token()).0).map(drop).unwrap_err().to_string();
         assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
         let (request, bind) = asked(node.stop_token());
         let inside = its.connect_calls(server.endpoint(), &request, bind).unwrap();
-        let error = visit(&|_, _| {});
+        let error = connection(&|_, _| {});
         assert!(error.contains("which is the limit"), "{transport}: {error}");
         drop(inside);
     }

@@ -51,7 +51,7 @@ struct Contents {
 /// The result for a call that arrived while another thread received.
 enum Filled {
     Reply(ReplyStatus, Vec<u8>),
-    Gone,
+    Closed,
 }
 
 /// The classification of a reply.
@@ -65,7 +65,7 @@ pub(super) enum ReplyOutcome {
 /// The state of the slot of a waiting call.
 pub(super) enum SlotState<R> {
     Reply(R),
-    Gone,
+    Closed,
     Nothing,
     /// The waiting thread is promoted to receive.
     Promoted,
@@ -178,7 +178,7 @@ impl PendingCalls {
         number: u64,
         read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> SlotState<R> {
-        let Some(slot) = self.slot(number) else { return SlotState::Gone };
+        let Some(slot) = self.slot(number) else { return SlotState::Closed };
         self.settle(slot, number, &mut lock(&slot.contents), read)
     }
 
@@ -189,7 +189,7 @@ impl PendingCalls {
         deadline: Instant,
         read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
     ) -> SlotState<R> {
-        let Some(slot) = self.slot(number) else { return SlotState::Gone };
+        let Some(slot) = self.slot(number) else { return SlotState::Closed };
         let mut contents = lock(&slot.contents);
         loop {
             match self.settle(slot, number, &mut contents, read) {
@@ -218,9 +218,9 @@ impl PendingCalls {
                 contents.is_promoted = false;
                 slot.is_filled.store(false, Ordering::Relaxed);
                 slot.number.store(0, Ordering::Release);
-                let Filled::Reply(status, bytes) = filled else { return SlotState::Gone };
+                let Filled::Reply(status, bytes) = filled else { return SlotState::Closed };
                 let reply = WireReply { number, status, payload: &bytes };
-                let found = read.take().map_or(SlotState::Gone, |read| SlotState::Reply(read(reply)));
+                let found = read.take().map_or(SlotState::Closed, |read| SlotState::Reply(read(reply)));
                 contents.spare = bytes;
                 found
             }
@@ -262,7 +262,7 @@ impl PendingCalls {
         for slot in &self.slots {
             let mut contents = lock(&slot.contents);
             if slot.number.load(Ordering::Acquire) != 0 && contents.filled.is_none() {
-                contents.filled = Some(Filled::Gone);
+                contents.filled = Some(Filled::Closed);
                 slot.is_filled.store(true, Ordering::Release);
                 slot.doorbell.notify_one();
             }
@@ -409,7 +409,7 @@ mod tests {
                                 prop_assert_eq!(bytes, number.to_le_bytes());
                                 open.remove(&number);
                             }
-                            (SlotState::Gone, Is::Failed) => drop(open.remove(&number)),
+                            (SlotState::Closed, Is::Failed) => drop(open.remove(&number)),
                             _ => prop_assert!(false, "{number:#x} is {is:?}"),
                         }
                     }

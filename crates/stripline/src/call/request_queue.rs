@@ -225,9 +225,9 @@ impl RequestReceiver {
     }
 
     /// Reads the available requests from the links, as far as there is room for them.
-    pub(super) fn fill(&mut self, look: ScanScope, in_flight: &[InFlight]) -> Result<()> {
+    pub(super) fn fill(&mut self, scope: ScanScope, in_flight: &[InFlight]) -> Result<()> {
         while self.queue.has_space() {
-            let found = match look {
+            let found = match scope {
                 ScanScope::None => false,
                 ScanScope::Buffered => self.incoming.try_receive_fast() && self.has_slots(),
                 ScanScope::All => self.receive(Wait::Never)?,

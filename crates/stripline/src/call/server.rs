@@ -267,20 +267,20 @@ impl<'h> Server<'h> {
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { handlers: core, requests, scratch, .. } = self;
         core.check_own()?;
-        let look = if requests.queue.is_empty() {
+        let scope = if requests.queue.is_empty() {
             if !requests.receive(wait)? {
                 return Ok(false);
             }
-            let look = requests.scan_new();
-            if look == ScanScope::None {
+            let scope = requests.scan_new();
+            if scope == ScanScope::None {
                 return Ok(core.serve_in_place(requests, scratch));
             }
             requests.enqueue(&[]);
-            look
+            scope
         } else {
             requests.scan_again()
         };
-        requests.fill(look, &[])?;
+        requests.fill(scope, &[])?;
         let Some(next) = requests.queue.pop() else { return Ok(false) };
         let served = match requests.replies_to(&next) {
             Some(replies) => core.answer_waiting(&next, 1, &replies, None, scratch),
@@ -353,17 +353,17 @@ impl ServerPool<'_, '_> {
         // No user code runs under this lock.
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.queue.recycle(std::mem::take(spare));
-        let look = if requests.queue.is_empty() {
+        let scope = if requests.queue.is_empty() {
             if !requests.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
-            let look = requests.scan_new();
+            let scope = requests.scan_new();
             requests.enqueue(&self.in_flight);
-            look
+            scope
         } else {
             requests.scan_again()
         };
-        requests.fill(look, &self.in_flight)?;
+        requests.fill(scope, &self.in_flight)?;
         let Some(next) = requests.queue.pop() else { return Ok(None) };
         in_flight.begin(&next);
         Ok(requests.replies_to(&next).map(|replies| (next, replies)))

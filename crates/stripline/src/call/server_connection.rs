@@ -289,7 +289,7 @@ impl ServerConnection {
                     self.followers.fetch_sub(1, Ordering::SeqCst);
                     match found {
                         SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
-                        SlotState::Gone => return WaitOutcome::Closed,
+                        SlotState::Closed => return WaitOutcome::Closed,
                         SlotState::Promoted => {}
                         SlotState::Nothing if Instant::now() >= until => return WaitOutcome::TimedOut,
                         SlotState::Nothing => {}
@@ -312,7 +312,7 @@ impl ServerConnection {
             }
             None => match pending.take(number, &mut read) {
                 SlotState::Reply(reply) => WaitOutcome::Reply(reply),
-                SlotState::Gone => WaitOutcome::Closed,
+                SlotState::Closed => WaitOutcome::Closed,
                 SlotState::Nothing | SlotState::Promoted => WaitOutcome::TimedOut,
             },
         }
@@ -347,7 +347,7 @@ impl ServerConnection {
         if mine != NO_CALL && pending.is_filled(mine) {
             match pending.take(mine, read) {
                 SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
-                SlotState::Gone => return WaitOutcome::Closed,
+                SlotState::Closed => return WaitOutcome::Closed,
                 SlotState::Nothing | SlotState::Promoted => {}
             }
         }

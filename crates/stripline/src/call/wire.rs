@@ -76,15 +76,15 @@ pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
 }
 
 /// Bytes of a message on the first cache line of its frame in a ring, behind a short header.
-const ON_FIRST_LINE: usize = 32;
+const ON_FIRST_CACHE_LINE: usize = 32;
 
 /// Writes a message in place, the first cache line last. The waiting reader polls that line, and
 /// would take it from the writer's core between two writes.
 #[inline(always)]
 pub(super) fn put_message(place: &mut [u8], words: [u64; 2], payload: &[u8]) {
-    let on_first_line = payload.len().min(ON_FIRST_LINE - HEAD_BYTES);
+    let on_first_line = payload.len().min(ON_FIRST_CACHE_LINE - HEAD_BYTES);
     let (near, far) = payload.split_at(on_first_line);
-    place[ON_FIRST_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
+    place[ON_FIRST_CACHE_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
     // Only for speed: x86 processors store in the order of the program, others may not. The commit
     // word of its frame publishes the message.
     compiler_fence(Ordering::Release);

@@ -171,7 +171,7 @@ impl Reporter {
         let _ = control::send(&stream, report);
     }
 
-    fn answer(&self, component: &str, number: u64, answer: RequestAnswer) {
+    fn reply(&self, component: &str, number: u64, answer: RequestAnswer) {
         self.send(&Report::Answer { component: component.into(), number, answer });
     }
 
@@ -257,7 +257,7 @@ impl ComponentHost {
                                 // A component that sleeps until a packet arrives must take the request.
                                 member.port_events.values().for_each(|events| events.notify_request());
                             }
-                            None => self.reporter.answer(&component, number, RequestAnswer::Ended),
+                            None => self.reporter.reply(&component, number, RequestAnswer::Ended),
                         }
                     }
                     LauncherCommand::Withdraw { component, number } => {
@@ -270,7 +270,7 @@ impl ComponentHost {
                             RequestAnswer::Values(member.statuses.values(&member.spec))
                         };
                         let answer = self.components.get(&component).map_or(RequestAnswer::Ended, values);
-                        self.reporter.answer(&component, number, answer);
+                        self.reporter.reply(&component, number, answer);
                     }
                     LauncherCommand::Release => return Ok(()),
                 }
@@ -310,7 +310,7 @@ impl ComponentHost {
         let stats = Arc::new(Statistics::default());
         let (finished_tx, finished_rx) = mpsc::channel();
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
-        let answer = move |number, answer| reporter.answer(&name, number, answer);
+        let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
         let statuses = Statuses::new(&spec);
         let mut ports = Ports::new(

@@ -299,7 +299,7 @@ pub(super) struct PendingRequests {
     any: AtomicBool,
     state: Mutex<RequestState>,
     spec: ComponentSpec,
-    answer: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
+    reply: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
 }
 
 struct RequestState {
@@ -322,7 +322,7 @@ impl PendingRequests {
             any: AtomicBool::new(false),
             state: Mutex::new(state),
             spec,
-            answer: Box::new(answer),
+            reply: Box::new(answer),
         })
     }
 
@@ -336,18 +336,18 @@ impl PendingRequests {
         let mut state = self.lock();
         if state.ended {
             drop(state);
-            return (self.answer)(number, RequestAnswer::Ended);
+            return (self.reply)(number, RequestAnswer::Ended);
         }
         if state.waiting.len() >= WAITING_MAX {
             let answer = RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
             drop(state);
-            return (self.answer)(number, answer);
+            return (self.reply)(number, answer);
         }
-        let looks = state.polls;
+        let polls = state.polls;
         state.waiting.push_back((number, ask));
         self.any.store(true, Ordering::Relaxed);
         drop(state);
-        (self.answer)(number, RequestAnswer::Waiting { looks });
+        (self.reply)(number, RequestAnswer::Waiting { looks: polls });
     }
 
     /// Cancels a request that is still queued.
@@ -364,7 +364,7 @@ impl PendingRequests {
             state.ended = true;
             std::mem::take(&mut state.waiting)
         };
-        waiting.into_iter().for_each(|(number, _)| (self.answer)(number, RequestAnswer::Ended));
+        waiting.into_iter().for_each(|(number, _)| (self.reply)(number, RequestAnswer::Ended));
     }
 
     #[cold]
@@ -390,7 +390,7 @@ impl PendingRequests {
                     // The launcher has another specification: the executable was rebuilt meanwhile.
                     Err(errors) => {
                         drop(state);
-                        (pending.answer)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));
+                        (pending.reply)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));
                     }
                 },
             }
@@ -420,14 +420,14 @@ impl ReplyHandle {
 
     fn give(&mut self, answer: RequestAnswer) {
         self.unsent = None;
-        (self.asked.answer)(self.number, answer);
+        (self.asked.reply)(self.number, answer);
     }
 }
 
 impl Drop for ReplyHandle {
     fn drop(&mut self) {
         if let Some(answer) = self.unsent.take() {
-            (self.asked.answer)(self.number, answer);
+            (self.asked.reply)(self.number, answer);
         }
     }
 }

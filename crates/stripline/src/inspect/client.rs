@@ -14,7 +14,7 @@ use crate::sys::{socket, socket_names};
 
 pub(super) const VERSION: u32 = 1;
 /// The largest response of a process, in bytes.
-pub(super) const ANSWER_MAX: usize = 4 << 20;
+pub(super) const REPLY_MAX: usize = 4 << 20;
 /// Time limit for a batch of processes, which are queried concurrently. A stopped process never
 /// responds.
 const TIMEOUT: Duration = Duration::from_millis(800);
@@ -56,7 +56,7 @@ pub fn processes() -> Result<Overview> {
         names.truncate(SOCKETS_MAX);
     }
     for batch in names.chunks(BATCH) {
-        ask(batch, &mut overview);
+        query(batch, &mut overview);
     }
     overview.processes.sort_by_key(|process| process.pid);
     // A process that closed its last port and opened another may briefly have two sockets, with the
@@ -81,12 +81,12 @@ struct ProcessQuery {
 }
 
 /// Queries all these processes concurrently.
-fn ask(names: &[(String, u32)], overview: &mut Overview) {
+fn query(names: &[(String, u32)], overview: &mut Overview) {
     let deadline = Instant::now() + TIMEOUT;
-    let mut asked = Vec::new();
+    let mut query = Vec::new();
     for (name, named) in names {
         match socket::connect_unix_at_once(name) {
-            Ok((stream, pid)) => asked.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None }),
+            Ok((stream, pid)) => query.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None }),
             // The process has just ended.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}
             // The accept queue is full because the process has not responded for long, or the
@@ -97,23 +97,23 @@ fn ask(names: &[(String, u32)], overview: &mut Overview) {
             Err(error) => overview.problems.push(problem(*named, &error.to_string())),
         }
     }
-    while asked.iter().any(|one| one.done.is_none()) {
-        let waiting: Vec<usize> = (0..asked.len()).filter(|index| asked[*index].done.is_none()).collect();
+    while query.iter().any(|one| one.done.is_none()) {
+        let waiting: Vec<usize> = (0..query.len()).filter(|index| query[*index].done.is_none()).collect();
         let mut poll_set = PollSet::default();
-        waiting.iter().for_each(|index| poll_set.readable(asked[*index].stream.as_fd()));
+        waiting.iter().for_each(|index| poll_set.readable(query[*index].stream.as_fd()));
         if !poll_set.wait(Some(deadline)).unwrap_or(false) {
             break;
         }
         let stirred: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
         for index in stirred {
-            asked[waiting[index]].read();
+            query[waiting[index]].read();
         }
         // A process that keeps sending gets no more time than a silent one.
         if Instant::now() >= deadline {
             break;
         }
     }
-    for one in asked {
+    for one in query {
         match one.finish() {
             Ok(process) => overview.processes.push(process),
             Err(problem) => overview.problems.push(problem),
@@ -127,8 +127,8 @@ impl ProcessQuery {
         let mut piece = [0; 64 * 1024];
         match (&*self.stream).read(&mut piece) {
             Ok(0) => self.done = Some(Ok(())),
-            Ok(read) if self.bytes.len() + read > ANSWER_MAX => {
-                self.done = Some(Err(format!("sends more than {ANSWER_MAX} bytes")));
+            Ok(read) if self.bytes.len() + read > REPLY_MAX => {
+                self.done = Some(Err(format!("sends more than {REPLY_MAX} bytes")));
             }
             Ok(read) => self.bytes.extend_from_slice(&piece[..read]),
             Err(e)

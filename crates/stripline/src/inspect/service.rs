@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::client::{ANSWER_MAX, LINES_MAX, lines, prefix};
+use super::client::{LINES_MAX, REPLY_MAX, lines, prefix};
 use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
@@ -127,7 +127,7 @@ fn text(mut process: Process) -> String {
         // Plain text and numbers always serialise.
         let text = serde_json::to_string(&process).unwrap_or_default();
         let ports = process.sending.len() + process.receiving.len();
-        if (text.len() <= ANSWER_MAX && lines(&process) <= LINES_MAX) || ports == 0 {
+        if (text.len() <= REPLY_MAX && lines(&process) <= LINES_MAX) || ports == 0 {
             return text;
         }
         process.sending.truncate(process.sending.len() / 2);
@@ -146,7 +146,7 @@ mod tests {
         let port = SendingPort { name: "x".repeat(1000), ..SendingPort::default() };
         let process = Process { sending: vec![port; 10_000], ..Process::default() };
         let text = text(process);
-        assert!(text.len() <= ANSWER_MAX);
+        assert!(text.len() <= REPLY_MAX);
         let back: Process = serde_json::from_str(&text).unwrap();
         assert_eq!(back.sending.len() as u64 + back.omitted, 10_000);
         assert!(!back.sending.is_empty());

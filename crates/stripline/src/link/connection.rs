@@ -126,12 +126,12 @@ impl IncomingConnection {
     /// Returns the view of this connection for inspection.
     pub(super) fn inspect(&self) -> ConnectionView {
         self.register();
-        let depot = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
+        let queue_probe = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
         ConnectionView {
             name: self.name.clone(),
             options: self.options.clone(),
             open: Arc::clone(&self.open),
-            queue_probe: depot,
+            queue_probe,
         }
     }
 

@@ -265,7 +265,7 @@ impl Incoming {
     /// Receives like [`Incoming::receive_slow`], in the order of arrival, with at most
     /// `looks_max` empty polls.
     pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
-        let mut looks = 0u32;
+        let mut spins = 0u32;
         loop {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
             // poll precedes every sleep, even where it is a system call: a core that goes idle just
@@ -274,9 +274,9 @@ impl Incoming {
                 return Err(Error::Stopped);
             }
             let found =
-                if looks.is_multiple_of(POLLS_PER_FULL_POLL) { self.poll_all()? } else { self.poll_ready() };
+                if spins.is_multiple_of(POLLS_PER_FULL_POLL) { self.poll_all()? } else { self.poll_ready() };
             if !matches!(found, Polled::Empty) {
-                if looks > 0 {
+                if spins > 0 {
                     self.arrived_while = ArrivedWhile::Spinning;
                 }
                 self.spinner.succeeded();
@@ -286,10 +286,10 @@ impl Incoming {
                 return Ok(Polled::Empty);
             }
             if let Some(more) = self.spinner.next_burst() {
-                looks = looks.wrapping_add(1);
+                spins = spins.wrapping_add(1);
                 self.spin(more);
                 // Reading the clock takes as long as several polls.
-                if looks.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || looks > looks_max) {
+                if spins.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || spins > looks_max) {
                     return Ok(Polled::Empty);
                 }
                 continue;
@@ -302,7 +302,7 @@ impl Incoming {
             if let found @ Polled::Packet = self.poll_ready() {
                 return Ok(found);
             }
-            looks = 0;
+            spins = 0;
         }
     }
 
@@ -320,9 +320,9 @@ impl Incoming {
     }
 
     /// Spins on the only connection for so many polls; with several connections this does nothing.
-    fn spin(&mut self, looks: u32) {
+    fn spin(&mut self, spins: u32) {
         match &mut **self.connections {
-            [IncomingConnection { inlet: Some(inlet), .. }] => inlet.spin(looks),
+            [IncomingConnection { inlet: Some(inlet), .. }] => inlet.spin(spins),
             _ => std::hint::spin_loop(),
         }
     }

@@ -38,8 +38,8 @@ impl ReceivePortView {
     }
 
     /// Replaces the list of connections.
-    pub(super) fn set_connections(&self, lines: Vec<ConnectionView>) {
-        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    pub(super) fn set_connections(&self, connections: Vec<ConnectionView>) {
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = connections;
     }
 
     /// Marks the port as one that takes calls.
@@ -79,7 +79,11 @@ impl ConnectionView {
             gaps: counters.gaps,
             reordered: counters.reordered,
             peer_deaths: counters.peer_deaths,
-            queued: self.queue_probe.as_ref().and_then(Weak::upgrade).map(|depot| depot.packets() as u64),
+            queued: self
+                .queue_probe
+                .as_ref()
+                .and_then(Weak::upgrade)
+                .map(|queue_probe| queue_probe.packets() as u64),
         }
     }
 }

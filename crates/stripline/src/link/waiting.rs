@@ -122,8 +122,8 @@ impl AdaptiveSpin {
 
     /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. This is for polls of a word that the
     /// peer writes often: each poll takes the cache line from it.
-    pub(crate) fn spin_backoff(&mut self, looks: u32) -> bool {
-        (0..1 << looks.min(PAUSE_MAX)).all(|_| self.spin_once())
+    pub(crate) fn spin_backoff(&mut self, spins: u32) -> bool {
+        (0..1 << spins.min(PAUSE_MAX)).all(|_| self.spin_once())
     }
 
     /// Records that the wait ended without a sleep.

@@ -299,12 +299,12 @@ impl Node {
             stop: self.shared.stop.clone(),
         })?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
-        let withdrawal = self.offer(offer);
+        let guard = self.offer(offer);
         let mut outgoing =
             Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
         outgoing.set_scope(options.link.scope, options.link.deadline_ms);
         outgoing.set_timeout(options.link.send_timeout());
-        outgoing.hold(withdrawal);
+        outgoing.hold(guard);
         Ok(outgoing)
     }
 
@@ -326,12 +326,11 @@ impl Node {
     /// Offers an endpoint to the domain until the returned guard is dropped.
     pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
         self.shared.state().own.push(offer.clone());
-        let withdrawal =
-            OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
+        let guard = OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // The node's own subscribers need not wait for the rendezvous.
         self.shared.learn(offer, Timing::Inline);
         self.shared.doorbell.notify();
-        withdrawal
+        guard
     }
 
     /// Returns a handle that reconnects a consumer after it lost a connection that is still
@@ -341,7 +340,7 @@ impl Node {
     }
 
     /// Returns the offers with that payload type discovered so far: names and endpoints.
-    pub(crate) fn known(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
+    pub(crate) fn known_offers(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
         let state = self.shared.state();
         let those = state.known.iter().filter(|offer| offer.payload == *payload);
         those.map(|offer| (offer.topic.clone(), offer.endpoint.clone())).collect()

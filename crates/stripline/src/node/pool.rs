@@ -19,7 +19,7 @@ use super::view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received};
 
-/// Runs `work` for every packet on so many threads, and `hand_on` for one packet at a time. It ends
+/// Runs `work` for every packet on so many threads, and `release` for one packet at a time. It ends
 /// at the end of stream or the first failure, when the handlers in progress have returned.
 pub(super) fn run<T, S, R, W, H>(
     source: &mut S,
@@ -37,8 +37,8 @@ where
     let port = source.port().to_string();
     let pool = Pool {
         source: Mutex::new(PoolSource { source, taken: 0 }),
-        exit: Mutex::new(Exit { hand_on, turn: 0 }),
-        turned: Condvar::new(),
+        exit: Mutex::new(Exit { release: hand_on, next: 0 }),
+        released: Condvar::new(),
         order,
         work,
         doorbell: Doorbell::new()?,
@@ -65,7 +65,7 @@ struct Pool<'a, T, S, W, H> {
     source: Mutex<PoolSource<'a, S>>,
     exit: Mutex<Exit<H>>,
     /// Notified when the next packet is due.
-    turned: Condvar,
+    released: Condvar,
     order: Completion,
     work: &'a W,
     /// Wakes the receiving thread when no more is to be received.
@@ -86,9 +86,9 @@ struct PoolSource<'a, S> {
 
 /// The state of the thread that passes results on.
 struct Exit<H> {
-    hand_on: H,
+    release: H,
     /// How many packets have been passed on.
-    turn: u64,
+    next: u64,
 }
 
 /// A measured packet: its statistics, and when it was taken or how long it took.
@@ -165,15 +165,15 @@ where
         }
         let mut exit = lock(&self.exit);
         if self.order == Completion::Resequence {
-            let its_turn = self.turned.wait_while(exit, |exit| exit.turn != number);
+            let its_turn = self.released.wait_while(exit, |exit| exit.next != number);
             exit = its_turn.unwrap_or_else(PoisonError::into_inner);
         }
-        let outcome = made.and_then(|made| catch_panic(|| (exit.hand_on)(packet, made)));
+        let outcome = made.and_then(|made| catch_panic(|| (exit.release)(packet, made)));
         // Also after a failure, because the packets after it are finished as well.
-        exit.turn += 1;
+        exit.next += 1;
         drop(exit);
         if self.order == Completion::Resequence {
-            self.turned.notify_all();
+            self.released.notify_all();
         }
         if let Err(error) = outcome {
             let (words, is_failure) = (error.to_string(), !matches!(error, Error::Stopped));

@@ -66,14 +66,14 @@ pub struct Publisher<T: Sample> {
 }
 
 impl<T: Sample> Publisher<T> {
-    pub(crate) fn new(outgoing: Outgoing, estate: Option<Sender<Outgoing>>) -> Result<Self> {
+    pub(crate) fn new(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>) -> Result<Self> {
         if size_of::<T>() == 0 {
             return Err(Error::port(outgoing.port(), "its type has no size"));
         }
         if align_of::<T>() > 16 {
             return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
         }
-        Ok(Self { outgoing: Some(outgoing), return_to: estate.map(Local::new), samples: PhantomData })
+        Ok(Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), samples: PhantomData })
     }
 
     /// Returns the port's or topic's name.
@@ -278,7 +278,7 @@ impl<T: Sample> Drop for Publisher<T> {
         match &self.return_to {
             // At the very end of a process, the runtime that waits for it may be gone; then the
             // drop is enough.
-            Some(estate) => drop(estate.send(outgoing)),
+            Some(return_to) => drop(return_to.send(outgoing)),
             None if std::thread::panicking() => {}
             None => {
                 if let Err(error) = outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)) {

@@ -330,7 +330,7 @@ impl<T: Sample> Carried<T> {
             self.connection.clear();
             self.connection.push_str(source.connection());
         }
-        self.make_room(samples);
+        self.make_space(samples);
         let size = size_of::<T>();
         let place = &mut self.buffer.bytes_mut()[self.end * size..][..samples * size];
         place.copy_from_slice(bytemuck::cast_slice(&source.rest()[..samples]));
@@ -339,7 +339,7 @@ impl<T: Sample> Carried<T> {
     }
 
     /// Makes room for that many samples at the end.
-    fn make_room(&mut self, samples: usize) {
+    fn make_space(&mut self, samples: usize) {
         let size = size_of::<T>();
         if (self.end + samples) * size > self.buffer.len() && self.start > 0 && self.start >= self.len() {
             // At least as many were consumed since the last time as are moved now.

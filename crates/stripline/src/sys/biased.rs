@@ -120,11 +120,11 @@ impl<T> Biased<T> {
             return held;
         }
         self.share();
-        let mut looks = 0u32;
+        let mut spins = 0u32;
         // Acquire: pairs with the owner's Release when it leaves.
         while self.owner_inside.load(Ordering::Acquire) {
-            looks = looks.saturating_add(1);
-            match looks {
+            spins = spins.saturating_add(1);
+            match spins {
                 0..64 => std::hint::spin_loop(),
                 64..256 => std::thread::yield_now(),
                 // It may be waiting for room, and then for long.

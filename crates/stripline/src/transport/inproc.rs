@@ -125,8 +125,8 @@ impl Transport for Inproc {
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.
         let options = LinkOptions { wait: its.wait, ..request.options };
-        let its_request = ConnectRequest { options, ..request.clone() };
-        let there = OneWay::connect(bind, endpoint, &its_request, membarrier::is_used_with(its.wait))?;
+        let peer_request = ConnectRequest { options, ..request.clone() };
+        let there = OneWay::connect(bind, endpoint, &peer_request, membarrier::is_used_with(its.wait))?;
         let back = OneWay::connect(its, endpoint, request, membarrier::is_used_with(request.options.wait))?;
         server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
         let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };

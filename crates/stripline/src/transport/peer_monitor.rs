@@ -21,7 +21,7 @@ struct MonitoredSocket {
     /// The threads that sleep on these two are woken when the socket ends.
     doorbell: Doorbell,
     page: Arc<CursorPage>,
-    gone: AtomicBool,
+    closed: AtomicBool,
     /// A reader at the other end, if there is one, to be removed then.
     reader: Option<ReaderRegistration>,
 }
@@ -47,7 +47,7 @@ impl MonitoredPeer {
         reader: Option<ReaderRegistration>,
     ) -> Result<Self> {
         let subject =
-            Arc::new(MonitoredSocket { socket, doorbell, page, gone: AtomicBool::new(false), reader });
+            Arc::new(MonitoredSocket { socket, doorbell, page, closed: AtomicBool::new(false), reader });
         let mut watch = lock();
         let running = match &mut *watch {
             Some(running) => running,
@@ -60,10 +60,10 @@ impl MonitoredPeer {
 
     /// Whether the other end is gone.
     #[inline]
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         // Acquire: a thread that sees this flag sees what the other end had published before. The
         // kernel's hang-up came after that, and the thread that set the flag saw the hang-up.
-        self.0.gone.load(Ordering::Acquire)
+        self.0.closed.load(Ordering::Acquire)
     }
 
     /// Whether the other end belongs to another user.
@@ -73,14 +73,14 @@ impl MonitoredPeer {
 
     /// Polls the kernel, without waiting for the thread.
     pub(super) fn check(&self) -> bool {
-        if !self.is_gone() {
+        if !self.is_closed() {
             let mut poll_set = PollSet::default();
             poll_set.readable(self.0.socket.as_fd());
             if poll_set.wait(Some(std::time::Instant::now())).unwrap_or(true) {
-                self.0.gone.store(true, Ordering::Release);
+                self.0.closed.store(true, Ordering::Release);
             }
         }
-        self.is_gone()
+        self.is_closed()
     }
 }
 
@@ -143,7 +143,7 @@ fn run(doorbell: &Doorbell) {
                 watch.subjects.retain(|subject| !over.iter().any(|gone| Arc::ptr_eq(gone, subject)));
             }
             for subject in over {
-                subject.gone.store(true, Ordering::Release);
+                subject.closed.store(true, Ordering::Release);
                 if let Some(reader) = &subject.reader {
                     reader.remove();
                 }

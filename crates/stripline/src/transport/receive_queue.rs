@@ -246,7 +246,7 @@ impl Drop for ReceiveQueue {
 impl ReceiveShared {
     fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
         let mut progress = ReceiveProgress::default();
-        let mut joiner = Reassembler::new(self.overflow != Overflow::Block);
+        let mut reassembler = Reassembler::new(self.overflow != Overflow::Block);
         let end = loop {
             // Acquire: see `drop`. A late read costs one more frame; the doorbell wakes a sleeping
             // thread.
@@ -272,9 +272,9 @@ impl ReceiveShared {
                         let _ = self.start_position.set(start_position);
                         continue;
                     }
-                    let outcome = match joiner.add_frame(frame) {
+                    let outcome = match reassembler.add_frame(frame) {
                         Ok(Reassembly::Unfragmented) => self.accept(frame, &mut progress),
-                        Ok(Reassembly::Complete) => self.accept(joiner.frame(), &mut progress),
+                        Ok(Reassembly::Complete) => self.accept(reassembler.frame(), &mut progress),
                         Ok(Reassembly::Partial) => Ok(()),
                         Ok(Reassembly::Lost) => {
                             self.ack(header.and_then(ack_awaited), Ack::Refused(OVERTAKEN));

@@ -354,12 +354,12 @@ impl<'c> ConnectionChecker<'c> {
         if self.unknown_ports.is_empty() {
             return;
         }
-        let strangers = || self.unknown_ports.iter().map(|&n| &self.components[n]);
-        let names = listed(strangers().map(|c| c.name.value.as_str()), "and");
-        let verb = if strangers().count() == 1 { "is a process" } else { "are processes" };
+        let unknown = || self.unknown_ports.iter().map(|&n| &self.components[n]);
+        let names = listed(unknown().map(|c| c.name.value.as_str()), "and");
+        let verb = if unknown().count() == 1 { "is a process" } else { "are processes" };
         let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
         let others = self.other_transports();
-        let remedy = if strangers().any(|c| c.executable.is_some()) {
+        let remedy = if unknown().any(|c| c.executable.is_some()) {
             format!("choose another transport, as an executable cannot be a thread: {others}")
         } else if self.options.placement.is_some() {
             format!("use `--placement threads`, or choose another transport: {others}")

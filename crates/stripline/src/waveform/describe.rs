@@ -63,7 +63,7 @@ pub fn ask_validity(
         DescribeError::Nonsense(executable.to_path_buf(), quoted(&error.to_string()))
     };
     let text = serde_json::to_vec(properties).map_err(nonsense)?;
-    let answer = ask(executable, CHECK_OPTION, Some(&text), TIME_MAX)?;
+    let answer = run(executable, CHECK_OPTION, Some(&text), TIME_MAX)?;
     serde_json::from_slice(&answer).map_err(nonsense)
 }
 
@@ -170,7 +170,7 @@ fn missing_remedy(path: &Path) -> String {
 }
 
 fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
-    let answer = ask(path, DESCRIBE_OPTION, None, time_max)?;
+    let answer = run(path, DESCRIBE_OPTION, None, time_max)?;
     let spec: ComponentSpec = serde_json::from_slice(&answer)
         .map_err(|error| DescribeError::Nonsense(path.to_path_buf(), quoted(&error.to_string())))?;
     let errors = check_spec(&spec);
@@ -178,7 +178,7 @@ fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, Des
 }
 
 /// Runs an executable with an option; returns its output.
-fn ask(
+fn run(
     path: &Path,
     option: &str,
     input: Option<&[u8]>,

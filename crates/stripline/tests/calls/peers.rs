@@ -69,17 +69,17 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
     let domain = domain();
     let node = Node::join(&domain, Topics::default()).unwrap();
     let client = node.service_client("puppet", patient()).unwrap();
-    let (doomed, other) =
+    let (victim, other) =
         (Puppet::server(&domain, transport, "doomed"), Puppet::server(&domain, transport, "other"));
     assert!(client.wait_for_servers(2, LONG).unwrap());
     let (hold, name) = (operation::<(), ()>(&client, "hold"), operation::<(), String>(&client, "name"));
     let to_doomed = (0..).find(|key| name.call_by_key(*key, &()).unwrap() == "doomed").unwrap();
     let to_other = (0..).find(|key| name.call_by_key(*key, &()).unwrap() == "other").unwrap();
     let lost: Vec<_> = (0..3).map(|_| hold.start_by_key(to_doomed, &()).unwrap()).collect();
-    doomed.hear("holding");
+    victim.hear("holding");
     let kept = hold.start_by_key(to_other, &()).unwrap();
     other.hear("holding");
-    doomed.kill();
+    victim.kill();
     for call in lost {
         let error = call.wait().unwrap_err();
         assert!(matches!(&error, CallError::ServerGone { .. }), "{error}");
@@ -89,14 +89,14 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
     drop(other);
     // A new server of the same name: its keys move back to it.
     let other = Puppet::server(&domain, transport, "other");
-    let doomed = Puppet::server(&domain, transport, "doomed");
+    let victim = Puppet::server(&domain, transport, "doomed");
     await_that("both are back", || {
         client.servers().iter().filter(|server| server.connected).count() == 2
             && answered(|_| name.call(&()), 2).len() == 2
     });
     assert_eq!(name.call_by_key(to_doomed, &()).unwrap(), "doomed");
     assert_eq!(name.call_by_key(to_other, &()).unwrap(), "other");
-    drop((doomed, other));
+    drop((victim, other));
 }
 
 pub fn a_server_that_dies_in_the_middle_of_a_call_ends_it(transport: &str) {

@@ -288,17 +288,17 @@ pub fn a_sender_killed_in_a_packet_leaves_nothing_of_it(transport: &'static str)
     let rule = "a sender in another process";
     let Some((domain, node)) = beside_another(transport, rule, "buffer = 65536") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
-    let mut doomed = Puppet::start(&domain, transport, "buffer = 65536");
-    doomed.order("publish numbers");
-    doomed.order("receivers 1");
-    doomed.begin(&format!("send-then-large {}", ENDLESS / 8));
+    let mut victim = Puppet::start(&domain, transport, "buffer = 65536");
+    victim.order("publish numbers");
+    victim.order("receivers 1");
+    victim.begin(&format!("send-then-large {}", ENDLESS / 8));
     take_number(&mut subscriber, 0);
     // The only call it can block in is the send of the large packet.
-    await_all_asleep(doomed.id());
+    await_all_asleep(victim.id());
     // Some of it is taken, but not so much that all of it arrives.
-    doomed.freeze();
+    victim.freeze();
     expect_nothing(&mut subscriber);
-    doomed.kill();
+    victim.kill();
     await_that("the death is noticed", || {
         expect_nothing(&mut subscriber);
         subscriber.senders() == 0
@@ -319,10 +319,10 @@ pub fn a_receiver_killed_in_a_packet_misses_it(transport: &'static str) {
     let rule = "a receiver in another process";
     let Some((domain, node)) = beside_another(transport, rule, "buffer = 65536") else { return };
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
-    let mut doomed = Puppet::start(&domain, transport, "buffer = 65536");
-    doomed.order("subscribe numbers");
+    let mut victim = Puppet::start(&domain, transport, "buffer = 65536");
+    victim.order("subscribe numbers");
     await_receivers(&mut publisher, 1);
-    doomed.freeze();
+    victim.freeze();
     let (tell, thread) = mpsc::channel();
     let sender = std::thread::spawn(move || {
         tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
@@ -330,7 +330,7 @@ pub fn a_receiver_killed_in_a_packet_misses_it(transport: &'static str) {
         publisher
     });
     await_asleep(std::process::id(), thread.recv().unwrap());
-    doomed.kill();
+    victim.kill();
     let mut publisher = sender.join().unwrap();
     let mut late = node.subscriber::<u64>("numbers").unwrap();
     await_receivers(&mut publisher, 1);

@@ -62,9 +62,9 @@ pub fn every_sample_type_travels(transport: &'static str) {
 fn travels<T: Sample + PartialEq + std::fmt::Debug>(transport: &'static str, sample: fn(usize) -> T) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<T>(&node, "typed");
-    let mut dice = Dice::new(42);
+    let mut rng = Dice::new(42);
     for sequence in 0..20 {
-        let samples: Vec<T> = (0..dice.below(200)).map(sample).collect();
+        let samples: Vec<T> = (0..rng.below(200)).map(sample).collect();
         publisher.send(&samples).unwrap();
         assert_eq!(take_number(&mut subscriber, sequence).samples, samples);
     }
@@ -189,9 +189,9 @@ pub fn metadata_of_small_packets_arrives(transport: &'static str) {
         let node = node(transport, &format!("depth = 8\nsampling = \"{sampling}\""));
         let (mut publisher, mut subscriber) = pair::<u8>(&node, "small");
         let mut late: Option<Subscriber<u8>> = None;
-        let (mut dice, mut next, mut stream) = (Dice::new(7), 0, 0);
+        let (mut rng, mut next, mut stream) = (Dice::new(7), 0, 0);
         for sequence in 0..PACKETS {
-            if dice.below(50) == 0 {
+            if rng.below(50) == 0 {
                 // A new name starts at 0 again.
                 (stream, next) = (stream + 1, 0);
                 publisher.set_stream(StreamInfo::new(&stream.to_string()));
@@ -200,20 +200,20 @@ pub fn metadata_of_small_packets_arrives(transport: &'static str) {
                 late = Some(node.subscriber("small").unwrap());
                 await_receivers(&mut publisher, 2);
             }
-            let length = dice.below(70);
-            let mut loan = publisher.loan(length + dice.below(3)).unwrap();
+            let length = rng.below(70);
+            let mut loan = publisher.loan(length + rng.below(3)).unwrap();
             loan.truncate(length);
             loan.fill(sequence as u8);
             let (mut time, mut intended) = (0, None);
-            if dice.below(5) == 0 {
-                next = dice.below(1_000_000) as u64;
+            if rng.below(5) == 0 {
+                next = rng.below(1_000_000) as u64;
                 loan = loan.at_sample(next);
             }
-            if dice.below(5) == 0 {
+            if rng.below(5) == 0 {
                 time = sequence as i64;
                 loan = loan.at_time_ns(time);
             }
-            if dice.below(5) == 0 {
+            if rng.below(5) == 0 {
                 intended = Some(sequence + 1);
                 loan = loan.intended_ns(sequence + 1);
             }

@@ -32,9 +32,9 @@ pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
 pub fn a_killed_sender_is_detected_by_a_waiting_receiver(transport: &'static str) {
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
-    let mut doomed = Puppet::start(&domain, transport, "");
-    doomed.order("publish numbers");
-    doomed.order("receivers 1");
+    let mut victim = Puppet::start(&domain, transport, "");
+    victim.order("publish numbers");
+    victim.order("receivers 1");
     let mut survivor = node.publisher::<u64>("numbers").unwrap();
     await_receivers(&mut survivor, 1);
     await_senders(&mut subscriber, 2);
@@ -48,7 +48,7 @@ pub fn a_killed_sender_is_detected_by_a_waiting_receiver(transport: &'static str
     });
     let thread = thread.recv().unwrap();
     await_asleep(std::process::id(), thread);
-    doomed.kill();
+    victim.kill();
     // Detected during the wait, without another packet and without a timer.
     await_that("the death is counted", || node.connections().iter().any(|report| report.peer_deaths == 1));
     await_asleep(std::process::id(), thread);

@@ -463,7 +463,7 @@ fn lossy(transport: &'static str, window: usize, skip_after: Duration) -> (u64, 
         source.finish().unwrap();
     });
     let stage = std::thread::spawn(move || {
-        let (mut dice, mut pending) = (Dice::new(3), Vec::new());
+        let (mut rng, mut pending) = (Dice::new(3), Vec::new());
         let pool = Dispatch::pool(4).unwrap();
         input
             .serve_then(
@@ -471,7 +471,7 @@ fn lossy(transport: &'static str, window: usize, skip_after: Duration) -> (u64, 
                 |_| Ok(()),
                 |packet, ()| {
                     pending.push(packet.sequence());
-                    (0..dice.below(2000)).for_each(|_| std::hint::spin_loop());
+                    (0..rng.below(2000)).for_each(|_| std::hint::spin_loop());
                     forward(&mut output, packet)
                 },
             )

@@ -10,9 +10,9 @@ use crate::support::{
 pub fn packets_and_bytes_are_exact(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<u32>(&node, "counted");
-    let (mut dice, mut bytes) = (Dice::new(3), 0);
+    let (mut rng, mut bytes) = (Dice::new(3), 0);
     for sequence in 0..300 {
-        let samples = dice.below(2000);
+        let samples = rng.below(2000);
         publisher.send(&vec![0; samples]).unwrap();
         bytes += 4 * samples as u64;
         take_number(&mut subscriber, sequence);
@@ -32,8 +32,8 @@ pub fn losses_add_up(transport: &'static str) {
     for policy in ["drop-oldest", "drop-newest"] {
         let node = node(transport, &format!("overflow = \"{policy}\"\ndepth = 3"));
         let (mut publisher, mut subscriber) = pair::<u16>(&node, "counted");
-        let (mut dice, mut all_samples) = (Dice::new(5), 0);
-        let sizes: Vec<usize> = (0..PACKETS).map(|_| dice.below(50)).collect();
+        let (mut rng, mut all_samples) = (Dice::new(5), 0);
+        let sizes: Vec<usize> = (0..PACKETS).map(|_| rng.below(50)).collect();
         for samples in &sizes {
             publisher.send(&vec![1; *samples]).unwrap();
             all_samples += *samples as u64;

@@ -65,10 +65,10 @@ pub fn garbage_at_the_rendezvous_disturbs_no_node(transport: &'static str) {
     await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
     let mut publisher = host.publisher::<u64>("numbers").unwrap();
     let mut subscriber = host.subscriber::<u64>("numbers").unwrap();
-    let (mut dice, mut silent) = (Dice::new(7), Vec::new());
+    let (mut rng, mut silent) = (Dice::new(7), Vec::new());
     let huge = u32::MAX.to_le_bytes().to_vec();
     let words = [b"\x05\0\0\0hello".to_vec(), b"\x02\0\0\0{}".to_vec()];
-    let noise = (0..5000).map(|_| dice.below(256) as u8).collect();
+    let noise = (0..5000).map(|_| rng.below(256) as u8).collect();
     for bytes in [vec![], vec![9], huge, noise].into_iter().chain(words) {
         let mut stranger = connect(&meeting_point(&domain));
         // The host may have closed the connection before all is written.

@@ -224,11 +224,11 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut dice = Dice::new(seed as u64 + 77);
+                let mut rng = Dice::new(seed as u64 + 77);
                 while !over.load(Ordering::Relaxed) {
-                    let number = (dice.below(usize::MAX) as u64) >> dice.below(64);
-                    let lie = [number, number & !63, u64::MAX, 0][dice.below(4)];
-                    page[dice.below(page.len())].store(lie, Ordering::Relaxed);
+                    let number = (rng.below(usize::MAX) as u64) >> rng.below(64);
+                    let lie = [number, number & !63, u64::MAX, 0][rng.below(4)];
+                    page[rng.below(page.len())].store(lie, Ordering::Relaxed);
                 }
             });
             // The other receiver gets every packet, independent of the values written.
@@ -452,14 +452,14 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         );
         await_that("the liar is let in", || scene.subscriber.senders() == 2);
         words.iter().for_each(|(index, lie)| ring_words[first + index].store(*lie, Ordering::Release));
-        let mut dice = Dice::new(number as u64 + 1);
+        let mut rng = Dice::new(number as u64 + 1);
         let error = loop {
             if words.is_empty() {
                 // Any value anywhere, but mostly in words that the receiver reads.
                 for _ in 0..1000 {
-                    let lie = (dice.below(usize::MAX) as u64) >> dice.below(64);
-                    ring_words[3 + dice.below(first + 13)].store(lie, Ordering::Relaxed);
-                    cursor_words[dice.below(64)].store(lie, Ordering::Relaxed);
+                    let lie = (rng.below(usize::MAX) as u64) >> rng.below(64);
+                    ring_words[3 + rng.below(first + 13)].store(lie, Ordering::Relaxed);
+                    cursor_words[rng.below(64)].store(lie, Ordering::Relaxed);
                 }
             }
             let _ = rustix::net::send(&rope, &[1], SendFlags::DONTWAIT);

@@ -107,10 +107,10 @@ pub fn last_words(mut stream: Box<dyn Stream>) -> String {
 
 pub fn garbage_at_an_endpoint_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
-    let mut dice = Dice::new(1090);
+    let mut rng = Dice::new(1090);
     for length in [12, 100, 10_000] {
         let mut stranger = scene.stranger();
-        let noise: Vec<u8> = (0..length).map(|_| dice.below(256) as u8).collect();
+        let noise: Vec<u8> = (0..length).map(|_| rng.below(256) as u8).collect();
         let _ = stranger.write_all(&noise);
         last_words(stranger);
     }

@@ -89,20 +89,20 @@ pub fn windows_begin_anew_behind_a_gap(transport: &'static str) {
         let node = node(transport, &format!("overflow = \"{policy}\"\ndepth = 3\nbuffer = 65536"));
         let (mut publisher, subscriber) = pair::<u32>(&node, "windows");
         let sender = std::thread::spawn(move || {
-            let (mut dice, mut sample) = (Dice::new(11), 0);
+            let (mut rng, mut sample) = (Dice::new(11), 0);
             for _ in 0..500 {
                 // From time to time a fragmented packet.
-                let count = if dice.below(40) == 0 { 12_000 } else { dice.below(300) as u32 };
+                let count = if rng.below(40) == 0 { 12_000 } else { rng.below(300) as u32 };
                 publisher.send(&(sample..sample + count).collect::<Vec<_>>()).unwrap();
                 sample += count;
             }
             publisher.finish().unwrap();
             sample
         });
-        let (mut windows, mut dice) = (subscriber.windowed(), Dice::new(5));
+        let (mut windows, mut rng) = (subscriber.windowed(), Dice::new(5));
         let (mut next, mut lost) = (0, 0);
         loop {
-            let asked = 1 + dice.below(700);
+            let asked = 1 + rng.below(700);
             let window = match windows.window_timeout(asked, DEADLINE).unwrap() {
                 Received::Packet(window) => window,
                 Received::Empty => panic!("nothing in time"),
@@ -113,7 +113,7 @@ pub fn windows_begin_anew_behind_a_gap(transport: &'static str) {
             assert_eq!(u64::from(window[0]), next + missing);
             assert_eq!(window.sample_index(), u64::from(window[0]));
             lost += missing;
-            let step = 1 + dice.below(asked);
+            let step = 1 + rng.below(asked);
             next += missing + if window.is_whole() { step } else { window.len() } as u64;
             window.consume(step);
         }

@@ -357,12 +357,12 @@ fn states(rules: Rules) -> usize {
 }
 
 /// The watermarks that a queue of two or three packets can have.
-const MARKS: [(u32, u32); 4] = [(1, 0), (2, 0), (2, 1), (3, 1)];
+const WATERMARKS: [(u32, u32); 4] = [(1, 0), (2, 0), (2, 1), (3, 1)];
 
 #[test]
 fn nothing_is_lost_and_nobody_waits_for_ever_on_a_stream() {
     for flow in [Flow::Credit, Flow::StopResume] {
-        for (high, low) in MARKS {
+        for (high, low) in WATERMARKS {
             for under_way in [1, 3] {
                 states(Rules { flow, high, low, under_way, packets: 8, ..SOUND });
             }
@@ -373,7 +373,7 @@ fn nothing_is_lost_and_nobody_waits_for_ever_on_a_stream() {
 #[test]
 fn messages_may_be_lost_repeated_and_overtaken() {
     for flow in [Flow::Credit, Flow::StopResume] {
-        for (high, low) in MARKS {
+        for (high, low) in WATERMARKS {
             assert!(states(Rules { flow, high, low, loses_messages: true, ..SOUND }) > 500);
         }
     }

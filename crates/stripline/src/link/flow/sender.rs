@@ -140,7 +140,7 @@ impl Sender {
     /// because the message that ends the stall may have been lost.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn next_probe(&mut self, now_ns: u64) -> Option<FlowMessage> {
-        let is_due = self.probed_ns.is_none_or(|asked| now_ns.saturating_sub(asked) >= PROBE_EVERY_NS);
+        let is_due = self.probed_ns.is_none_or(|probed| now_ns.saturating_sub(probed) >= PROBE_EVERY_NS);
         if self.channel == ChannelKind::Ordered || self.may_send() || !is_due {
             return None;
         }

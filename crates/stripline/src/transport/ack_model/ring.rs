@@ -13,7 +13,7 @@ use crate::transport::ring::decode_ack;
 enum At {
     Publish,
     /// `poll_acks`, `detach_departed`, and the verdict.
-    Look,
+    Poll,
     /// `reader.cursor.set_waiting(true)`
     Announce,
     /// `announced()`
@@ -21,15 +21,15 @@ enum At {
     /// `sleep_for_acks`: on the doorbell,
     Sleep,
     /// and `quiet`.
-    Quiet,
+    Drain,
 }
 
 /// A receiver, at a line of `RingAckSender::send`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Says {
+enum ReaderStep {
     Nothing,
     Fence,
-    LookWhoSleeps,
+    CheckWaiting,
     Ring,
 }
 
@@ -48,7 +48,7 @@ struct Page {
 struct Reader {
     page: Page,
     queue: Vec<u64>,
-    says: Says,
+    step: ReaderStep,
     /// Whether it was there when the packet was sent, and whether it is still waited for.
     is_counted: bool,
     awaited: bool,
@@ -66,7 +66,7 @@ struct Ring {
     at: At,
     /// Whether it has announced its sleep in this wait.
     sleeps: bool,
-    bell: bool,
+    doorbell: bool,
     has_passed: bool,
     problem: Option<(usize, AckState)>,
 }
@@ -76,7 +76,7 @@ impl Ring {
         let reader = Reader {
             page: Page::default(),
             queue: Vec::new(),
-            says: Says::Nothing,
+            step: ReaderStep::Nothing,
             is_counted: false,
             awaited: false,
             truth: Truth::default(),
@@ -89,7 +89,7 @@ impl Ring {
             sent: 0,
             at: At::Publish,
             sleeps: false,
-            bell: false,
+            doorbell: false,
             has_passed: false,
             problem: None,
         }
@@ -104,7 +104,7 @@ impl Ring {
                 reader.queue.push(self.sent);
             }
         }
-        (after.sent, after.at, after.has_passed) = (self.sent + 1, At::Look, false);
+        (after.sent, after.at, after.has_passed) = (self.sent + 1, At::Poll, false);
         (self.sent < self.rules.packets).then_some(after)
     }
 
@@ -166,7 +166,7 @@ impl Ring {
         let mut after = self.clone();
         match self.at {
             At::Publish => return Ok(self.publish()),
-            At::Look => return self.poll().map(Some),
+            At::Poll => return self.poll().map(Some),
             At::Announce => {
                 after.readers.iter_mut().for_each(|reader| reader.page.sleeps_buffered = Some(true));
                 (after.at, after.sleeps) = (At::Fence, true);
@@ -175,13 +175,13 @@ impl Ring {
                 if self.rules.fault != Fault::SenderFenceForgotten {
                     after.readers.iter_mut().for_each(Reader::write_out_sleeps);
                 }
-                after.at = if self.rules.fault == Fault::LastPollForgotten { At::Sleep } else { At::Look };
+                after.at = if self.rules.fault == Fault::LastPollForgotten { At::Sleep } else { At::Poll };
             }
-            At::Sleep if self.bell || self.has_passed => after.at = At::Quiet,
+            At::Sleep if self.doorbell || self.has_passed => after.at = At::Drain,
             At::Sleep => return Ok(None),
-            At::Quiet => {
-                after.bell = false;
-                after.at = At::Look;
+            At::Drain => {
+                after.doorbell = false;
+                after.at = At::Poll;
             }
         }
         Ok(Some(after))
@@ -211,7 +211,7 @@ impl Ring {
                 // `RingShared::remove_reader`, on the thread that the kernel wakes.
                 may("a death is reported", &|ring| {
                     ring.readers[index].departed = true;
-                    ring.bell = true;
+                    ring.doorbell = true;
                 });
             }
             return steps;
@@ -225,27 +225,27 @@ impl Ring {
                 reader.queue.clear();
             });
         }
-        match reader.says {
-            Says::Nothing => {
+        match reader.step {
+            ReaderStep::Nothing => {
                 let Some(&sequence) = reader.queue.first() else { return steps };
                 may("a receiver finishes", &|ring| ring.readers[index].ack(sequence, false));
                 if self.rules.may_refuse {
                     may("a receiver refuses", &|ring| ring.readers[index].ack(sequence, true));
                 }
             }
-            Says::Fence => may("a receiver runs its fence", &|ring| {
+            ReaderStep::Fence => may("a receiver runs its fence", &|ring| {
                 if ring.rules.fault != Fault::ReceiverFenceForgotten {
                     ring.readers[index].write_out();
                 }
-                ring.readers[index].says = Says::LookWhoSleeps;
+                ring.readers[index].step = ReaderStep::CheckWaiting;
             }),
-            Says::LookWhoSleeps => may("a receiver checks for a sleeper", &|ring| {
+            ReaderStep::CheckWaiting => may("a receiver checks for a sleeper", &|ring| {
                 let reader = &mut ring.readers[index];
-                reader.says = if reader.page.sleeps { Says::Ring } else { Says::Nothing };
+                reader.step = if reader.page.sleeps { ReaderStep::Ring } else { ReaderStep::Nothing };
             }),
-            Says::Ring => may("a receiver rings", &|ring| {
-                ring.readers[index].says = Says::Nothing;
-                ring.bell = true;
+            ReaderStep::Ring => may("a receiver rings", &|ring| {
+                ring.readers[index].step = ReaderStep::Nothing;
+                ring.doorbell = true;
             }),
         }
         steps
@@ -264,7 +264,7 @@ impl Reader {
             self.truth.accepted.push(sequence);
             self.truth.finished.push(sequence);
         }
-        self.says = Says::Fence;
+        self.step = ReaderStep::Fence;
     }
 
     fn write_out(&mut self) {

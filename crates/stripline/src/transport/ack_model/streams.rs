@@ -13,7 +13,7 @@ struct ModelReceiver {
     /// removed.
     is_counted: bool,
     awaited: bool,
-    buried: bool,
+    removed: bool,
     /// Its queue, and whether it has accepted the first packet already.
     queue: Vec<u64>,
     is_accepted: bool,
@@ -41,22 +41,14 @@ impl Streams {
             acks: AckReader::default(),
             is_counted: false,
             awaited: false,
-            buried: false,
+            removed: false,
             queue: Vec::new(),
             is_accepted: false,
             said: Vec::new(),
             truth: Truth::default(),
         };
-        let guests = vec![receiver; rules.receivers];
-        Self {
-            rules,
-            receivers: guests,
-            sent: 0,
-            waits: false,
-            asleep: false,
-            has_passed: false,
-            problem: None,
-        }
+        let receivers = vec![receiver; rules.receivers];
+        Self { rules, receivers, sent: 0, waits: false, asleep: false, has_passed: false, problem: None }
     }
 
     /// `publish`, and the start of `wait_acks`.
@@ -68,8 +60,8 @@ impl Streams {
         let expected = awaited(self.sent, self.rules.scope);
         for receiver in &mut after.receivers {
             // Writing to a dead peer's socket fails, and the receiver is removed.
-            receiver.buried |= receiver.truth.dead;
-            (receiver.awaited, receiver.is_counted) = (!receiver.buried, !receiver.buried);
+            receiver.removed |= receiver.truth.dead;
+            (receiver.awaited, receiver.is_counted) = (!receiver.removed, !receiver.removed);
             if receiver.awaited {
                 receiver.queue.push(self.sent);
                 receiver.acks.expect(&expected);
@@ -99,8 +91,8 @@ impl Streams {
             }
             let is_there = !receiver.truth.dead || self.rules.fault == Fault::DeathUnnoticed;
             let listened = receiver.acks.feed(&said).map(|()| is_there);
-            let state = receiver.acks.heard(&listened);
-            receiver.buried |= listened != Ok(true);
+            let state = receiver.acks.state(&listened);
+            receiver.removed |= listened != Ok(true);
             if let AckState::Violation(violation) = &state {
                 return Err(format!("an honest receiver {violation}"));
             }

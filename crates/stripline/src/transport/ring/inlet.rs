@@ -172,7 +172,7 @@ impl RingInlet {
     fn is_over(&self) -> bool {
         self.is_detached
             || self.reader.is_closed()
-            || matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.is_gone())
+            || matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.is_closed())
     }
 }
 
@@ -199,8 +199,8 @@ impl Inlet for RingInlet {
         if self.borrows { self.reader.try_next_fast() } else { None }
     }
 
-    fn spin(&mut self, looks: u32) {
-        self.reader.spin(looks);
+    fn spin(&mut self, spins: u32) {
+        self.reader.spin(spins);
     }
 
     fn say_goodbye(&mut self) {

@@ -302,9 +302,9 @@ impl RingOutlet {
     /// Spins, for as long as the port's wait strategy allows, until a reader has made enough room
     /// or another event has occurred. False: it is time to sleep.
     fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait) -> bool {
-        let mut looks = 0;
-        while self.spinner.spin_backoff(looks) {
-            looks += 1;
+        let mut spins = 0;
+        while self.spinner.spin_backoff(spins) {
+            spins += 1;
             if self.writer.is_worth_resuming(slowest)
                 || self.shared.changed.load(Ordering::Relaxed)
                 || wait.is_stoppable() && self.stop.is_stopped()
@@ -398,9 +398,9 @@ impl Outlet for RingOutlet {
         self.shared.changed.swap(false, Ordering::Acquire);
         // Departed readers first: a new one may take the place of one of them.
         self.detach_departed();
-        let arrivals = std::mem::take(&mut self.shared.changes().added);
-        let arrived = !arrivals.is_empty();
-        for pending in arrivals {
+        let added = std::mem::take(&mut self.shared.changes().added);
+        let arrived = !added.is_empty();
+        for pending in added {
             fail_point!("admit");
             let resumed = self.departed.remove(&pending.connection);
             if let Some(sequence) = resumed {

@@ -86,7 +86,7 @@ impl StreamReceiver {
     /// Polls for its acknowledgement. Returns the error instead, if there is one.
     fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
         let listened = self.acks.read_from(&self.socket);
-        let state = self.acks.heard(&listened);
+        let state = self.acks.state(&listened);
         self.dead = listened != Ok(true);
         let is_a_lie = matches!(state, AckState::Violation(_));
         let outcome = ack_wait.outcome(&self.connection, state);

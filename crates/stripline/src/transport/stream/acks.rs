@@ -183,7 +183,7 @@ pub(crate) struct AckReader {
     bytes: Vec<u8>,
     /// Acknowledgements requested, and those that arrived.
     requested: u64,
-    heard: u64,
+    received: u64,
     /// The flow control for this receiver, if the link keeps it.
     flow_sender: Option<flow::Sender>,
     /// The newest packet, which is waited for.
@@ -217,13 +217,13 @@ impl AckReader {
 
     /// Whether acknowledgements or flow control are still to come, once everything has been sent.
     pub(super) fn is_open(&self) -> bool {
-        self.heard < self.requested
+        self.received < self.requested
             || self.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.is_over())
     }
 
     /// Returns the state of the packet expected last, after a read with this result: whether the
     /// receiver is there.
-    pub(crate) fn heard(&mut self, read: &Result<bool, String>) -> AckState {
+    pub(crate) fn state(&mut self, read: &Result<bool, String>) -> AckState {
         match (self.ack(), read) {
             (_, Err(violation)) => AckState::Violation(violation.clone()),
             (Some(Ok(())), Ok(_)) => AckState::Done,
@@ -291,8 +291,8 @@ impl AckReader {
         let Some((newest, scope)) = self.expected.filter(|(newest, _)| sequence <= *newest) else {
             return Err(format!("acknowledged packet {sequence}, which was not sent"));
         };
-        self.heard += 1;
-        if self.heard > self.requested {
+        self.received += 1;
+        if self.received > self.requested {
             return Err(format!("acknowledged packet {sequence} without a request"));
         }
         if sequence == newest {

@@ -45,7 +45,7 @@ pub(crate) struct StreamInlet {
     lent: usize,
     frame_max: usize,
     resume_from: Option<u64>,
-    gone: bool,
+    closed: bool,
     /// Whether the last blocking read timed out.
     read_timed_out: bool,
 }
@@ -101,7 +101,7 @@ impl StreamInlet {
             lent: 0,
             frame_max,
             resume_from,
-            gone: false,
+            closed: false,
             read_timed_out: false,
         }
     }
@@ -144,14 +144,14 @@ impl StreamInlet {
         let end = self.end;
         match recv(self.socket.as_fd(), &mut self.buffer.bytes_mut()[end..], flags) {
             // A frame cut short was never fully sent.
-            Ok((0, _)) => self.gone = true,
+            Ok((0, _)) => self.closed = true,
             Ok((read, _)) => {
                 self.end += read;
                 self.read_timed_out = false;
             }
             Err(Errno::WOULDBLOCK | Errno::INTR) => return false,
             // Reset by a peer that died.
-            Err(_) => self.gone = true,
+            Err(_) => self.closed = true,
         }
         true
     }
@@ -190,7 +190,7 @@ impl Inlet for StreamInlet {
             if wanted <= self.end - self.start {
                 break;
             }
-            if self.gone {
+            if self.closed {
                 return Ok(Next::Closed);
             }
             if !self.read(wanted, RecvFlags::DONTWAIT) {
@@ -214,7 +214,7 @@ impl Inlet for StreamInlet {
     }
 
     fn prepare_park(&mut self) -> bool {
-        !self.gone
+        !self.closed
     }
 
     fn park(&mut self, _: Option<Instant>) -> Result<bool> {
@@ -236,7 +236,7 @@ impl Inlet for StreamInlet {
 
     fn prepare_sleep(&mut self) -> bool {
         // Unread bytes make the socket readable, which ends the sleep at once.
-        !self.gone
+        !self.closed
     }
 
     fn cancel_sleep(&mut self) {}
@@ -254,7 +254,7 @@ impl Inlet for StreamInlet {
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        self.gone || self.socket.has_hung_up()
+        self.closed || self.socket.has_hung_up()
     }
 
     fn say_goodbye(&mut self) {

@@ -272,8 +272,8 @@ impl Supervisor<'_> {
         let Some(open) = self.requests.open.get_mut(&number).filter(|open| open.member == member) else {
             return;
         };
-        if let RequestAnswer::Waiting { looks } = answer {
-            open.polls = Some(looks);
+        if let RequestAnswer::Waiting { looks: polls } = answer {
+            open.polls = Some(polls);
             return;
         }
         let Some(Open { what, .. }) = self.requests.open.remove(&number) else { return };
