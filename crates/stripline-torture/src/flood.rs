@@ -105,7 +105,7 @@ impl Flood {
         transport: &str,
         link: &Established,
         time: Duration,
-    ) -> Result<Round, String> {
+    ) -> Result<FloodRound, String> {
         let started = Instant::now();
         link.take();
         let mut first_packet_ns = Vec::new();
@@ -115,7 +115,7 @@ impl Flood {
         let seconds = started.elapsed().as_secs_f64();
         let mut latencies = link.take();
         latencies.sort_unstable();
-        Ok(Round {
+        Ok(FloodRound {
             first_packet_ms: median(first_packet_ns.iter().map(|ns| *ns as f64 / 1e6)),
             first_packet_worst_ms: first_packet_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e6),
             p99_us: latencies.get(latencies.len() * 99 / 100).map_or(0.0, |ns| *ns as f64 / 1e3),
@@ -124,7 +124,7 @@ impl Flood {
     }
 }
 
-struct Round {
+struct FloodRound {
     first_packet_ms: f64,
     first_packet_worst_ms: f64,
     p99_us: f64,
@@ -133,12 +133,12 @@ struct Round {
 
 /// The medians of the rounds with connections over those of the rounds without; and, as the null comparison, those of every
 /// other round without over the rest.
-fn compare(rounds: &[Round]) -> Value {
+fn compare(rounds: &[FloodRound]) -> Value {
     let with = |index: usize| index % 2 == 1;
-    let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&Round) -> f64| {
+    let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> f64| {
         median(rounds.iter().enumerate().filter(|(index, _)| wanted(*index)).map(|(_, round)| figure(round)))
     };
-    let figure = |figure: fn(&Round) -> f64| {
+    let figure = |figure: fn(&FloodRound) -> f64| {
         let (flooded, quiet) = (of(&with, figure), of(&|index| !with(index), figure));
         let null_ratio = of(&|index| index % 4 == 0, figure) / of(&|index| index % 4 == 2, figure);
         json!({"without": quiet, "with": flooded, "ratio": flooded / quiet, "null": null_ratio})

@@ -17,7 +17,7 @@ pub use component::run_if_launched;
 
 use crate::campaign::percentiles;
 use crate::leftovers::Inventory;
-use run::Tally;
+use run::RunTally;
 
 /// What is asked for.
 pub struct Waveforms {
@@ -70,7 +70,7 @@ impl Waveforms {
         Ok(self.report(&tally, work.started.elapsed().as_secs_f64(), interrupted.load(Ordering::Relaxed)))
     }
 
-    fn report(&self, tally: &Tally, took_s: f64, interrupted: bool) -> Value {
+    fn report(&self, tally: &RunTally, took_s: f64, interrupted: bool) -> Value {
         json!({
             "seed": self.seed,
             "interrupted": interrupted,
@@ -100,7 +100,7 @@ struct Work<'a> {
     over: AtomicBool,
     interrupted: &'a AtomicBool,
     started: Instant,
-    done: Mutex<(Tally, Option<String>)>,
+    done: Mutex<(RunTally, Option<String>)>,
 }
 
 impl Work<'_> {
@@ -126,7 +126,7 @@ impl Work<'_> {
     }
 
     /// Shows where it stands, in a terminal on one line.
-    fn show(&self, tally: &Tally) {
+    fn show(&self, tally: &RunTally) {
         let text = format!(
             "torture: {:7} of {} killed in {} waveforms, {} packets, {:.0} s",
             tally.kills,

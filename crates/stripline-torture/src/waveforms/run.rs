@@ -29,7 +29,7 @@ const RESTARTS_MAX: usize = 5;
 
 /// What came of a round.
 #[derive(Default)]
-pub struct Tally {
+pub struct RunTally {
     /// Components killed, launchers included.
     pub kills: u64,
     /// Processes stopped and let go on.
@@ -50,7 +50,7 @@ pub struct Tally {
     pub outlived_ns: Vec<u64>,
 }
 
-impl Tally {
+impl RunTally {
     /// Everything of two.
     pub fn add(&mut self, other: Self) {
         self.kills += other.kills;
@@ -97,7 +97,7 @@ impl fmt::Display for Violation {
 ///
 /// # Errors
 /// What breaks the contract.
-pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<Tally, Violation> {
+pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation> {
     let plan = Plan::new(seed);
     let violation = |problem, waveform, printed| Violation { seed, problem, waveform, printed };
     let mut round = Round::launch(&plan, Rng::new(mix(!seed)))
@@ -128,7 +128,7 @@ struct Round<'a> {
     names: BTreeSet<String>,
     launcher_killed_ns: Option<u64>,
     is_stopped: bool,
-    tally: Tally,
+    tally: RunTally,
 }
 
 /// The launcher's process; with it, its components end.
@@ -171,7 +171,7 @@ impl<'a> Round<'a> {
             names: BTreeSet::new(),
             launcher_killed_ns: None,
             is_stopped: false,
-            tally: Tally { rounds: 1, ..Tally::default() },
+            tally: RunTally { rounds: 1, ..RunTally::default() },
         })
     }
 

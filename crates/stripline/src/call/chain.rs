@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::sys::clock::now_ns;
-use crate::sys::fork::Process;
+use crate::sys::fork::OwnerProcess;
 
 use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 
@@ -17,7 +17,7 @@ struct HandledCall {
     /// Where the chain that it arrived with starts in `BEFORE`.
     start: usize,
     /// A child that the handler forks handles nothing.
-    process: Process,
+    process: OwnerProcess,
 }
 
 thread_local! {
@@ -46,7 +46,7 @@ pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>
             start
         })
     });
-    HANDLED.set(Some(HandledCall { own, until_ns, start, process: Process::current() }));
+    HANDLED.set(Some(HandledCall { own, until_ns, start, process: OwnerProcess::current() }));
     Entered { outer, before }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing, RawLatencies};
-use crate::sys::fork::{Local, Process};
+use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
 
 use super::ClientOptions;
@@ -25,7 +25,7 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// The state shared by all handles of a client of one service.
 pub(crate) struct ClientCore {
     pub(super) service: String,
-    pub(super) process: Process,
+    pub(super) process: OwnerProcess,
     pub(super) options: ClientOptions,
     pub(super) stop: StopToken,
     pub(super) connections: Box<[ServerConnection]>,
@@ -56,7 +56,7 @@ impl ClientCore {
         options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
         Ok(Self {
             service: service.into(),
-            process: Process::current(),
+            process: OwnerProcess::current(),
             options,
             stop,
             connections: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::fail_point::fail_point;
 use crate::link::Outgoing;
 use crate::sys::biased::{Biased, BiasedGuard};
-use crate::sys::fork::Process;
+use crate::sys::fork::OwnerProcess;
 use crate::transport::Wait;
 
 use super::server::Counts;
@@ -24,7 +24,7 @@ pub(super) struct ReplySender {
     is_backlogged: AtomicBool,
     state: Biased<BacklogState>,
     counts: Arc<Counts>,
-    process: Process,
+    process: OwnerProcess,
 }
 
 enum BacklogState {
@@ -61,7 +61,7 @@ impl ReplySender {
         outgoing.set_short_payload_max(SHORT_MAX);
         let state = Biased::new(BacklogState::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
-        let (is_stuck, process) = (AtomicBool::new(false), Process::current());
+        let (is_stuck, process) = (AtomicBool::new(false), OwnerProcess::current());
         Self { connection, outstanding_max, is_backlogged: is_stuck, state, counts, process }
     }
 

@@ -12,7 +12,7 @@ use crate::fail_point::fail_point;
 use crate::link::{Incoming, PortEvents};
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
-use crate::sys::fork::{Local, Process};
+use crate::sys::fork::{Local, OwnerProcess};
 #[cfg(test)]
 use crate::transport::Endpoint;
 use crate::transport::duplex::{CallAcceptor, CallListener};
@@ -98,7 +98,7 @@ struct Handlers<'h> {
     id: u64,
     counts: Arc<Counts>,
     clients: Arc<ClientTable>,
-    process: Process,
+    process: OwnerProcess,
 }
 
 /// The state of the thread that receives.
@@ -173,7 +173,7 @@ impl<'h> Server<'h> {
             counts: Arc::clone(&counts),
             queue: RequestQueue::new(options.waiting),
         };
-        let core = Handlers { service, id, counts, clients, process: Process::current() };
+        let core = Handlers { service, id, counts, clients, process: OwnerProcess::current() };
         let (listener, offer) = (Local::new(listener), Local::new(offer));
         Ok(Self { listener, _offer: offer, handlers: core, requests, scratch: Vec::new() })
     }

@@ -23,7 +23,7 @@ use crate::error::{Error, Result, catch_panic};
 use crate::inspect;
 use crate::link::{ConnectionOptions, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents, Scope};
 use crate::sys::credentials::Peer;
-use crate::sys::fork::{Descriptor, Process};
+use crate::sys::fork::{Descriptor, OwnerProcess};
 use crate::sys::process;
 use crate::transport::{self, BindRequest, ConnectRequest, StopToken, Wait};
 
@@ -157,7 +157,7 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
 /// The sending side of the control socket, shared by the component threads and the control thread.
 struct Reporter {
     stream: Mutex<Descriptor<UnixStream>>,
-    process: Process,
+    process: OwnerProcess,
 }
 
 impl Reporter {
@@ -216,7 +216,7 @@ impl ComponentHost {
         let copy =
             channel.try_clone().map_err(|e| Error::system("cannot duplicate the control socket", e))?;
         let stream = Mutex::new(Descriptor::new(copy));
-        let reporter = Arc::new(Reporter { stream, process: Process::current() });
+        let reporter = Arc::new(Reporter { stream, process: OwnerProcess::current() });
         reporter.send(&Report::Registered { version: control::VERSION });
         Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
     }

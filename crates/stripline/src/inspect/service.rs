@@ -51,7 +51,7 @@ impl Drop for InspectService {
 }
 
 /// A client that has not read all of its view yet.
-struct Client {
+struct Inspector {
     socket: Socket,
     process: Option<u32>,
     view: Arc<str>,
@@ -62,7 +62,7 @@ struct Client {
 fn serve(listener: &Listener, shutdown: &Doorbell) {
     // The thread that opened the first port may have a priority of its own; inspection needs none.
     process::clear_priority();
-    let mut clients: VecDeque<Client> = VecDeque::new();
+    let mut clients: VecDeque<Inspector> = VecDeque::new();
     loop {
         let mut poll_set = PollSet::default();
         poll_set.readable(shutdown.as_fd());
@@ -82,13 +82,13 @@ fn serve(listener: &Listener, shutdown: &Doorbell) {
 }
 
 /// Sends the same view to all that have connected.
-fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Client>) {
+fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Inspector>) {
     let mut view = None;
     for _ in 0..BATCH {
         match listener.accept() {
             Ok(Some(Accepted::Peer(socket, process))) => {
                 let view = Arc::clone(view.get_or_insert_with(|| text(registry::snapshot()).into()));
-                let mut client = Client { socket, process, view, sent: 0, deadline: now + SEND_TIME };
+                let mut client = Inspector { socket, process, view, sent: 0, deadline: now + SEND_TIME };
                 if client.send_more() {
                     clients.push_back(client);
                 }
@@ -107,7 +107,7 @@ fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Client>)
     }
 }
 
-impl Client {
+impl Inspector {
     /// Sends what the socket takes; false: all of it is sent, or the client has hung up.
     fn send_more(&mut self) -> bool {
         while self.sent < self.view.len() {

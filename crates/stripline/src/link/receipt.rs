@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::fail_point::fail_point;
-use crate::sys::fork::Process;
+use crate::sys::fork::OwnerProcess;
 use crate::transport::{Ack, AckSender};
 
 /// A receipt that, when dropped, acknowledges that the component has finished with a packet.
@@ -11,12 +11,12 @@ pub(crate) struct Receipt {
     to: Arc<dyn AckSender>,
     sequence: u64,
     refusal: OnceLock<String>,
-    process: Process,
+    process: OwnerProcess,
 }
 
 impl Receipt {
     pub(super) fn new(to: Arc<dyn AckSender>, sequence: u64) -> Self {
-        Self { to, sequence, refusal: OnceLock::new(), process: Process::current() }
+        Self { to, sequence, refusal: OnceLock::new(), process: OwnerProcess::current() }
     }
 
     /// Replaces the acknowledgement by a refusal.

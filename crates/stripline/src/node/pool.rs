@@ -10,7 +10,7 @@ use crate::link::{ConnectionStats, OwnedPacket, Receipt};
 use crate::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::fork::Process;
+use crate::sys::fork::OwnerProcess;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
@@ -45,7 +45,7 @@ where
         is_over: AtomicBool::new(false),
         error: Mutex::new(None),
         port,
-        process: Process::current(),
+        process: OwnerProcess::current(),
         of: PhantomData,
     };
     std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ struct Pool<'a, T, S, W, H> {
     is_over: AtomicBool,
     error: Mutex<Option<Error>>,
     port: String,
-    process: Process,
+    process: OwnerProcess,
     of: PhantomData<fn(T)>,
 }
 

@@ -5,7 +5,7 @@
 //! - Handlers of the C library (`pthread_atfork`) replace what the child has of every shared page
 //!   that can be written, and every descriptor. What misses the checks below stays within the child
 //!   all the same.
-//! - Every handle remembers its [`Process`]; in another, its functions return [`Error::Forked`].
+//! - Every handle remembers its [`OwnerProcess`]; in another, its functions return [`Error::Forked`].
 //! - What would lock, join or send when it is dropped is in a [`Local`], which a child does not
 //!   drop.
 //! - What there is once for each process is a [`PerProcess`], which a child begins afresh.
@@ -33,9 +33,9 @@ static GENERATION: Generation = Generation(AtomicU32::new(0));
 
 /// The process that made a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+pub(crate) struct OwnerProcess(u32);
 
-impl Process {
+impl OwnerProcess {
     pub(crate) fn current() -> Self {
         install();
         Self(GENERATION.0.load(Ordering::Relaxed))
@@ -65,13 +65,13 @@ impl Process {
 /// wait for a lock that a thread of the parent held, or join a thread that does not exist.
 #[derive(Debug)]
 pub(crate) struct Local<T> {
-    process: Process,
+    process: OwnerProcess,
     value: ManuallyDrop<T>,
 }
 
 impl<T> Local<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { process: Process::current(), value: ManuallyDrop::new(value) }
+        Self { process: OwnerProcess::current(), value: ManuallyDrop::new(value) }
     }
 
     #[inline(always)]
@@ -79,7 +79,7 @@ impl<T> Local<T> {
         self.process.is_current()
     }
 
-    /// As [`Process::check`].
+    /// As [`OwnerProcess::check`].
     #[inline(always)]
     pub(crate) fn check(&self, what: impl FnOnce() -> String) -> Result<()> {
         self.process.check(what)
@@ -113,7 +113,7 @@ impl<T> Drop for Local<T> {
 /// A static value that there is once for each process: a child begins with a new one, and never
 /// locks its parent's.
 pub(crate) struct PerProcess<T> {
-    current: AtomicPtr<(Process, T)>,
+    current: AtomicPtr<(OwnerProcess, T)>,
     make: fn() -> T,
 }
 
@@ -132,7 +132,7 @@ impl<T> PerProcess<T> {
             {
                 return value;
             }
-            let fresh = Box::into_raw(Box::new((Process::current(), (self.make)())));
+            let fresh = Box::into_raw(Box::new((OwnerProcess::current(), (self.make)())));
             // Release: the other half of the Acquire above, which a failure needs as well.
             match self.current.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => found = fresh,
@@ -383,7 +383,7 @@ mod tests {
         *held = 7;
         let dropped = std::sync::Arc::new(AtomicBool::new(false));
         let local = Local::new(Loud(std::sync::Arc::clone(&dropped)));
-        let process = Process::current();
+        let process = OwnerProcess::current();
         let local = std::cell::Cell::new(Some(local));
         in_child(|| {
             drop(local.take());

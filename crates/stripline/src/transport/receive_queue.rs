@@ -15,7 +15,7 @@ use crate::link::{Flow, Overflow, Reassembler, Reassembly, flow};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
-use crate::sys::fork::Process;
+use crate::sys::fork::OwnerProcess;
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
 pub(crate) fn with_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
@@ -36,7 +36,7 @@ struct ReceiveQueue {
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<QueuedFrame>,
-    process: Process,
+    process: OwnerProcess,
 }
 
 /// Returns the number of a packet that its sender waits for.
@@ -133,7 +133,7 @@ impl ReceiveQueue {
             .name("stripline-pump".into())
             .spawn(move || its.run(inlet, &doorbell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, shutdown, thread: Some(thread), current: None, process: Process::current() })
+        Ok(Self { shared, shutdown, thread: Some(thread), current: None, process: OwnerProcess::current() })
     }
 }
 

@@ -9,5 +9,6 @@
 mod comments;
 mod documents;
 mod glossary;
+mod names;
 mod prose;
 mod tree;
