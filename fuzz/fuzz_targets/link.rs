@@ -11,7 +11,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use num_complex::Complex;
 use stripline::fuzzing::Switchboard;
-use stripline::link::Overflow;
+use stripline::terms::Overflow;
 use stripline::node::{Subscriber, wait_any};
 use stripline::packet::{HEADER_BYTES, Header, Kind};
 use stripline::{Error, Received, Sample};

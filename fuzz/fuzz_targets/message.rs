@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stripline::Error;
 use stripline::fuzzing::Switchboard;
-use stripline::link::Overflow;
+use stripline::terms::Overflow;
 use stripline::node::Received;
 use stripline::packet::{Header, Kind};
 use stripline_fuzz::Choices;

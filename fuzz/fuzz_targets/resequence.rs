@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::Switchboard;
-use stripline::link::Overflow;
+use stripline::terms::Overflow;
 use stripline::node::Subscriber;
 use stripline::packet::{HEADER_BYTES, Header, Kind};
 use stripline::{Error, Received};

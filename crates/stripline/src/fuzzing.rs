@@ -14,20 +14,22 @@ use serde::de::DeserializeOwned;
 use crate::call::Payload;
 use crate::component::control::{ControlChannel, LauncherCommand, Report};
 use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
-use crate::link::flow;
+use crate::flow;
+use crate::flow::AckWait;
+use crate::link::policy;
 use crate::link::{
-    ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, LinkOptions, Overflow,
-    PortEvent, PortEvents, Scope, WaitStrategy,
+    ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, PortEvent, PortEvents,
 };
 use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
+use crate::terms::{LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::stream::{AckReader, StreamInlet};
-use crate::transport::{AckWait, ConnectRequest, Endpoint, Inlet, Next, StopToken, random, receive_queue};
+use crate::transport::{ConnectRequest, Endpoint, Inlet, Next, StopToken, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -41,7 +43,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<B
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
     let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
-    receive_queue::with_policy(Box::new(inlet), &request)
+    policy::with_policy(Box::new(inlet), &request)
 }
 
 /// Returns the reply that accepts a receiver.

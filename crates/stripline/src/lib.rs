@@ -25,6 +25,7 @@ mod error;
 mod explorer;
 #[doc(hidden)]
 pub mod fail_point;
+mod flow;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -32,15 +33,16 @@ pub mod inspect;
 pub mod link;
 pub mod node;
 pub mod packet;
-pub mod payload;
 mod sys;
+pub mod terms;
 pub mod transport;
 pub mod waveform;
 
 pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};
+pub use packet::payload;
+pub use packet::payload::Sample;
 pub use packet::{Gap, GapReason, StreamInfo};
-pub use payload::Sample;
 
 /// Generates a service of two-way [calls](call) from a trait, and a client with one function per
 /// operation.

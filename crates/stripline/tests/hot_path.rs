@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use stripline::call::{Client, ClientOptions, Plain, ServerOptions};
-use stripline::link::WaitStrategy;
 use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::terms::WaitStrategy;
 
 /// Set in the measured process: the deliberate violation, or `no`.
 const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";

@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use stripline::component::{
     ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, Value,
 };
-use stripline::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
+use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::waveform::{
     Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
     check_spec, load, parse_bytes, render_component, render_component_list,

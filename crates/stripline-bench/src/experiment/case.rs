@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use stripline::link::Scope;
+use stripline::terms::Scope;
 
 /// A pipeline: a producer and `stages` components in a row.
 ///

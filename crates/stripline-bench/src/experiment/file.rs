@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
-use stripline::link::Resequence;
-use stripline::link::Scope;
 use stripline::payload;
+use stripline::terms::Resequence;
+use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
 use stripline::waveform::suggestion;
 

@@ -1,7 +1,7 @@
 //! The results of an experiment.
 
 use serde::Serialize;
-use stripline::link::Scope;
+use stripline::terms::Scope;
 
 use super::case::{ExperimentCase, ExperimentTarget, PublishedFigure, Work};
 use super::file::Experiment;

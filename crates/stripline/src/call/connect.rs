@@ -5,13 +5,11 @@ use std::sync::{Arc, Weak};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{
-    ConnectionOptions, EndsWhen, Incoming, LinkOptions, Outgoing, Overflow, PortEvent, PortEvents, Scope,
-    WaitStrategy,
-};
+use crate::link::{ConnectionOptions, EndsWhen, Incoming, Outgoing, PortEvent, PortEvents};
 use crate::node::rendezvous::Offer;
-use crate::node::{Node, OfferConsumer, Reconnector, TopicOptions};
-use crate::payload::TypeName;
+use crate::node::{Node, OfferConsumer, Reconnector, TopicOptions, calls_payload};
+use crate::packet::payload::TypeName;
+use crate::terms::{LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
@@ -20,9 +18,7 @@ use super::clients::ServerInfo;
 use super::pending::PendingCalls;
 use super::server::ServerParts;
 use super::server_connection::ReconnectOnDrop;
-use super::{
-    Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient, marker,
-};
+use super::{Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient};
 
 impl Node {
     /// Creates a client of a service that has one operation, [`Operation::ONLY`], as
@@ -65,7 +61,7 @@ impl Node {
         self.check_own()?;
         let stop = self.stop_token().clone();
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
-        let payload = marker()?;
+        let payload = calls_payload()?;
         let name = name_of_client(service)?;
         let discovery = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
             own: own.clone(),
@@ -87,7 +83,7 @@ impl Node {
     /// None today.
     pub fn known_servers(&self) -> Result<Vec<ServerOffer>> {
         self.check_own()?;
-        let known = self.known_offers(&marker()?).into_iter();
+        let known = self.known_offers(&calls_payload()?).into_iter();
         let mut offers: Vec<_> =
             known.map(|(service, endpoint)| ServerOffer { service, address: endpoint.to_string() }).collect();
         offers.sort();
@@ -113,7 +109,7 @@ impl Node {
     pub fn describe(&self, offer: &ServerOffer) -> Result<ServerDescription> {
         self.check_own()?;
         let ServerOffer { service, address } = offer;
-        let known = self.known_offers(&marker()?);
+        let known = self.known_offers(&calls_payload()?);
         let its =
             known.into_iter().find(|(its, endpoint)| its == service && endpoint.to_string() == *address);
         let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
@@ -178,7 +174,7 @@ impl Node {
         let request = bind(&name, &link, stop)?;
         Server::new(service, &options, parts, |host: Box<dyn CallAcceptor>| {
             let listener = transport::find(&transport)?.listen_calls(request, host)?;
-            let offer = Offer { topic: name, payload: marker()?, endpoint: listener.endpoint.clone() };
+            let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
             Ok((listener, Box::new(self.offer(offer))))
         })
     }
@@ -231,7 +227,7 @@ fn name_of_client(service: &str) -> Result<String> {
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
     Ok(BindRequest {
         port: port.into(),
-        payload: marker()?,
+        payload: calls_payload()?,
         buffer: link.buffer,
         scope: Scope::Transport,
         watermarks: link.watermarks(),
@@ -297,7 +293,7 @@ fn connect_to(
         group: topic.link.group,
         ..LinkOptions::default()
     };
-    let request = ConnectRequest { connection: name.into(), payload: marker()?, options: link };
+    let request = ConnectRequest { connection: name.into(), payload: calls_payload()?, options: link };
     let bind = bind(name, &link, stop.clone())?;
     let connection = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
     let mut outgoing =

@@ -3,16 +3,17 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::link::{LinkOptions, Outgoing, Sampling, Watermarks};
-use crate::node::Node;
+use crate::link::{Outgoing, Sampling};
 use crate::node::rendezvous::Offer;
+use crate::node::{Node, calls_payload};
+use crate::terms::{LinkOptions, Watermarks};
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 use crate::transport::{self, BindRequest, ConnectRequest, Inlet, StopToken, Wait};
 
 use super::connect::bind;
 use super::wire::{ReplyStatus, call_head, cancel, reply_head};
-use super::{CallError, Client, ClientOptions, Server, ServerOptions, marker};
+use super::{CallError, Client, ClientOptions, Server, ServerOptions};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -43,7 +44,7 @@ fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<
 fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
     let link = LinkOptions { depth: 128, buffer: 1 << 14, ..LinkOptions::default() };
     let connection = format!("evil {}", transport::random().unwrap());
-    let request = ConnectRequest { connection, payload: marker().unwrap(), options: link };
+    let request = ConnectRequest { connection, payload: calls_payload().unwrap(), options: link };
     (request, bind("evil", &link, stop.clone()).unwrap())
 }
 
@@ -147,8 +148,11 @@ fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_token());
     let listener = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
-    let offer =
-        Offer { topic: "echo".into(), payload: marker().unwrap(), endpoint: listener.endpoint.clone() };
+    let offer = Offer {
+        topic: "echo".into(),
+        payload: calls_payload().unwrap(),
+        endpoint: listener.endpoint.clone(),
+    };
     ((node.offer(offer), listener), told)
 }
 
@@ -217,7 +221,7 @@ fn who_is_no_client_is_turned_down() {
             change(&mut request, &mut bind);
             its.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
         };
-        let error = connection(&|request, _| request.payload = crate::payload::TypeName::of::<u8>());
+        let error = connection(&|request, _| request.payload = crate::packet::payload::TypeName::of::<u8>());
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
         let error = connection(&|_, bind| bind.watermarks = Watermarks::of_depth(u32::MAX));
         assert!(error.contains("4294967295 calls outstanding"), "{transport}: {error}");

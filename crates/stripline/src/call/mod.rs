@@ -54,14 +54,6 @@ pub use payload::{Payload, Plain, Samples};
 pub use server::{Server, ServerCounts};
 pub use service::{Context, Operation, Service};
 
-use crate::error::Result;
-use crate::payload::TypeName;
-
-/// Returns the payload type that marks a server of calls among the offers of nodes.
-pub(crate) fn marker() -> Result<TypeName> {
-    TypeName::new("stripline/calls").map_err(crate::error::Error::failed)
-}
-
 /// The parsers of a peer's messages, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(crate) mod parsing {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::link::{LinkOptions, WaitStrategy};
+use crate::terms::{LinkOptions, WaitStrategy};
 
 /// The options of a client. The server chooses the transport of its calls.
 ///

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::payload::{Sample, TypeName, from_cbor};
+use crate::packet::payload::{Sample, TypeName, from_cbor};
 
 /// A type of request, reply or error. Every type that serialises is one, as CBOR (RFC 8949). So are
 /// samples as plain memory, in [`Plain`] and [`Samples`].

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 
 use super::Payload;
 use super::wire::ReplyStatus;

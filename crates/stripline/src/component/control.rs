@@ -15,10 +15,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Properties, TestResult, Value};
-use crate::link::{ConnectionReport, FullReport, LinkOptions, Sampling, Scope, WaitStrategy, Watermarks};
+use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
+use crate::terms::{LinkOptions, Scope, WaitStrategy, Watermarks};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.

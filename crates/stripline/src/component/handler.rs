@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Component, ComponentSpec, Direction, Ports, Properties};
 use crate::error::{Error, Result};
 use crate::node::PacketView;
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 
 /// A component that makes one packet of each received packet, and has no other input. The waveform
 /// chooses the thread that runs it, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has

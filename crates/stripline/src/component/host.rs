@@ -21,11 +21,13 @@ use super::{
 };
 use crate::error::{Error, Result, catch_panic};
 use crate::inspect;
-use crate::link::{ConnectionOptions, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents, Scope};
+use crate::link::policy;
+use crate::link::{ConnectionOptions, Incoming, Outgoing, PortEvent, PortEvents};
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, OwnerProcess};
 use crate::sys::process;
-use crate::transport::{self, BindRequest, ConnectRequest, StopToken, Wait};
+use crate::terms::{LinkOptions, Scope};
+use crate::transport::{BindRequest, ConnectRequest, StopToken, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit.
 ///
@@ -373,7 +375,7 @@ impl ComponentHost {
             return;
         };
         let request = ConnectRequest { connection: connection.clone(), payload, options };
-        match transport::find(&endpoint.transport).and_then(|t| t.connect(&endpoint, &request)) {
+        match policy::connect(&endpoint, &request) {
             Ok(inlet) => {
                 events.push(PortEvent::Connected(connection.clone(), inlet));
                 self.reporter.send(&Report::Connected { component, connection });
@@ -418,21 +420,24 @@ fn open(
             .port_types
             .get(port)
             .ok_or_else(|| Error::port(full_name, "is connected but was given no type"))?;
-        let outlet = transport::find(&output.transport)?.bind(BindRequest {
-            port: full_name.into(),
-            payload: payload.clone(),
-            buffer: output.buffer,
-            // A send that waits for one receiver waits for all of them: then every transport has to
-            // acknowledge.
-            scope: if scope > Scope::Transport { scope } else { output.scope },
-            watermarks: output.watermarks,
-            send_timeout: timeout,
-            wait: output.wait,
-            huge_pages: output.huge_pages,
-            locked: output.locked,
-            group: None,
-            stop: stop.clone(),
-        })?;
+        let outlet = policy::bind(
+            &output.transport,
+            BindRequest {
+                port: full_name.into(),
+                payload: payload.clone(),
+                buffer: output.buffer,
+                // A send that waits for one receiver waits for all of them: then every transport has to
+                // acknowledge.
+                scope: if scope > Scope::Transport { scope } else { output.scope },
+                watermarks: output.watermarks,
+                send_timeout: timeout,
+                wait: output.wait,
+                huge_pages: output.huge_pages,
+                locked: output.locked,
+                group: None,
+                stop: stop.clone(),
+            },
+        )?;
         endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
         outlets.push(outlet);
     }

@@ -77,6 +77,7 @@ mod status;
 pub(crate) mod units;
 mod validate;
 
+pub use crate::error::InvalidProperties;
 pub use handler::{Handler, HandlerComponent};
 pub use host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched, main};
 pub use ports::{Ports, StopSignal};
@@ -86,7 +87,6 @@ pub use requests::{Change, ControlRequests, Request, Test, TestResult, TestSpec}
 pub(crate) use spec::number;
 pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 pub use status::{Status, StatusValue};
-pub use validate::InvalidProperties;
 
 use crate::error::Result;
 

@@ -15,7 +15,7 @@ use super::{ComponentSpec, ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
-use crate::payload::{Sample, TypeName};
+use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Local;
 use crate::transport::StopToken;
@@ -174,7 +174,7 @@ impl Ports {
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before.
     pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
-        let sample = self.types.get(port).and_then(|name| crate::payload::builtin(name.as_str()));
+        let sample = self.types.get(port).and_then(|name| crate::packet::payload::builtin(name.as_str()));
         let incoming = self.take_input(port, sample.map(|(bytes, _)| bytes))?;
         Ok(Subscriber::new(incoming)?.with_dispatch(self.dispatch))
     }

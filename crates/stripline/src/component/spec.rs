@@ -5,10 +5,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::validate::{InvalidProperties, Validation};
+use super::validate::Validation;
 use super::{Access, Properties, TestSpec, Value, units};
+use crate::error::InvalidProperties;
 use crate::error::Result;
-use crate::payload::{Sample, TypeName};
+use crate::packet::payload::{Sample, TypeName};
 
 /// A component type: name, ports, properties.
 ///

@@ -11,10 +11,8 @@ use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, Next};
 
 use super::inspect::ConnectionView;
-use super::{
-    ConnectionStats, FrameRef, LentPacket, LinkOptions, Overflow, Reassembler, Reassembly, Receipt,
-    Resequence, WaitStrategy,
-};
+use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt};
+use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 
 /// The largest number of stream descriptions kept per connection.
 const STREAMS_MAX: usize = 64;

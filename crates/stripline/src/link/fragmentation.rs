@@ -1,7 +1,7 @@
 //! Fragments packets that are larger than a frame.
 
 use crate::packet::Header;
-use crate::transport::AlignedBuffer;
+use crate::sys::aligned_buffer::AlignedBuffer;
 
 /// The buffer of a sending port for a large packet until it is sent; its memory is reused.
 #[derive(Default)]
@@ -68,8 +68,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::link::{LinkOptions, Outgoing, Reassembler, Reassembly, Sampling, Scope, WaitStrategy};
-    use crate::payload::TypeName;
+    use crate::link::{Outgoing, Reassembler, Reassembly, Sampling};
+    use crate::packet::payload::TypeName;
+    use crate::terms::{LinkOptions, Scope, WaitStrategy};
     use crate::transport::{self, BindRequest, ConnectRequest, Next, StopToken};
 
     #[test]

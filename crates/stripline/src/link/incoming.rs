@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::packet::{Gap, Header, Order, StreamInfo};
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{AlignedBuffer, StopToken, Wait};
+use crate::transport::{StopToken, Wait};
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
-use super::{
-    AdaptiveSpin, ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt,
-    WaitStrategy,
-};
+use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt};
+use crate::sys::adaptive_spin::AdaptiveSpin;
+use crate::terms::WaitStrategy;
 
 /// Every n-th poll also checks for new, closed and ended connections.
 const POLLS_PER_FULL_POLL: u32 = 8;

@@ -2,16 +2,15 @@
 //! reports, end of stream, and statistics are implemented only here.
 
 mod connection;
-pub(crate) mod flow;
 mod fragmentation;
 mod frame_ref;
 mod histogram;
 mod incoming;
 mod inspect;
 mod null_outlet;
-mod options;
 mod outgoing;
 mod owned_packet;
+pub(crate) mod policy;
 mod port_events;
 mod reassembly;
 mod receipt;
@@ -19,15 +18,11 @@ mod reorder_buffer;
 mod resequencer;
 mod sampler;
 mod stats;
-mod waiting;
 
 pub(crate) use connection::ConnectionOptions;
-pub use flow::Flow;
-pub(crate) use flow::Watermarks;
 pub(crate) use frame_ref::{FrameMut, FrameRef};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
-pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use outgoing::Outgoing;
 pub(crate) use owned_packet::OwnedPacket;
 pub(crate) use port_events::{PortEvent, PortEvents};
@@ -37,7 +32,3 @@ pub(crate) use reorder_buffer::{Position, ReorderBuffer};
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, RawLatencies};
 pub(crate) use stats::{ConnectionStats, FullReport};
-pub(crate) use waiting::AdaptiveSpin;
-pub use waiting::WaitStrategy;
-
-pub use crate::sys::credentials::Group;

@@ -1,8 +1,9 @@
 //! The outlet of an unconnected port.
 
 use crate::error::Result;
-use crate::link::LinkOptions;
-use crate::transport::{AlignedBuffer, Endpoint, Outlet, Wait};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::terms::LinkOptions;
+use crate::transport::{Endpoint, Outlet, Wait};
 
 /// An outlet without receivers.
 #[derive(Default)]

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
+use crate::flow::AckWait;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{AckWait, Outlet, StopToken, Wait};
+use crate::transport::{Outlet, StopToken, Wait};
 
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
 use super::sampler::{Sampler, Sampling};
-use super::{Flow, LinkOptions, Scope};
+use crate::terms::{Flow, LinkOptions, Scope};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. The
 /// description is also repeated after every quarter of a ring, so that a receiver that was

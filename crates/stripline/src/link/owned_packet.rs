@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::packet::{Gap, Header, Order, StreamInfo};
-use crate::transport::AlignedBuffer;
+use crate::sys::aligned_buffer::AlignedBuffer;
 
 use super::{FrameRef, Incoming};
 

@@ -1,9 +1,9 @@
 //! Reassembles packets that arrive in fragments. Every field from the sender is validated.
 
 use crate::packet::{HEADER_BYTES, Header, Kind};
-use crate::transport::AlignedBuffer;
+use crate::sys::aligned_buffer::AlignedBuffer;
 
-use super::LinkOptions;
+use crate::terms::LinkOptions;
 
 /// The offset of a payload in the buffer: on a cache line, with its header right before it.
 const PAYLOAD: usize = 64;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::fail_point::fail_point;
+use crate::flow::{Ack, AckSender};
 use crate::sys::fork::OwnerProcess;
-use crate::transport::{Ack, AckSender};
 
 /// A receipt that, when dropped, acknowledges that the component has finished with a packet.
 pub(crate) struct Receipt {

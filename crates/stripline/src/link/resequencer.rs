@@ -10,7 +10,8 @@ use crate::sys::clock::now_ns;
 use crate::transport::Wait;
 
 use super::incoming::{Incoming, Polled};
-use super::{ConnectionStats, LinkOptions, OwnedPacket, Position, ReorderBuffer, Resequence};
+use super::{ConnectionStats, OwnedPacket, Position, ReorderBuffer};
+use crate::terms::{LinkOptions, Resequence};
 
 /// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
 const ORIGINS_MAX: usize = 64;

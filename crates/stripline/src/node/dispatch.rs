@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, catch_panic};
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::transport::Wait;
 
 use super::packet_source::PacketSource;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::payload::from_cbor;
+use crate::packet::payload::from_cbor;
 
 use super::{
     Dispatch, Loan, Packet, PacketView, Publisher, Received, Stamped, Subscriber, Waitable, wait::sealed,
@@ -140,7 +140,7 @@ impl<M: Serialize> MessagePublisher<M> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use stripline::link::Scope;
+    /// use stripline::terms::Scope;
     ///
     /// let node = stripline::node::Node::isolated()?;
     /// let mut commands = node.message_publisher::<String>("commands")?;

@@ -20,7 +20,7 @@ mod window;
 pub use dispatch::{Completion, Dispatch};
 pub use message::{Message, MessagePublisher, MessageSubscriber};
 pub use node::Node;
-pub(crate) use node::{OfferConsumer, Reconnector};
+pub(crate) use node::{OfferConsumer, Reconnector, calls_payload};
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use single_thread::SingleThread;
 pub use subscriber::{Packet, Received, Subscriber};

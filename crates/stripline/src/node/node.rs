@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::link::{
-    ConnectionOptions, ConnectionReport, Group, Incoming, LinkOptions, Outgoing, PortEvent, PortEvents,
-};
-use crate::payload::{Sample, TypeName};
+use crate::link::policy;
+use crate::link::{ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortEvent, PortEvents};
+use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
+use crate::terms::{Group, LinkOptions};
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::connection_log::ConnectionLog;
@@ -103,7 +103,7 @@ impl OfferConsumer for SubscribedPort {
 
     fn wants(&self, payload: &TypeName) -> bool {
         // A server of calls is not a topic, even under the same name.
-        crate::call::marker().map_or(true, |marker| *payload != marker)
+        calls_payload().map_or(true, |marker| *payload != marker)
     }
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
@@ -113,7 +113,7 @@ impl OfferConsumer for SubscribedPort {
             payload: self.payload.clone(),
             options: shared.topics.of(&offer.topic).link,
         };
-        let inlet = transport::find(&offer.endpoint.transport)?.connect(&offer.endpoint, &request)?;
+        let inlet = policy::connect(&offer.endpoint, &request)?;
         if let Some(events) = self.events.upgrade() {
             events.push(PortEvent::Connected(request.connection, inlet));
         }
@@ -285,19 +285,22 @@ impl Node {
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
-        let outlet = transport::find(&options.transport)?.bind(BindRequest {
-            port: topic.into(),
-            payload: payload.clone(),
-            buffer: options.link.buffer,
-            scope: options.link.scope,
-            watermarks: options.link.watermarks(),
-            send_timeout: options.link.send_timeout(),
-            wait: options.link.wait,
-            huge_pages: options.link.huge_pages,
-            locked: options.link.locked,
-            group: options.link.group,
-            stop: self.shared.stop.clone(),
-        })?;
+        let outlet = policy::bind(
+            &options.transport,
+            BindRequest {
+                port: topic.into(),
+                payload: payload.clone(),
+                buffer: options.link.buffer,
+                scope: options.link.scope,
+                watermarks: options.link.watermarks(),
+                send_timeout: options.link.send_timeout(),
+                wait: options.link.wait,
+                huge_pages: options.link.huge_pages,
+                locked: options.link.locked,
+                group: options.link.group,
+                stop: self.shared.stop.clone(),
+            },
+        )?;
         let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
         let guard = self.offer(offer);
         let mut outgoing =
@@ -581,4 +584,9 @@ fn rendezvous_name(domain: &str, group: Option<Group>) -> Result<String> {
 /// them.
 fn message_type() -> Result<TypeName> {
     TypeName::message("cbor").map_err(Error::failed)
+}
+
+/// Returns the payload type that marks a server of calls among the offers of nodes.
+pub(crate) fn calls_payload() -> Result<TypeName> {
+    TypeName::new("stripline/calls").map_err(Error::failed)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::link::{Incoming, Receipt};
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::transport::Wait;
 
 use super::view::{PacketMeta, PacketView};

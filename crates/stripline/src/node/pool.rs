@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, OwnedPacket, Receipt};
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::OwnerProcess;

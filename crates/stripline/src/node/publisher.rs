@@ -8,10 +8,11 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{FrameMut, LinkOptions, Outgoing, Scope};
+use crate::link::{FrameMut, Outgoing};
 use crate::packet::StreamInfo;
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::sys::fork::Local;
+use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
 
 use super::subscriber::Subscriber;
@@ -359,7 +360,7 @@ impl<T: Sample> Loan<'_, T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use stripline::link::Scope;
+    /// use stripline::terms::Scope;
     ///
     /// let node = stripline::node::Node::isolated()?;
     /// let mut publisher = node.publisher::<f32>("levels")?;

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::payload::TypeName;
-use crate::sys::credentials::Group;
+use crate::packet::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
 use crate::sys::poller::Interest;
 use crate::sys::socket::{self, Listener, Socket};
+use crate::terms::Group;
 use crate::transport::Endpoint;
 
 /// The longest message, in bytes.

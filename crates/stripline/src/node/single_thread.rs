@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 use crate::link::Incoming;
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::transport::Wait;
 
 use super::dispatch::serve_one;

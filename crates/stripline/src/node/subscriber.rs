@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{FrameRef, Incoming, Polled, Resequence};
+use crate::link::{FrameRef, Incoming, Polled};
+use crate::packet::payload::Sample;
 use crate::packet::{Gap, Order, StreamInfo};
-use crate::payload::Sample;
+use crate::terms::Resequence;
 use crate::transport::Wait;
 
 use super::view::{PacketMeta, Stamped, sealed};
@@ -407,7 +408,7 @@ impl<T: Sample> Packet<'_, T> {
     }
 
     /// Refuses the packet with a reason, of at most 256 bytes. A sender that waits for it
-    /// ([`Scope::Target`](crate::link::Scope::Target)) fails with [`Error::PacketRefused`]. The
+    /// ([`Scope::Target`](crate::terms::Scope::Target)) fails with [`Error::PacketRefused`]. The
     /// refusal has no effect in other scopes, or for a packet held to be put in sequence
     /// ([`Subscriber::resequenced`]).
     ///

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::link::{Flow, Group, LinkOptions, Overflow, Resequence, Sampling, Scope, WaitStrategy};
+use crate::link::Sampling;
+use crate::terms::{Flow, Group, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::transport;
 
 use super::Dispatch;
@@ -56,7 +57,8 @@ pub struct Topics {
 /// `resequence`.
 ///
 /// ```
-/// use stripline::link::{LinkOptions, Sampling};
+/// use stripline::link::Sampling;
+/// use stripline::terms::LinkOptions;
 /// use stripline::node::{Dispatch, TopicOptions, Topics};
 ///
 /// let (transport, link) = ("shm".into(), LinkOptions::default());

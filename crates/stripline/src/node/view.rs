@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::link::{Incoming, OwnedPacket, Receipt};
+use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, Order, StreamInfo};
-use crate::payload::Sample;
 
 /// A packet as a handler receives it, valid until the handler returns.
 ///

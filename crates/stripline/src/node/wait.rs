@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::Incoming;
-use crate::payload::Sample;
+use crate::packet::payload::Sample;
 use crate::sys::doorbell::{Doorbell, PollSet};
 
 use super::Subscriber;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::LinkOptions;
+use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, StreamInfo};
-use crate::payload::Sample;
-use crate::transport::{AlignedBuffer, Wait};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::terms::LinkOptions;
+use crate::transport::Wait;
 
 use super::{Received, Subscriber};
 

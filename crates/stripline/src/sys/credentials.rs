@@ -5,28 +5,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
+use crate::terms::Group;
 
 /// The most supplementary groups that Linux gives a process.
 const GROUPS_MAX: usize = 65_536;
 /// The longest entry of the group database that is read, in bytes: a group may have many members.
 const ENTRY_MAX: usize = 1 << 20;
-
-/// A group of this machine's users that may use a local link besides its own user.
-///
-/// The name is resolved once; its number is transmitted and compared.
-///
-/// ```
-/// use stripline::link::Group;
-///
-/// let error = Group::named("no such group").unwrap_err();
-/// assert!(error.to_string().contains("no such group"));
-/// # if let Ok(root) = Group::named("root") { assert_eq!(root.gid(), 0); }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Group(u32);
 
 impl Group {
     /// Returns the group of that name, from the machine's group database.
@@ -58,7 +43,7 @@ impl Group {
             match answer {
                 0 if found.is_null() => return Err(unknown()),
                 // SAFETY: not null, so the entry has been filled in.
-                0 => return Ok(Self(unsafe { entry.assume_init() }.gr_gid)),
+                0 => return Ok(Self::new(unsafe { entry.assume_init() }.gr_gid)),
                 libc::EINTR => {}
                 libc::ERANGE if space.len() < ENTRY_MAX => space.resize(space.len() * 2, 0),
                 // Some name services return these instead of "not found".
@@ -71,16 +56,11 @@ impl Group {
         }
     }
 
-    /// Returns its number.
-    pub fn gid(self) -> u32 {
-        self.0
-    }
-
     /// Whether this process belongs to it, so that links opened to the group accept this process.
     pub(crate) fn has_this_process(self) -> bool {
-        rustix::process::getegid().as_raw() == self.0
+        rustix::process::getegid().as_raw() == self.gid()
             || rustix::process::getgroups()
-                .is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == self.0))
+                .is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == self.gid()))
     }
 }
 
@@ -125,15 +105,17 @@ impl Peer {
         match group {
             _ if self.may_pass(own, group) => Ok(()),
             None => Err(format!("user {its} is not user {own}; this link is open to no other user")),
-            Some(Group(gid)) => Err(format!(
-                "user {its} is neither user {own} nor in group {gid}; this link is open to no other user"
+            Some(group) => Err(format!(
+                "user {its} is neither user {own} nor in group {}; this link is open to no other user",
+                group.gid()
             )),
         }
     }
 
     fn may_pass(&self, user: u32, group: Option<Group>) -> bool {
         self.user == user
-            || group.is_some_and(|Group(gid)| self.group == gid || self.supplementary.contains(&gid))
+            || group
+                .is_some_and(|group| self.group == group.gid() || self.supplementary.contains(&group.gid()))
     }
 }
 
@@ -191,7 +173,7 @@ mod tests {
             // A user's number must not count as a group's.
             (1001, Some(1000), false),
         ] {
-            assert_eq!(peer.may_pass(user, group.map(Group)), passes, "user {user}, group {group:?}");
+            assert_eq!(peer.may_pass(user, group.map(Group::new)), passes, "user {user}, group {group:?}");
         }
     }
 

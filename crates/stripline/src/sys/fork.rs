@@ -5,7 +5,8 @@
 //! - Handlers of the C library (`pthread_atfork`) replace what the child has of every shared page
 //!   that can be written, and every descriptor. What misses the checks below stays within the child
 //!   all the same.
-//! - Every handle remembers its [`OwnerProcess`]; in another, its functions return [`Error::Forked`].
+//! - Every handle remembers its [`OwnerProcess`]; in another process, its functions return
+//!   [`Error::Forked`].
 //! - What would lock, join or send when it is dropped is in a [`Local`], which a child does not
 //!   drop.
 //! - What there is once for each process is a [`PerProcess`], which a child begins afresh.

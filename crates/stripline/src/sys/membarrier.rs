@@ -3,7 +3,7 @@
 
 use stripline_ring::Fence;
 
-use crate::link::WaitStrategy;
+use crate::terms::WaitStrategy;
 
 use super::fork::PerProcess;
 

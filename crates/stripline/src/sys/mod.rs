@@ -1,6 +1,8 @@
 //! The edge to the operating system: memory, sockets, credentials, sleeping, clocks, processes. It
 //! contains nearly all of this crate's `unsafe` code.
 
+pub(crate) mod adaptive_spin;
+pub(crate) mod aligned_buffer;
 pub(crate) mod biased;
 pub(crate) mod clock;
 pub(crate) mod credentials;

@@ -18,8 +18,9 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 
-use super::credentials::{Group, Peer};
+use super::credentials::Peer;
 use super::fork::{self, Descriptor};
+use crate::terms::Group;
 
 /// The most descriptors that one message carries.
 pub(crate) const FDS_MAX: usize = 8;

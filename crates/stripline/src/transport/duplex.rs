@@ -15,8 +15,8 @@ use super::handshake::{self, Hello, HelloReply, Welcome};
 use super::stream::{StreamInlet, StreamOutlet};
 use super::{BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow};
 use crate::sys::socket::{Listener, Socket};
+use crate::terms::{LinkOptions, Overflow};
 
 /// The additional part of a hello from a client of calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]

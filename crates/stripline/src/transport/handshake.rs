@@ -17,11 +17,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::link::{Flow, Overflow, Watermarks, flow};
-use crate::payload::TypeName;
+use crate::flow;
+use crate::packet::payload::TypeName;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
+use crate::terms::{Flow, Overflow, Watermarks};
 
 use super::duplex::{CallHello, CallWelcome};
 use super::{ConnectRequest, Endpoint};
@@ -108,7 +109,7 @@ impl Hello {
         if self.connection.len() > Self::CONNECTION_MAX {
             return Err("the connection's name is too long".into());
         }
-        if self.depth == 0 || self.depth > crate::link::LinkOptions::DEPTH_MAX {
+        if self.depth == 0 || self.depth > crate::terms::LinkOptions::DEPTH_MAX {
             return Err(format!("depth {} is out of range", self.depth));
         }
         if self.checked_watermarks().high() > self.depth {

@@ -9,16 +9,14 @@ use super::ring::{
     CursorPage, Doorbells, PeerHandle, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
     RingPages, RingShared, SleepersPage,
 };
-use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, receive_queue,
-};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport};
 use crate::error::{Error, Result};
-use crate::link::{Flow, LinkOptions, Overflow, Scope};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::PerProcess;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
+use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
 /// The transport.
 pub(super) struct Inproc;
@@ -82,7 +80,7 @@ impl Transport for Inproc {
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let (inlet, pending) = attach(&port.shared, &hello, request)?;
         port.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
-        receive_queue::with_policy(Box::new(inlet), request)
+        Ok(Box::new(inlet))
     }
 
     fn listen_calls(

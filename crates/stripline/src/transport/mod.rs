@@ -4,23 +4,17 @@
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod accept;
-mod ack;
 #[cfg(test)]
 mod ack_model;
 pub(crate) mod duplex;
 pub(crate) mod handshake;
 mod inproc;
 mod peer_monitor;
-pub(crate) mod receive_queue;
 mod ring;
-mod send_queue;
 mod shm;
 pub(crate) mod stream;
 mod tcp;
 mod uds;
-
-pub(crate) use ack::{Ack, AckSender, AckWait};
-pub(crate) use stream::AlignedBuffer;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,12 +24,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::flow;
+use crate::flow::{AckSender, AckWait};
 use crate::inspect::SendingPort;
-use crate::link::flow;
-use crate::link::{Flow, Group, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::futex::{ParkWaker, ParkWakers};
+use crate::terms::{Flow, Group, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 
 /// All transports. A new one must be added here and nowhere else.
 static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
@@ -126,7 +121,7 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
 /// Refuses options that a transport does not support.
 ///
 /// ```
-/// use stripline::link::{LinkOptions, Scope};
+/// use stripline::terms::{LinkOptions, Scope};
 ///
 /// let options = LinkOptions { scope: Scope::Target, locked: true, ..LinkOptions::default() };
 /// assert!(stripline::transport::check("shm", &options).is_ok());

@@ -12,17 +12,15 @@ use super::ring::{
     CursorPage, Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
     RingPages, RingShared, SleepersPage,
 };
-use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, receive_queue,
-};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Flow, LinkOptions, Overflow, Scope};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::membarrier;
 use crate::sys::memory::{PAGE, SharedMemory};
 use crate::sys::socket::{self, Listener, Socket};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
 /// The transport.
 pub(super) struct Shm;
@@ -63,7 +61,7 @@ impl Transport for Shm {
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, membarrier: welcome.membarrier };
         let inlet = ring.inlet(fds, socket, None, request)?;
         fail_point!("connect-attached");
-        receive_queue::with_policy(Box::new(inlet), request)
+        Ok(Box::new(inlet))
     }
 
     fn listen_calls(

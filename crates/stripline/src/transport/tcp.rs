@@ -4,13 +4,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex,
-    receive_queue, send_queue,
-};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex};
 use crate::error::{Error, Result};
-use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{Listener, Socket};
+use crate::terms::{Flow, Overflow, Scope};
 
 /// The transport.
 pub(super) struct Tcp;
@@ -37,14 +34,11 @@ impl Transport for Tcp {
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let (listener, address) = Listener::tcp_loopback()?;
         let endpoint = Endpoint::new("tcp", address.to_string())?;
-        send_queue::with_scope(request, |request| {
-            Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
-        })
+        Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
-        let inlet = StreamInlet::connect(connected(endpoint)?, endpoint, request)?;
-        receive_queue::with_policy(Box::new(inlet), request)
+        Ok(Box::new(StreamInlet::connect(connected(endpoint)?, endpoint, request)?))
     }
 
     fn listen_calls(

@@ -1,13 +1,10 @@
 //! `uds`: a Unix stream socket with an abstract name.
 
 use super::stream::{StreamInlet, StreamOutlet};
-use super::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex,
-    receive_queue, send_queue,
-};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, duplex};
 use crate::error::Result;
-use crate::link::{Flow, Overflow, Scope};
 use crate::sys::socket::{self, Listener, Socket};
+use crate::terms::{Flow, Overflow, Scope};
 
 /// The transport.
 pub(super) struct Uds;
@@ -32,15 +29,12 @@ impl Transport for Uds {
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
         let listener = Listener::unix(&endpoint.address, request.group)?;
-        send_queue::with_scope(request, |request| {
-            Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
-        })
+        Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
-        let inlet = StreamInlet::connect(socket, endpoint, request)?;
-        receive_queue::with_policy(Box::new(inlet), request)
+        Ok(Box::new(StreamInlet::connect(socket, endpoint, request)?))
     }
 
     fn listen_calls(

@@ -12,7 +12,7 @@ use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 use super::{components, connections, type_inference};
 use crate::component::{ComponentSpec, InvalidProperties, Properties};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
 /// executable.

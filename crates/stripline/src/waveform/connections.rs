@@ -13,7 +13,7 @@ use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
 use crate::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use crate::error::Error;
-use crate::link::{Flow, LinkOptions, Overflow, Scope};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 use crate::transport;
 
 /// The transport that joins components of one process only.

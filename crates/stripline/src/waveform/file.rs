@@ -12,8 +12,8 @@ use super::text::quoted;
 use super::toml_reader::{TomlReader, in_order};
 use super::{Placement, Restart};
 use crate::component::{Value, units};
-use crate::link::{Flow, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
+use crate::terms::{Flow, Overflow, Resequence, Scope, WaitStrategy};
 
 /// The largest waveform file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;

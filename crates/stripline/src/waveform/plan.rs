@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::component::{ComponentSpec, Properties};
-use crate::link::LinkOptions;
 use crate::node::Dispatch;
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
+use crate::terms::LinkOptions;
 
 /// A waveform that passed every check and can be started.
 ///
@@ -122,7 +122,7 @@ pub enum Restart {
 /// One connection of a waveform.
 ///
 /// ```
-/// use stripline::link::LinkOptions;
+/// use stripline::terms::LinkOptions;
 /// use stripline::payload::TypeName;
 /// use stripline::waveform::{ConnectionPlan, PortRef};
 ///

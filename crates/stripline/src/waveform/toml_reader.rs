@@ -11,8 +11,8 @@ use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Proper
 use super::text::{count, did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 use crate::component::{Value, units};
-use crate::link::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::node::Dispatch;
+use crate::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;

@@ -13,7 +13,7 @@ use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
 use super::text::{listed, quoted};
 use crate::component::{ComponentSpec, Direction, PortTypes, Value};
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 
 /// Returns the payload type of every connected port, and reports those that stay undetermined.
 pub(super) fn resolve(

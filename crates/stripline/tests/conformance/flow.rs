@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
-use stripline::link::Flow;
 use stripline::node::{Publisher, Subscriber};
+use stripline::terms::Flow;
 use stripline::{Error, Received, StreamInfo};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another};

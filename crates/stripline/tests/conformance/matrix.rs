@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use stripline::link::{Overflow, Scope};
 use stripline::node::{Dispatch, Node, PacketView, Publisher, Subscriber, Topics};
+use stripline::terms::{Overflow, Scope};
 use stripline::{Error, Received, Result};
 
 use crate::support::{DEADLINE, await_receivers, await_senders, node, pair, refused, topics_text};

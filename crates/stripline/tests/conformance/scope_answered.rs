@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::json;
-use stripline::link::Scope;
 use stripline::node::{Dispatch, Publisher, Subscriber};
+use stripline::terms::Scope;
 use stripline::{Error, Received, Result, Sample};
 
 use crate::support::{

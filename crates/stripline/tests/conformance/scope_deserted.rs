@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use stripline::Error;
-use stripline::link::Scope;
+use stripline::terms::Scope;
 
 use crate::puppet::{Puppet, SAMPLES, beside_another};
 use crate::scope_answered::{TARGET, send_as};

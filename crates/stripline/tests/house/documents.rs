@@ -119,8 +119,17 @@ fn bare(line: &str) -> String {
     code.trim().to_string()
 }
 
+/// Returns the layers of the library, the lowest first.
+pub fn layers_in_the_table() -> Vec<String> {
+    rows_of_table("| folder |", "/")
+}
+
 /// Returns the names in backticks of the first column of a table, without their ending.
 fn names_in_table(head: &str, ending: &str) -> BTreeSet<String> {
+    rows_of_table(head, ending).into_iter().collect()
+}
+
+fn rows_of_table(head: &str, ending: &str) -> Vec<String> {
     let text = tree::read(ARCHITECTURE);
     let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();

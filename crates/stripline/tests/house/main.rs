@@ -1,4 +1,5 @@
-//! The house rules as tests: the prose of comments and Markdown, the glossary, the documents.
+//! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
+//! names and the layers.
 //!
 //! CONTRIBUTING.md has the rules. `not_yet.txt` lists the files that still break one, and
 //! `to_come.txt` the names that the documents use before the source has them. Both only shrink;
@@ -9,6 +10,7 @@
 mod comments;
 mod documents;
 mod glossary;
+mod layers;
 mod names;
 mod prose;
 mod tree;

@@ -230,7 +230,7 @@ fn transports_without_a_ring_refuse_memory_rules() {
             }
         }
     }
-    let options = stripline::link::LinkOptions { locked: true, ..Default::default() };
+    let options = stripline::terms::LinkOptions { locked: true, ..Default::default() };
     let error = stripline::transport::check("uds", &options).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }));
 }

@@ -5,8 +5,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 use stripline::Received;
-use stripline::link::Group;
 use stripline::node::{Node, Topics};
+use stripline::terms::Group;
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say};
 

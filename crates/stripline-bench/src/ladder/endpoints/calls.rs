@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use stripline::Sample;
 use stripline::call::{CallError, Client, ClientOptions, Pending, Plain, ServerOptions};
-use stripline::link::WaitStrategy;
 use stripline::node::{Dispatch, Node};
+use stripline::terms::WaitStrategy;
 
 use super::super::Problem;
 use super::super::case::{Case, Measure, Outcome, Wait};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
-use crate::link::{PortEvent, WaitStrategy};
+use crate::link::PortEvent;
+use crate::terms::WaitStrategy;
 use crate::transport::Wait;
 
 impl Incoming {

@@ -9,9 +9,9 @@ mod streams;
 
 use std::time::Duration;
 
-use super::ack::AckWait;
 use crate::error::Error;
-use crate::link::Scope;
+use crate::flow::AckWait;
+use crate::terms::Scope;
 
 const NAMES: [&str; 2] = ["first", "second"];
 

@@ -5,7 +5,7 @@
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
-use crate::transport::ack::AckState;
+use crate::flow::AckState;
 use crate::transport::ring::decode_ack;
 
 /// The sender, at a line of `wait_acks`.

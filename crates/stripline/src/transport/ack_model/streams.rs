@@ -2,8 +2,8 @@
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
-use crate::link::Scope;
-use crate::transport::ack::{Ack, AckState};
+use crate::flow::{Ack, AckState};
+use crate::terms::Scope;
 use crate::transport::stream::{AckReader, record};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

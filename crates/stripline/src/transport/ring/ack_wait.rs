@@ -8,9 +8,9 @@ use super::acks::sleep_fence;
 use super::outlet::{RECHECK_INTERVAL, RingOutlet};
 use crate::error::Result;
 use crate::fail_point::fail_point;
-use crate::link::Scope;
+use crate::flow::{AckState, AckWait};
 use crate::sys::doorbell::PollSet;
-use crate::transport::ack::{AckState, AckWait};
+use crate::terms::Scope;
 
 impl RingOutlet {
     /// Waits until the present readers have acknowledged the packet published last. The ring itself

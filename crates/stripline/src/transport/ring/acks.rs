@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{CursorPage, SENDER_WORDS_OFFSET, SenderWords};
 use crate::fail_point::fail_point;
-use crate::link::Scope;
+use crate::flow::ack::{REASON_MAX, sanitize, truncate_reason};
+use crate::flow::{Ack, AckSender, AckState, AckWait};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
-use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
+use crate::terms::Scope;
 
 /// Their offset: on cache lines of their own.
 const OFFSET: usize = SENDER_WORDS_OFFSET + 64;

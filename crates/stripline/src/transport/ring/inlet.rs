@@ -10,12 +10,13 @@ use super::acks::RingAckSender;
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::Overflow;
+use crate::flow::AckSender;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::futex::{self, ParkWaker};
 use crate::sys::membarrier;
+use crate::terms::Overflow;
 use crate::transport::peer_monitor::MonitoredPeer;
-use crate::transport::{AckSender, ConnectRequest, Inlet, Next};
+use crate::transport::{ConnectRequest, Inlet, Next};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {

@@ -8,8 +8,8 @@ use stripline_ring::{Lag, Snapshot};
 
 use super::{CursorPage, RingMemory, RingShared};
 use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
-use crate::link::Overflow;
 use crate::packet::{HEADER_BYTES, Kind};
+use crate::terms::Overflow;
 use crate::transport::handshake::Hello;
 use crate::transport::{BindRequest, Endpoint};
 

@@ -34,12 +34,12 @@ pub(super) use inlet::{Doorbells, PeerHandle, RingInlet, RingPages};
 pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
-use crate::link::Overflow;
 use crate::packet::Header;
 use crate::sys::doorbell::{Doorbell, DoorbellFactory};
 use crate::sys::futex;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
+use crate::terms::Overflow;
 
 use super::handshake::Hello;
 

@@ -12,14 +12,14 @@ use super::inspect::RingPortView;
 use super::{CursorPage, DEPARTED_MAX, RingMemory, RingShared, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::AdaptiveSpin;
+use crate::flow::{AckState, AckWait};
 use crate::packet::{HEADER_BYTES, Header, Kind};
+use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::doorbell::{Doorbell, DoorbellFactory, PollSet};
 use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
-use crate::transport::ack::{AckState, AckWait};
 use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A

@@ -9,7 +9,7 @@ use super::acks::{AckReader, peek_goodbye};
 use super::inspect::StreamPortView;
 use super::receiver::{NOTHING_YET, ReceiverOptions, StreamReceiver};
 use crate::error::Result;
-use crate::payload::TypeName;
+use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
 use crate::transport::accept::Acceptor;

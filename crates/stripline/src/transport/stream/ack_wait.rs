@@ -7,10 +7,10 @@ use super::outlet::StreamOutlet;
 use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
+use crate::flow::{AckState, AckWait};
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 use crate::transport::Wait;
-use crate::transport::ack::{AckState, AckWait};
 
 impl StreamOutlet {
     /// Waits until the present receivers have acknowledged the packet published last.

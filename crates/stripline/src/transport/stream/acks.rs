@@ -25,11 +25,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::link::Scope;
-use crate::link::flow::{self, FlowMessage, MESSAGE_BYTES};
+use crate::flow::ack::{REASON_MAX, sanitize, truncate_reason};
+use crate::flow::{self, FlowMessage, MESSAGE_BYTES};
+use crate::flow::{Ack, AckSender, AckState, AckWait};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
-use crate::transport::ack::{Ack, AckSender, AckState, AckWait, REASON_MAX, sanitize, truncate_reason};
+use crate::terms::Scope;
 
 const RECORD_BYTES: usize = 16;
 const ACCEPTED: u8 = 1;

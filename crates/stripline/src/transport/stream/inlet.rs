@@ -8,14 +8,17 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::acks::StreamAckSender;
-use super::{AlignedBuffer, padded};
+use super::padded;
 use crate::error::{Error, Result};
-use crate::link::{LinkOptions, Overflow, flow};
+use crate::flow;
+use crate::flow::AckSender;
 use crate::packet::{HEADER_BYTES, Header};
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
+use crate::terms::{LinkOptions, Overflow};
 use crate::transport::handshake;
-use crate::transport::{AckSender, ConnectRequest, Endpoint, Inlet, Next};
+use crate::transport::{ConnectRequest, Endpoint, Inlet, Next};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::receiver::NOTHING_YET;
 use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
-use crate::link::Overflow;
 use crate::sys::socket::{self, Socket};
+use crate::terms::Overflow;
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.

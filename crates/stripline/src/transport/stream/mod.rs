@@ -13,7 +13,6 @@
 mod accept_queue;
 mod ack_wait;
 mod acks;
-mod buffer;
 mod flow_wait;
 mod inlet;
 mod inspect;
@@ -25,7 +24,6 @@ mod receiver;
 pub(crate) use acks::AckReader;
 #[cfg(test)]
 pub(crate) use acks::record;
-pub(crate) use buffer::AlignedBuffer;
 pub(crate) use inlet::StreamInlet;
 pub(super) use outlet::StreamOutlet;
 

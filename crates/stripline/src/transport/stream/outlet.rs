@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use super::accept_queue::{AcceptQueue, StreamAcceptor};
 use super::acks::{AckReader, peek_goodbye};
+use super::frame_max;
 use super::inspect::StreamPortView;
 use super::partial_writer::PartialWriter;
 use super::receiver::{ReceiverOptions, StreamReceiver};
-use super::{AlignedBuffer, frame_max};
 use crate::error::{Error, Result};
-use crate::link::{Flow, Overflow, Scope, flow};
+use crate::flow;
+use crate::flow::AckWait;
 use crate::packet::{Header, Kind};
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
+use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
-use crate::transport::ack::AckWait;
 use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 
 /// One port's receivers over sockets.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::acks::AckReader;
 use super::inspect::{StreamPortView, WaitFlags};
 use super::partial_writer::PartialWrite;
-use crate::link::Overflow;
 use crate::packet::{Header, Kind};
 use crate::sys::socket::Socket;
+use crate::terms::Overflow;
 
 /// The options that its port requested.
 pub(super) struct ReceiverOptions {

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
 use crate::error::{Error, Result};
-use crate::link::WaitStrategy;
 use crate::node::Node;
 use crate::sys::process::state_and_parent;
 use crate::sys::socket_names;
+use crate::terms::WaitStrategy;
 
 /// Time limit of a launcher for requests that need no component.
 const PATIENCE: Duration = Duration::from_secs(3);

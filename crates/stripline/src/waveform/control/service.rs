@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 use super::{GetRequest, RequestFault, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest};
 use crate::call::{self, Payload, ServerOptions};
 use crate::error::{Error, Result};
-use crate::link::WaitStrategy;
 use crate::node::{Dispatch, Node, Topics};
 use crate::sys::fork::Local;
 use crate::sys::{process, socket_names};
+use crate::terms::WaitStrategy;
 
 /// The version of the operations and their types, part of the domain's name.
 pub(super) const VERSION: u32 = 2;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
 use crate::component::control::LauncherCommand;
-use crate::link::Overflow;
 use crate::sys::doorbell::PollSet;
+use crate::terms::Overflow;
 
 impl Supervisor<'_> {
     /// Stops the sources; the rest ends when it has received everything.

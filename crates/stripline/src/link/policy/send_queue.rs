@@ -7,27 +7,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::stream::AlignedBuffer;
-use super::{BindRequest, Endpoint, Outlet, StopToken, Wait};
 use crate::error::{Error, Result};
-use crate::link::{Scope, Watermarks};
 use crate::packet::{HEADER_BYTES, Header, Kind};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::terms::{Scope, Watermarks};
+use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Transport, Wait};
 
 /// The interval at which a full queue checks for a stop of its component.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
-/// Returns the outlet itself, or behind a queue when its strongest scope is `none`.
-pub(super) fn with_scope(
-    request: BindRequest,
-    make: impl FnOnce(BindRequest) -> Result<Box<dyn Outlet>>,
-) -> Result<Box<dyn Outlet>> {
-    if request.scope != Scope::None {
-        return make(request);
+/// Opens the sending side of a port. Behind a queue where its strongest scope is `none` and a send of
+/// the transport may block in the system.
+pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<Box<dyn Outlet>> {
+    if request.scope != Scope::None || transport.capabilities().ring {
+        return transport.bind(request);
     }
     let (watermarks, stop) = (request.watermarks, request.stop.clone());
     // The queue's thread continues when the component is stopped: queued packets are still sent.
     let give_up = StopToken::new()?;
-    let inner = make(BindRequest { stop: give_up.clone(), ..request })?;
+    let inner = transport.bind(BindRequest { stop: give_up.clone(), ..request })?;
     Ok(Box::new(SendQueue::start(inner, watermarks, stop, give_up)?))
 }
 

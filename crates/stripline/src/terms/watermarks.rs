@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// link counts packets, and a thread of the receiving process moves them to the port's queue.
 ///
 /// ```
-/// use stripline::link::Flow;
+/// use stripline::terms::Flow;
 ///
 /// assert_eq!("credit".parse(), Ok(Flow::Credit));
 /// assert_eq!(Flow::ALL.map(Flow::as_str), ["transport", "credit", "stop-resume"]);
@@ -97,7 +97,7 @@ impl TryFrom<[u32; 2]> for Watermarks {
     type Error = String;
 
     fn try_from([high, low]: [u32; 2]) -> Result<Self, String> {
-        Self::new(crate::link::LinkOptions::DEPTH_MAX, Some(high), Some(low))
+        Self::new(crate::terms::LinkOptions::DEPTH_MAX, Some(high), Some(low))
     }
 }
 

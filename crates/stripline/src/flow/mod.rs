@@ -4,11 +4,11 @@
 //!
 //! The receiver counts the packets in its port's queue. The sender must not overrun the queue.
 //!
-//! - **Credits** ([`Flow::Credit`]): the receiver grants a number of packets *in all*: those
+//! - **Credits** ([`Flow::Credit`](crate::terms::Flow::Credit)): the receiver grants a number of packets *in all*: those
 //!   already taken, plus `high`. So at most `high` packets are in transit or queued. It sends a new
 //!   grant when unused credit and queued packets together have fallen to `low`. A sender without
 //!   credit resumes when `low` packets are left.
-//! - **Stop and resume** ([`Flow::StopResume`]): the receiver sends stop when `high` packets are
+//! - **Stop and resume** ([`Flow::StopResume`](crate::terms::Flow::StopResume)): the receiver sends stop when `high` packets are
 //!   queued, and resume when `low` are left. Packets in transit at the stop still arrive. They need
 //!   room above `high`, or a transport that holds them back.
 //!
@@ -22,16 +22,15 @@
 //!
 //! The model in `model/` explores every order of losses, repetitions and restarts.
 
+pub(crate) mod ack;
 mod message;
 mod receiver;
 mod sender;
-mod watermarks;
 
 #[cfg(test)]
 mod model;
 
+pub(crate) use ack::{Ack, AckSender, AckState, AckWait};
 pub(crate) use message::{Body, FlowMessage, Incarnation, MESSAGE_BYTES};
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::{ChannelKind, Sender};
-pub use watermarks::Flow;
-pub(crate) use watermarks::Watermarks;

@@ -4,7 +4,8 @@
 
 use crate::explorer::{System, explore};
 
-use super::{Body, ChannelKind, Flow, FlowMessage, Incarnation, Receiver, Sender, Watermarks};
+use super::{Body, ChannelKind, FlowMessage, Incarnation, Receiver, Sender};
+use crate::terms::{Flow, Watermarks};
 
 /// What can happen in a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,8 @@
 //! The receiving side of flow control, which withholds permission.
 
 use super::message::NUMBER_MAX;
-use super::{Body, Flow, FlowMessage, Incarnation, Watermarks};
+use super::{Body, FlowMessage, Incarnation};
+use crate::terms::{Flow, Watermarks};
 
 /// The state that a receiver keeps of its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

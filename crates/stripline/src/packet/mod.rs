@@ -1,5 +1,7 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
+pub mod payload;
+
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable};
@@ -430,7 +432,7 @@ mod tests {
     /// `transport/stream/answers.rs` tests those after them.
     #[test]
     fn docs_match_the_code() {
-        let document = include_str!("../../../docs/wire.md");
+        let document = include_str!("../../../../docs/wire.md");
         let bytes = |line: &str| -> Option<Vec<u8>> {
             line.split_whitespace().map(|word| u8::from_str_radix(word, 16).ok()).collect()
         };

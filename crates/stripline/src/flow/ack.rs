@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::FlowMessage;
 use crate::error::{Error, Result};
-use crate::link::{Scope, flow};
+use crate::terms::Scope;
 
 /// The most bytes of the reason for a refusal.
 pub(crate) const REASON_MAX: usize = 256;
@@ -26,7 +27,7 @@ pub(crate) trait AckSender: Send + Sync {
     fn send(&self, sequence: u64, ack: Ack<'_>);
 
     /// Sends flow control, where the link keeps it.
-    fn send_flow(&self, _message: flow::FlowMessage) {}
+    fn send_flow(&self, _message: FlowMessage) {}
 }
 
 /// The state of the acknowledgement of one receiver.

@@ -1,13 +1,16 @@
 //! The errors, and the side that caused each.
 
+mod invalid_properties;
+
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use std::time::Duration;
 
-use crate::component::InvalidProperties;
-use crate::link::{Flow, LinkOptions, Scope};
+use crate::terms::{Flow, LinkOptions, Scope};
+
+pub use invalid_properties::InvalidProperties;
 
 /// Shorthand used throughout the crate.
 ///

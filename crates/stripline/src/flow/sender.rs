@@ -1,6 +1,7 @@
 //! The sending side of flow control, which may be stalled.
 
-use super::{Body, Flow, FlowMessage, Incarnation, Watermarks};
+use super::{Body, FlowMessage, Incarnation};
+use crate::terms::{Flow, Watermarks};
 
 /// The interval at which a stalled sender asks for its receiver's position, in nanoseconds, over a
 /// lossy channel.

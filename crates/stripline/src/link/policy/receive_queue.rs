@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::{Ack, AckSender, ConnectRequest, Inlet, Next, QueueProbe};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Flow, Overflow, Reassembler, Reassembly, flow};
+use crate::flow;
+use crate::flow::Ack;
+use crate::flow::AckSender;
+use crate::link::{Reassembler, Reassembly};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
+use crate::terms::{Flow, Overflow};
+use crate::transport::{ConnectRequest, Inlet, Next, QueueProbe};
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
 pub(crate) fn with_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {

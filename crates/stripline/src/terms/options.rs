@@ -11,7 +11,7 @@ use super::{Flow, Group, WaitStrategy, Watermarks};
 /// The options of one connection, as the receiving port requests them.
 ///
 /// ```
-/// use stripline::link::{LinkOptions, Overflow, Scope};
+/// use stripline::terms::{LinkOptions, Overflow, Scope};
 ///
 /// let options = LinkOptions::default();
 /// assert_eq!((options.overflow, options.scope), (Overflow::Block, Scope::Transport));
@@ -76,7 +76,7 @@ impl LinkOptions {
     /// The largest packet in bytes, independent of the ring.
     ///
     /// ```
-    /// assert_eq!(stripline::link::LinkOptions::PACKET_MAX, 1 << 30);
+    /// assert_eq!(stripline::terms::LinkOptions::PACKET_MAX, 1 << 30);
     /// ```
     pub const PACKET_MAX: usize = 1 << 30;
 
@@ -86,7 +86,7 @@ impl LinkOptions {
     /// A sentence that names the number and its range.
     ///
     /// ```
-    /// use stripline::link::LinkOptions;
+    /// use stripline::terms::LinkOptions;
     ///
     /// let options = LinkOptions { depth: 0, ..LinkOptions::default() };
     /// assert_eq!(options.check().unwrap_err(), "depth is 0; it must be from 1 to 65536");
@@ -154,7 +154,7 @@ impl Default for LinkOptions {
 ///
 /// ```
 /// use std::time::Duration;
-/// use stripline::link::Resequence;
+/// use stripline::terms::Resequence;
 ///
 /// let resequence = Resequence::new(64, Duration::from_millis(100)).expect("both are in range");
 /// assert_eq!((resequence.window(), resequence.skip_after().as_millis()), (64, 100));
@@ -173,7 +173,7 @@ impl Resequence {
     /// The longest wait for a missing packet, in milliseconds: an hour.
     ///
     /// ```
-    /// assert_eq!(stripline::link::Resequence::SKIP_AFTER_MS_MAX, 3_600_000);
+    /// assert_eq!(stripline::terms::Resequence::SKIP_AFTER_MS_MAX, 3_600_000);
     /// ```
     pub const SKIP_AFTER_MS_MAX: u32 = 3_600_000;
 
@@ -206,7 +206,7 @@ impl Resequence {
         Duration::from_nanos(self.skip_after_ns)
     }
 
-    pub(super) fn skip_after_ns(self) -> u64 {
+    pub(crate) fn skip_after_ns(self) -> u64 {
         self.skip_after_ns
     }
 
@@ -219,7 +219,7 @@ impl Resequence {
 /// The effect of a slow receiver; set per receiving port.
 ///
 /// ```
-/// use stripline::link::Overflow;
+/// use stripline::terms::Overflow;
 ///
 /// assert_eq!("drop-oldest".parse(), Ok(Overflow::DropOldest));
 /// assert_eq!(Overflow::ALL.map(Overflow::as_str), ["block", "drop-oldest", "drop-newest", "eject"]);
@@ -264,7 +264,7 @@ impl Overflow {
 /// and returns the first error. In all cases the packet stays sent.
 ///
 /// ```
-/// use stripline::link::Scope;
+/// use stripline::terms::Scope;
 ///
 /// assert_eq!("transport".parse(), Ok(Scope::Transport));
 /// assert_eq!(Scope::ALL.map(Scope::as_str), ["none", "transport", "server", "target"]);

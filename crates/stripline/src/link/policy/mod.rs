@@ -1,0 +1,22 @@
+//! The queues that keep a connection's policies, around the ends of any transport: overflow and the
+//! scopes `server` and `target` at the receiver, scope `none` at the sender.
+//!
+//! Connections are made here and nowhere else, so that no transport can leave a policy out.
+
+mod receive_queue;
+mod send_queue;
+
+use crate::error::Result;
+use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
+
+/// Opens the sending side of a port over a transport. Receivers may connect from now on.
+pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<Box<dyn Outlet>> {
+    send_queue::with_scope(transport::find(transport)?, request)
+}
+
+/// Connects a receiving port; blocks for a few seconds at most.
+pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+    with_policy(transport::find(&endpoint.transport)?.connect(endpoint, request)?, request)
+}
+
+pub(crate) use receive_queue::with_policy;

@@ -1,0 +1,19 @@
+//! The words of the link contract: what an engineer sets on a connection. They import nothing.
+//!
+//! ```
+//! use stripline::terms::{LinkOptions, Overflow, Scope};
+//!
+//! let options = LinkOptions { overflow: Overflow::DropOldest, ..LinkOptions::default() };
+//! assert_eq!(options.scope, Scope::Transport);
+//! ```
+
+mod group;
+mod options;
+mod wait_strategy;
+mod watermarks;
+
+pub use group::Group;
+pub use options::{LinkOptions, Overflow, Resequence, Scope};
+pub use wait_strategy::WaitStrategy;
+pub use watermarks::Flow;
+pub(crate) use watermarks::Watermarks;

@@ -1,0 +1,42 @@
+//! The ways in which a port waits: spin, sleep, or spin for as long as that pays.
+
+use serde::{Deserialize, Serialize};
+
+/// How a port waits when it has nothing to do.
+///
+/// Waking a sleeping thread costs microseconds, one more poll nanoseconds. But a spinning thread
+/// keeps its core from all other threads, among them the peer that it waits for.
+///
+/// ```
+/// use stripline::terms::WaitStrategy;
+///
+/// assert_eq!(WaitStrategy::default(), WaitStrategy::Adaptive);
+/// assert_eq!("spin".parse(), Ok(WaitStrategy::Spin));
+/// assert_eq!(WaitStrategy::ALL.map(WaitStrategy::as_str), ["block", "adaptive", "spin"]);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitStrategy {
+    /// Sleeps at once.
+    Block,
+    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
+    /// Between polls it yields the core. Unsuccessful spinning is tried less and less.
+    #[default]
+    Adaptive,
+    /// Spins until there is something: the lowest latency, at the price of a core of its own.
+    Spin,
+}
+
+impl WaitStrategy {
+    /// All strategies, the least busy first.
+    pub const ALL: [Self; 3] = [Self::Block, Self::Adaptive, Self::Spin];
+
+    /// Returns the word used in a waveform file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Adaptive => "adaptive",
+            Self::Spin => "spin",
+        }
+    }
+}
