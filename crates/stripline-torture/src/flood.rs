@@ -69,7 +69,8 @@ impl Flood {
                 flood.order(&format!("open {}", self.connections))?;
                 flood.reply()?;
             }
-            held.push(self.round(&domain, transport, &established, Duration::ZERO)?);
+            // Longer than the publisher takes to close most of them.
+            held.push(self.round(&domain, transport, &established, Duration::from_secs(1))?);
             most = most.max(descriptors(publisher.child.id())?.saturating_sub(before));
             if is_flooded {
                 flood.order("close")?;
@@ -117,7 +118,7 @@ impl Flood {
         latencies.sort_unstable();
         Ok(FloodRound {
             first_packet_ms: median(first_packet_ns.iter().map(|ns| *ns as f64 / 1e6)),
-            first_packet_worst_ms: first_packet_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e6),
+            first_newcomer_ms: first_packet_ns.first().map_or(0.0, |ns| *ns as f64 / 1e6),
             p99_us: latencies.get(latencies.len() * 99 / 100).map_or(0.0, |ns| *ns as f64 / 1e3),
             rate: latencies.len() as f64 / seconds,
         })
@@ -126,7 +127,8 @@ impl Flood {
 
 struct FloodRound {
     first_packet_ms: f64,
-    first_packet_worst_ms: f64,
+    /// Of the first newcomer, right after the connections were opened.
+    first_newcomer_ms: f64,
     p99_us: f64,
     rate: f64,
 }
@@ -145,7 +147,7 @@ fn compare(rounds: &[FloodRound]) -> Value {
     };
     json!({
         "first_packet_ms": figure(|round| round.first_packet_ms),
-        "first_packet_worst_ms": figure(|round| round.first_packet_worst_ms),
+        "first_newcomer_ms": figure(|round| round.first_newcomer_ms),
         "established_p99_us": figure(|round| round.p99_us),
         "established_packets_per_s": figure(|round| round.rate),
     })
