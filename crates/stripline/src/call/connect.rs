@@ -9,7 +9,7 @@ use crate::link::{ConnectionOptions, EndsWhen, Incoming, Outgoing, PortEvent, Po
 use crate::node::rendezvous::Offer;
 use crate::node::{Node, OfferConsumer, Reconnector, TopicOptions, calls_payload};
 use crate::packet::payload::TypeName;
-use crate::terms::{LinkOptions, Overflow, Scope, WaitStrategy};
+use crate::terms::{LinkOptions, Overflow, Scope, SenderOptions, WaitStrategy};
 use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
@@ -225,19 +225,9 @@ fn name_of_client(service: &str) -> Result<String> {
 
 /// Returns what is requested of the transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
-    Ok(BindRequest {
-        port: port.into(),
-        payload: calls_payload()?,
-        buffer: link.buffer,
-        scope: Scope::Transport,
-        watermarks: link.watermarks(),
-        send_timeout: None,
-        wait: link.wait,
-        huge_pages: false,
-        locked: false,
-        group: link.group,
-        stop,
-    })
+    let options =
+        SenderOptions { scope: Scope::Transport, send_timeout_ms: None, ..SenderOptions::from(link) };
+    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options, stop })
 }
 
 /// A client's subscription to every server of its service.

@@ -223,7 +223,7 @@ fn who_is_no_client_is_turned_down() {
         };
         let error = connection(&|request, _| request.payload = crate::packet::payload::TypeName::of::<u8>());
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
-        let error = connection(&|_, bind| bind.watermarks = Watermarks::of_depth(u32::MAX));
+        let error = connection(&|_, bind| bind.options.watermarks = Watermarks::of_depth(u32::MAX));
         assert!(error.contains("4294967295 calls outstanding"), "{transport}: {error}");
         let error =
             its.connect(server.endpoint(), &asked(node.stop_token()).0).map(drop).unwrap_err().to_string();

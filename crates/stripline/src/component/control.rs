@@ -19,7 +19,7 @@ use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
 use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
-use crate::terms::{LinkOptions, Scope, WaitStrategy, Watermarks};
+use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
@@ -92,15 +92,7 @@ pub(crate) struct Assignment {
 pub(crate) struct OutputAssignment {
     pub port: String,
     pub transport: String,
-    pub scope: Scope,
-    pub deadline_ms: u32,
-    pub buffer: u32,
-    /// The watermarks of the sender's own queue, under scope `none`.
-    pub watermarks: Watermarks,
-    pub send_timeout_ms: Option<u32>,
-    pub wait: WaitStrategy,
-    pub huge_pages: bool,
-    pub locked: bool,
+    pub options: SenderOptions,
 }
 
 /// One connection of one input.

@@ -22,12 +22,12 @@ use super::{
 use crate::error::{Error, Result, catch_panic};
 use crate::inspect;
 use crate::link::policy;
-use crate::link::{ConnectionOptions, Incoming, Outgoing, PortEvent, PortEvents};
+use crate::link::{ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents};
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, OwnerProcess};
 use crate::sys::process;
-use crate::terms::{LinkOptions, Scope};
-use crate::transport::{BindRequest, ConnectRequest, StopToken, Wait};
+use crate::terms::{LinkOptions, SenderOptions};
+use crate::transport::{ConnectRequest, StopToken, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit.
 ///
@@ -409,42 +409,19 @@ fn open(
     stop: &StopToken,
     endpoints: &mut Vec<OpenOutput>,
 ) -> Result<Outgoing> {
-    let mut outlets = Vec::new();
     let outputs = || assignment.outputs.iter().filter(|output| output.port == port);
-    let scope = outputs().map(|output| output.scope).max().unwrap_or(Scope::Transport);
-    let deadline_ms = outputs().map(|output| output.deadline_ms).max().unwrap_or_default();
-    let timeout = outputs().filter_map(|output| output.send_timeout_ms).min();
-    let timeout = timeout.map(|ms| Duration::from_millis(u64::from(ms)));
+    let strongest = outputs().map(|output| output.options).reduce(SenderOptions::merged);
+    let strongest = strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()));
+    let mut builder = PortBuilder::new(full_name, strongest, stop);
     for output in outputs() {
         let payload = assignment
             .port_types
             .get(port)
             .ok_or_else(|| Error::port(full_name, "is connected but was given no type"))?;
-        let outlet = policy::bind(
-            &output.transport,
-            BindRequest {
-                port: full_name.into(),
-                payload: payload.clone(),
-                buffer: output.buffer,
-                // A send that waits for one receiver waits for all of them: then every transport has to
-                // acknowledge.
-                scope: if scope > Scope::Transport { scope } else { output.scope },
-                watermarks: output.watermarks,
-                send_timeout: timeout,
-                wait: output.wait,
-                huge_pages: output.huge_pages,
-                locked: output.locked,
-                group: None,
-                stop: stop.clone(),
-            },
-        )?;
-        endpoints.push(OpenOutput { port: port.into(), endpoint: outlet.endpoint() });
-        outlets.push(outlet);
+        let endpoint = builder.bind(&output.transport, payload, output.options)?;
+        endpoints.push(OpenOutput { port: port.into(), endpoint });
     }
-    let mut outgoing = Outgoing::new(full_name.into(), outlets, assignment.sampling, stop.clone());
-    outgoing.set_scope(scope, deadline_ms);
-    outgoing.set_timeout(timeout);
-    Ok(outgoing)
+    Ok(builder.build(assignment.sampling))
 }
 
 /// Runs a component from its start to its end, on its own thread.

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::link::{Outgoing, Reassembler, Reassembly, Sampling};
     use crate::packet::payload::TypeName;
-    use crate::terms::{LinkOptions, Scope, WaitStrategy};
+    use crate::terms::{LinkOptions, SenderOptions};
     use crate::transport::{self, BindRequest, ConnectRequest, Next, StopToken};
 
     #[test]
@@ -100,14 +100,7 @@ mod tests {
             let bind = BindRequest {
                 port: "out".into(),
                 payload: payload.clone(),
-                buffer,
-                scope: Scope::Transport,
-                watermarks: options.watermarks(),
-                send_timeout: None,
-                wait: WaitStrategy::Block,
-                huge_pages: false,
-                locked: false,
-                group: None,
+                options: SenderOptions::from(&options),
                 stop,
             };
             let outlet = transport.bind(bind).unwrap();

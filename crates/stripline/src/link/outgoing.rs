@@ -14,7 +14,7 @@ use crate::transport::{Outlet, StopToken, Wait};
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
 use super::sampler::{Sampler, Sampling};
-use crate::terms::{Flow, LinkOptions, Scope};
+use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. The
 /// description is also repeated after every quarter of a ring, so that a receiver that was
@@ -133,15 +133,12 @@ impl Outgoing {
         self.short_payload_max = bytes;
     }
 
-    /// Sets the scope of the port's sends, and their deadline.
-    pub(crate) fn set_scope(&mut self, scope: Scope, deadline_ms: u32) {
-        (self.scope, self.deadline) = (scope, Duration::from_millis(u64::from(deadline_ms)));
+    /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
+    pub(crate) fn set_rules(&mut self, options: &SenderOptions) {
+        self.scope = options.scope;
+        self.deadline = Duration::from_millis(u64::from(options.deadline_ms));
+        self.timeout = options.send_timeout();
         self.reset_overrides();
-    }
-
-    /// Sets how long sends wait for room; `None`: without limit.
-    pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.timeout = timeout;
     }
 
     /// Limits a wait for room to the port's timeout. The error names the receiver without room.

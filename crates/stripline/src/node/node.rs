@@ -10,12 +10,14 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::link::policy;
-use crate::link::{ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortEvent, PortEvents};
+use crate::link::{
+    ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
+};
 use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
-use crate::terms::{Group, LinkOptions};
-use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
+use crate::terms::{Group, LinkOptions, SenderOptions};
+use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
 use super::connection_log::ConnectionLog;
 use super::rendezvous::{self, Offer, OfferSink};
@@ -285,28 +287,11 @@ impl Node {
     fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
-        let outlet = policy::bind(
-            &options.transport,
-            BindRequest {
-                port: topic.into(),
-                payload: payload.clone(),
-                buffer: options.link.buffer,
-                scope: options.link.scope,
-                watermarks: options.link.watermarks(),
-                send_timeout: options.link.send_timeout(),
-                wait: options.link.wait,
-                huge_pages: options.link.huge_pages,
-                locked: options.link.locked,
-                group: options.link.group,
-                stop: self.shared.stop.clone(),
-            },
-        )?;
-        let offer = Offer { topic: topic.into(), payload, endpoint: outlet.endpoint() };
-        let guard = self.offer(offer);
-        let mut outgoing =
-            Outgoing::new(topic.into(), vec![outlet], options.sampling, self.shared.stop.clone());
-        outgoing.set_scope(options.link.scope, options.link.deadline_ms);
-        outgoing.set_timeout(options.link.send_timeout());
+        let rules = SenderOptions::from(&options.link);
+        let mut port = PortBuilder::new(topic, rules, &self.shared.stop);
+        let endpoint = port.bind(&options.transport, &payload, rules)?;
+        let guard = self.offer(Offer { topic: topic.into(), payload, endpoint });
+        let mut outgoing = port.build(options.sampling);
         outgoing.hold(guard);
         Ok(outgoing)
     }

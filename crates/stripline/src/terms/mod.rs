@@ -9,11 +9,13 @@
 
 mod group;
 mod options;
+mod sender_options;
 mod wait_strategy;
 mod watermarks;
 
 pub use group::Group;
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
+pub(crate) use sender_options::SenderOptions;
 pub use wait_strategy::WaitStrategy;
 pub use watermarks::Flow;
 pub(crate) use watermarks::Watermarks;

@@ -114,11 +114,6 @@ impl LinkOptions {
         Ok(())
     }
 
-    /// Returns how long a send waits for room.
-    pub(crate) fn send_timeout(&self) -> Option<Duration> {
-        self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
-    }
-
     /// Returns the watermarks; those of the depth if the numbers do not pass
     /// [`LinkOptions::check`].
     pub(crate) fn watermarks(&self) -> Watermarks {

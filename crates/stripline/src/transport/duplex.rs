@@ -125,8 +125,12 @@ pub(super) fn connect_stream(
     request: &ConnectRequest,
     bind: BindRequest,
 ) -> Result<CallConnection> {
-    let call =
-        CallHello { buffer: bind.buffer, page: 0, membarrier: false, outstanding: bind.watermarks.high() };
+    let call = CallHello {
+        buffer: bind.options.buffer,
+        page: 0,
+        membarrier: false,
+        outstanding: bind.options.watermarks.high(),
+    };
     let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
     let (welcome, _) = handshake::exchange_hello_as(&socket, endpoint, &hello, &[])?;
     let call = call_welcome(&request.connection, &welcome)?;
@@ -163,7 +167,7 @@ impl Acceptor for StreamCallAcceptor {
         check_call_hello(&hello)?;
         self.acceptor.check(&hello)?;
         let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
-        let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.buffer);
+        let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
         let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
         let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;
         let kept = socket.try_clone().map_err(|e| e.to_string())?;

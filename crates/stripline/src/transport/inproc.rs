@@ -108,10 +108,10 @@ impl Transport for Inproc {
         // One client at a time, as at any other listener.
         let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let call = duplex::CallHello {
-            buffer: bind.buffer,
+            buffer: bind.options.buffer,
             page: PAGE as u32,
-            membarrier: membarrier::is_used_with(bind.wait),
-            outstanding: bind.watermarks.high(),
+            membarrier: membarrier::is_used_with(bind.options.wait),
+            outstanding: bind.options.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
         hello
@@ -122,9 +122,10 @@ impl Transport for Inproc {
         let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.
-        let options = LinkOptions { wait: its.wait, ..request.options };
+        let options = LinkOptions { wait: its.options.wait, ..request.options };
         let peer_request = ConnectRequest { options, ..request.clone() };
-        let there = OneWay::connect(bind, endpoint, &peer_request, membarrier::is_used_with(its.wait))?;
+        let there =
+            OneWay::connect(bind, endpoint, &peer_request, membarrier::is_used_with(its.options.wait))?;
         let back = OneWay::connect(its, endpoint, request, membarrier::is_used_with(request.options.wait))?;
         server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
         let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };

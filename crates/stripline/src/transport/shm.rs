@@ -44,7 +44,7 @@ impl Transport for Shm {
 
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.group)?;
+        let listener = Listener::unix(&endpoint.address, request.options.group)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |shared| {
             AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })
@@ -70,7 +70,7 @@ impl Transport for Shm {
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<CallListener> {
         let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.group)?;
+        let listener = Listener::unix(&endpoint.address, request.options.group)?;
         let call_acceptor = ShmCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
         Ok(CallListener::new(endpoint, AcceptThread::start(listener, call_acceptor)?))
     }
@@ -86,10 +86,10 @@ impl Transport for Shm {
         let socket = Socket::Unix(stream);
         let mut opened = None;
         let call = CallHello {
-            buffer: bind.buffer,
+            buffer: bind.options.buffer,
             page: PAGE as u32,
-            membarrier: membarrier::is_used_with(bind.wait),
-            outstanding: bind.watermarks.high(),
+            membarrier: membarrier::is_used_with(bind.options.wait),
+            outstanding: bind.options.watermarks.high(),
         };
         let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
         let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between, |shared| {
@@ -199,11 +199,11 @@ impl Acceptor for ShmCallAcceptor {
             payload: hello.payload.clone(),
             options: LinkOptions::default(),
         };
-        request.options.wait = self.request.wait;
+        request.options.wait = self.request.options.wait;
         let registration = ReaderRegistration::new(&shared, handles.token);
         let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
         let server_info = CallWelcome {
-            membarrier: membarrier::is_used_with(self.request.wait),
+            membarrier: membarrier::is_used_with(self.request.options.wait),
             server: self.acceptor.server_info(),
         };
         let welcome = Welcome {

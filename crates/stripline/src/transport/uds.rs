@@ -28,7 +28,7 @@ impl Transport for Uds {
 
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.group)?;
+        let listener = Listener::unix(&endpoint.address, request.options.group)?;
         Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
     }
 
@@ -43,7 +43,7 @@ impl Transport for Uds {
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<duplex::CallListener> {
         let endpoint = Endpoint::new("uds", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.group)?;
+        let listener = Listener::unix(&endpoint.address, request.options.group)?;
         duplex::listen_stream(request, endpoint, listener, acceptor)
     }
 

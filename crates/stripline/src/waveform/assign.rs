@@ -7,6 +7,7 @@ use crate::component::control::{
     Assignment, ConnectionAssignment, InputAssignment, LauncherCommand, OutputAssignment,
 };
 use crate::link::Sampling;
+use crate::terms::SenderOptions;
 use crate::transport::Endpoint;
 
 /// Returns a connection's name, the same in every report.
@@ -24,30 +25,16 @@ pub(super) fn assignment(
 ) -> Assignment {
     let mut outputs: BTreeMap<(&str, &str), OutputAssignment> = BTreeMap::new();
     for connection in connections.iter().filter(|c| c.from.component == plan.name) {
-        let options = connection.options;
-        let output = outputs.entry((&connection.from.port, &connection.transport)).or_insert_with(|| {
-            OutputAssignment {
+        let options = SenderOptions::from(&connection.options);
+        // Several receivers share the port: it keeps the strongest options that any of them needs.
+        outputs
+            .entry((&connection.from.port, &connection.transport))
+            .and_modify(|output| output.options = output.options.merged(options))
+            .or_insert_with(|| OutputAssignment {
                 port: connection.from.port.clone(),
                 transport: connection.transport.clone(),
-                scope: options.scope,
-                deadline_ms: options.deadline_ms,
-                buffer: options.buffer,
-                watermarks: options.watermarks(),
-                send_timeout_ms: options.send_timeout_ms,
-                wait: options.wait,
-                huge_pages: options.huge_pages,
-                locked: options.locked,
-            }
-        });
-        // Several receivers share the port: it keeps the strongest scope that any of them needs.
-        output.scope = output.scope.max(options.scope);
-        output.deadline_ms = output.deadline_ms.max(options.deadline_ms);
-        output.buffer = output.buffer.max(options.buffer);
-        output.watermarks = output.watermarks.max(options.watermarks());
-        output.send_timeout_ms = output.send_timeout_ms.into_iter().chain(options.send_timeout_ms).min();
-        output.wait = output.wait.max(options.wait);
-        output.huge_pages |= options.huge_pages;
-        output.locked |= options.locked;
+                options,
+            });
     }
     let inputs = connections
         .iter()

@@ -19,10 +19,10 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// Opens the sending side of a port. Behind a queue where its strongest scope is `none` and a send of
 /// the transport may block in the system.
 pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<Box<dyn Outlet>> {
-    if request.scope != Scope::None || transport.capabilities().ring {
+    if request.options.scope != Scope::None || transport.capabilities().ring {
         return transport.bind(request);
     }
-    let (watermarks, stop) = (request.watermarks, request.stop.clone());
+    let (watermarks, stop) = (request.options.watermarks, request.stop.clone());
     // The queue's thread continues when the component is stopped: queued packets are still sent.
     let give_up = StopToken::new()?;
     let inner = transport.bind(BindRequest { stop: give_up.clone(), ..request })?;

@@ -106,14 +106,15 @@ impl RingOutlet {
         doorbells: DoorbellFactory,
         open: impl FnOnce(Arc<RingShared>) -> Result<D>,
     ) -> Result<Self> {
-        let capacity = request.buffer as usize;
-        let ring_memory = SharedMemory::ring("stripline-ring", capacity, request.huge_pages)?;
-        let memory = Arc::new(RingMemory::map(&ring_memory, capacity, true, request.locked)?);
+        let capacity = request.options.buffer as usize;
+        let ring_memory = SharedMemory::ring("stripline-ring", capacity, request.options.huge_pages)?;
+        let memory = Arc::new(RingMemory::map(&ring_memory, capacity, true, request.options.locked)?);
         fail_point!("create-memory");
         ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
-        let membarrier = membarrier::is_used_with(request.wait);
-        let shared = Arc::new(RingShared::new(ring_memory, capacity, request.locked, membarrier, doorbells)?);
+        let membarrier = membarrier::is_used_with(request.options.wait);
+        let shared =
+            Arc::new(RingShared::new(ring_memory, capacity, request.options.locked, membarrier, doorbells)?);
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
         // `memory` as long as the writer. This is the only writer: later writable mappings are
@@ -134,7 +135,7 @@ impl RingOutlet {
             memory,
             endpoint,
             stop: request.stop,
-            spinner: AdaptiveSpin::new(request.wait),
+            spinner: AdaptiveSpin::new(request.options.wait),
             port: request.port,
             doorbell_broken: false,
             problem: None,

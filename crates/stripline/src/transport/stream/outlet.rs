@@ -59,20 +59,20 @@ impl StreamOutlet {
             queue: Arc::clone(&accept_queue),
             payload: request.payload,
             keys: endpoint.keys,
-            buffer: request.buffer,
-            wants_acks: request.scope > Scope::Transport,
+            buffer: request.options.buffer,
+            wants_acks: request.options.scope > Scope::Transport,
         };
         Ok(Self {
             endpoint,
             receivers: Vec::new(),
             accept_queue,
             frame: AlignedBuffer::default(),
-            frame_max: frame_max(request.buffer),
+            frame_max: frame_max(request.options.buffer),
             partial_writer: None,
             next_sequence: 0,
             in_packet: false,
-            timeout: request.send_timeout,
-            scope: request.scope,
+            timeout: request.options.send_timeout(),
+            scope: request.options.scope,
             stop: request.stop,
             accept_thread: Some(AcceptThread::start(listener, acceptor)?),
             _view: view,
@@ -89,8 +89,8 @@ impl StreamOutlet {
         let view = StreamPortView::register(&request, &endpoint);
         let port = ReceiverOptions {
             overflow: Overflow::Block,
-            depth: request.watermarks.high(),
-            high_watermark: request.watermarks.high(),
+            depth: request.options.watermarks.high(),
+            high_watermark: request.options.watermarks.high(),
         };
         let receiver = StreamReceiver::new(connection, socket, &view, port, AckReader::default());
         Ok(Self {
@@ -98,7 +98,7 @@ impl StreamOutlet {
             receivers: vec![receiver],
             accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
-            frame_max: frame_max(request.buffer),
+            frame_max: frame_max(request.options.buffer),
             partial_writer: None,
             next_sequence: 0,
             in_packet: false,

@@ -1,0 +1,59 @@
+//! The assembly of a sending port: where options become outlets, and outlets a port.
+
+use super::{Outgoing, Sampling, policy};
+use crate::error::Result;
+use crate::packet::payload::TypeName;
+use crate::terms::{Scope, SenderOptions};
+use crate::transport::{BindRequest, Endpoint, Outlet, StopToken};
+
+/// A sending port in the making.
+pub(crate) struct PortBuilder {
+    port: String,
+    /// The strongest options of all its connections: a send waits for all receivers alike.
+    strongest: SenderOptions,
+    stop: StopToken,
+    outlets: Vec<Box<dyn Outlet>>,
+}
+
+impl PortBuilder {
+    /// Begins a port with the strongest options of all its connections.
+    pub(crate) fn new(port: &str, strongest: SenderOptions, stop: &StopToken) -> Self {
+        Self { port: port.into(), strongest, stop: stop.clone(), outlets: Vec::new() }
+    }
+
+    /// Opens the port over a transport. Receivers may connect to the endpoint from now on.
+    ///
+    /// # Errors
+    /// An unknown transport, or when the system lacks memory, descriptors or threads.
+    pub(crate) fn bind(
+        &mut self,
+        transport: &str,
+        payload: &TypeName,
+        options: SenderOptions,
+    ) -> Result<Endpoint> {
+        let scope = self.strongest.scope;
+        // A send that waits for one receiver waits for all of them: then every transport has to
+        // acknowledge.
+        let scope = if scope > Scope::Transport { scope } else { options.scope };
+        let send_timeout_ms = self.strongest.send_timeout_ms;
+        let outlet = policy::bind(
+            transport,
+            BindRequest {
+                port: self.port.clone(),
+                payload: payload.clone(),
+                options: SenderOptions { scope, send_timeout_ms, ..options },
+                stop: self.stop.clone(),
+            },
+        )?;
+        let endpoint = outlet.endpoint();
+        self.outlets.push(outlet);
+        Ok(endpoint)
+    }
+
+    /// Returns the port.
+    pub(crate) fn build(self, sampling: Sampling) -> Outgoing {
+        let mut outgoing = Outgoing::new(self.port, self.outlets, sampling, self.stop);
+        outgoing.set_rules(&self.strongest);
+        outgoing
+    }
+}

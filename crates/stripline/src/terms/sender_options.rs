@@ -1,0 +1,66 @@
+//! The part of a connection's options that the sending port keeps for all its receivers.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Group, LinkOptions, Scope, WaitStrategy, Watermarks};
+
+/// The options of a sending port over one transport: those of one connection, or the strongest of
+/// several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SenderOptions {
+    pub scope: Scope,
+    pub deadline_ms: u32,
+    /// Bytes of a shared ring; half of it bounds a frame on every transport.
+    pub buffer: u32,
+    /// The watermarks of the sender's own queue, under scope `none`.
+    pub watermarks: Watermarks,
+    /// How long a send waits for room, in milliseconds.
+    pub send_timeout_ms: Option<u32>,
+    pub wait: WaitStrategy,
+    /// Whether the ring uses huge pages.
+    pub huge_pages: bool,
+    /// Whether all sides lock the ring into memory.
+    pub locked: bool,
+    /// The group that may connect besides the same user.
+    pub group: Option<Group>,
+}
+
+impl SenderOptions {
+    /// Takes the stronger of each two options.
+    #[must_use]
+    pub(crate) fn merged(self, other: Self) -> Self {
+        Self {
+            scope: self.scope.max(other.scope),
+            deadline_ms: self.deadline_ms.max(other.deadline_ms),
+            buffer: self.buffer.max(other.buffer),
+            watermarks: self.watermarks.max(other.watermarks),
+            send_timeout_ms: self.send_timeout_ms.into_iter().chain(other.send_timeout_ms).min(),
+            wait: self.wait.max(other.wait),
+            huge_pages: self.huge_pages || other.huge_pages,
+            locked: self.locked || other.locked,
+            group: self.group.or(other.group),
+        }
+    }
+
+    pub(crate) fn send_timeout(&self) -> Option<Duration> {
+        self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
+    }
+}
+
+impl From<&LinkOptions> for SenderOptions {
+    fn from(options: &LinkOptions) -> Self {
+        Self {
+            scope: options.scope,
+            deadline_ms: options.deadline_ms,
+            buffer: options.buffer,
+            watermarks: options.watermarks(),
+            send_timeout_ms: options.send_timeout_ms,
+            wait: options.wait,
+            huge_pages: options.huge_pages,
+            locked: options.locked,
+            group: options.group,
+        }
+    }
+}

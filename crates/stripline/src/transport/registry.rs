@@ -1,0 +1,145 @@
+//! The registry of transports: their names, their capabilities, and the refusal of what one lacks.
+
+use std::fmt;
+
+use super::{Transport, inproc, shm, tcp, uds};
+use crate::error::{Error, Result};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope};
+
+/// All transports. A new one must be added here and nowhere else.
+static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
+
+/// The capabilities of a transport, for `stripline transports` and for refusing unsupported
+/// options.
+///
+/// ```
+/// let names: Vec<_> = stripline::transport::all().map(|t| t.name).collect();
+/// assert_eq!(names, ["inproc", "shm", "uds", "tcp"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    /// Its name in a waveform file.
+    pub name: &'static str,
+    /// A summary of one line.
+    pub summary: &'static str,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Copies of the payload between `send` and `receive`.
+    pub copies: &'static str,
+    /// The unit that `depth` and the watermarks bound under `block`, unless the link keeps flow
+    /// control.
+    pub depth: &'static str,
+    /// The kinds of flow control that can keep them.
+    pub flows: &'static [Flow],
+    /// The scopes it supports.
+    pub scopes: &'static [Scope],
+    /// The overflow policies it supports.
+    pub overflows: &'static [Overflow],
+    /// Whether packets are in a ring of memory, which can be made of huge pages and locked.
+    pub ring: bool,
+    /// Whether it can be opened to a group of users, which takes credentials from the kernel.
+    pub groups: bool,
+    /// The processes that may connect.
+    pub trust: &'static str,
+}
+
+/// How far a transport reaches.
+///
+/// ```
+/// use stripline::transport::{Reach, all};
+///
+/// let inproc = all().find(|transport| transport.name == "inproc").expect("it is built in");
+/// assert_eq!(inproc.reach, Reach::Process);
+/// assert_eq!(inproc.reach.to_string(), "one process");
+/// assert!(Reach::Process < Reach::Host);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Threads of one process.
+    Process,
+    /// Processes of one host.
+    Host,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "one process",
+            Self::Host => "one host",
+        })
+    }
+}
+
+/// Returns the capabilities of every transport, in the order of the registry.
+///
+/// ```
+/// for transport in stripline::transport::all() {
+///     println!("{}: {}, {}", transport.name, transport.reach, transport.summary);
+/// }
+/// ```
+pub fn all() -> impl Iterator<Item = Capabilities> {
+    TRANSPORTS.iter().map(|t| t.capabilities())
+}
+
+/// Returns the transport of that name.
+///
+/// # Errors
+/// An unknown name; the message lists the transports.
+pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
+    TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(|t| t.name).collect();
+        Error::failed(format!("there is no transport `{name}`; use one of {}", known.join(", ")))
+    })
+}
+
+/// Refuses options that a transport does not support.
+///
+/// ```
+/// use stripline::terms::{LinkOptions, Scope};
+///
+/// let options = LinkOptions { scope: Scope::Target, locked: true, ..LinkOptions::default() };
+/// assert!(stripline::transport::check("shm", &options).is_ok());
+/// let refusal = stripline::transport::check("uds", &options).unwrap_err();
+/// assert!(refusal.to_string().contains("locked"));
+/// ```
+///
+/// # Errors
+/// [`Error::Unsupported`] naming the transport, the option and the alternatives.
+pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
+    let gives = find(name)?.capabilities();
+    let unsupported = |rule: String, has: Vec<&str>| Error::Unsupported {
+        transport: name.into(),
+        rule,
+        alternatives: format!("use {}", has.join(" or ")),
+    };
+    if !gives.scopes.contains(&options.scope) {
+        let has = gives.scopes.iter().map(|s| s.as_str()).collect();
+        return Err(unsupported(format!("scope {}", options.scope), has));
+    }
+    if !gives.overflows.contains(&options.overflow) {
+        let has = gives.overflows.iter().map(|o| o.as_str()).collect();
+        return Err(unsupported(format!("overflow {}", options.overflow), has));
+    }
+    if !gives.flows.contains(&options.flow) {
+        let has = gives.flows.iter().map(|f| f.as_str()).collect();
+        return Err(unsupported(format!("flow {}", options.flow), has));
+    }
+    for (asked, key, why, gives) in [
+        (
+            options.huge_pages,
+            "huge-pages",
+            "it has no ring of memory",
+            (|t| t.ring) as fn(&Capabilities) -> bool,
+        ),
+        (options.locked, "locked", "it has no ring of memory", |t| t.ring),
+        (options.group.is_some(), "group", "the kernel does not provide the peer's credentials", |t| {
+            t.groups
+        }),
+    ] {
+        if asked && !gives(&find(name)?.capabilities()) {
+            let has = all().filter(gives).map(|t| t.name).collect();
+            return Err(unsupported(format!("{key} ({why})"), has));
+        }
+    }
+    Ok(())
+}

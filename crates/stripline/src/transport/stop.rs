@@ -1,0 +1,83 @@
+//! The limit of a wait, and the stop of all waits of a component.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::futex::ParkWakers;
+
+/// How long an operation may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Return at once.
+    Never,
+    /// Until done, stopped, or this time.
+    Until(Option<Instant>),
+    /// Until done or this time, even when stopped: for messages that must still be sent at the end.
+    Finish(Instant),
+}
+
+impl Wait {
+    pub(crate) const FOREVER: Self = Self::Until(None);
+
+    /// Returns a wait until done, stopped, or this time from now. A time beyond the clock's range
+    /// means no limit.
+    pub(crate) fn within(timeout: Duration) -> Self {
+        Self::Until(Instant::now().checked_add(timeout))
+    }
+
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Never => None,
+            Self::Until(deadline) => deadline,
+            Self::Finish(deadline) => Some(deadline),
+        }
+    }
+
+    /// Whether its deadline is over.
+    pub(crate) fn is_expired(self) -> bool {
+        self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    pub(crate) fn is_stoppable(self) -> bool {
+        !matches!(self, Self::Finish(_))
+    }
+}
+
+/// The stop request, shared by all ports of a component.
+#[derive(Clone, Debug)]
+pub(crate) struct StopToken {
+    flag: Arc<AtomicBool>,
+    doorbell: Doorbell,
+    wakers: Arc<ParkWakers>,
+}
+
+impl StopToken {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { flag: Arc::default(), doorbell: Doorbell::new()?, wakers: Arc::default() })
+    }
+
+    /// Wakes every port that sleeps; the doorbell is never drained.
+    pub(crate) fn stop(&self) {
+        // Release: a thread that sees the flag sees what led to it. A flag alone would suffice.
+        self.flag.store(true, Ordering::Release);
+        self.doorbell.notify();
+        self.wakers.wake();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Relaxed: a late read costs one more packet and orders no other data.
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Returns the wakers to wake besides the doorbell.
+    pub(crate) fn wakers(&self) -> &ParkWakers {
+        &self.wakers
+    }
+
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+}
