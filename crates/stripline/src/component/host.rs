@@ -256,7 +256,8 @@ impl ComponentHost {
                         match self.components.get(&component) {
                             Some(member) => {
                                 member.requests.push(number, ask);
-                                // A component that sleeps until a packet arrives must take the request.
+                                // A component that sleeps until a packet arrives must take the
+                                // request.
                                 member.port_events.values().for_each(|events| events.notify_request());
                             }
                             None => self.reporter.reply(&component, number, RequestAnswer::Ended),
@@ -426,8 +427,8 @@ fn open(
                 port: full_name.into(),
                 payload: payload.clone(),
                 buffer: output.buffer,
-                // A send that waits for one receiver waits for all of them: then every transport has to
-                // acknowledge.
+                // A send that waits for one receiver waits for all of them: then every transport
+                // has to acknowledge.
                 scope: if scope > Scope::Transport { scope } else { output.scope },
                 watermarks: output.watermarks,
                 send_timeout: timeout,

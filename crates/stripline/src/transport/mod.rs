@@ -69,7 +69,7 @@ pub struct Capabilities {
     pub trust: &'static str,
 }
 
-/// How far a transport reaches.
+/// The reach of a transport.
 ///
 /// ```
 /// use stripline::transport::{Reach, all};
@@ -272,7 +272,7 @@ pub(crate) fn random() -> Result<u64> {
     getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))
 }
 
-/// How long an operation may take.
+/// The time that an operation may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     /// Return at once.
@@ -300,7 +300,7 @@ impl Wait {
         }
     }
 
-    /// Whether its deadline is over.
+    /// Returns whether its deadline is over.
     pub(crate) fn is_expired(self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -356,15 +356,15 @@ pub(crate) trait Outlet: Send {
     /// Returns the number of receivers connected now.
     fn receivers(&self) -> usize;
 
-    /// Whether there are no receivers, as far as can be checked without a system call.
+    /// Returns whether there are no receivers, as far as can be checked without a system call.
     fn has_no_receivers(&self) -> bool {
         self.receivers() == 0
     }
 
-    /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
+    /// Returns whether a receiver's policy drops packets, so that a frame sent once may be lost.
     fn is_lossy(&self) -> bool;
 
-    /// Whether no receiver can miss a frame, however slow it is.
+    /// Returns whether no receiver can miss a frame, however slow it is.
     fn loses_nothing(&self) -> bool {
         false
     }
@@ -377,8 +377,8 @@ pub(crate) trait Outlet: Send {
     /// writing.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
-    /// Fast path of [`Outlet::reserve`]: no accepting, checking or waiting is needed. After `None`,
-    /// which holds nothing, call `reserve`.
+    /// Reserves on the fast path of [`Outlet::reserve`]: no accepting, checking or waiting is
+    /// needed. After `None`, which holds nothing, call `reserve`.
     fn try_reserve_fast(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
@@ -423,8 +423,8 @@ pub(crate) trait Inlet: Send {
     /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// Fast path of [`Inlet::try_next`]: a frame that is already buffered. After `None`, call
-    /// `try_next`.
+    /// Takes on the fast path of [`Inlet::try_next`]: a frame that is already buffered. After
+    /// `None`, call `try_next`.
     fn try_next_fast(&mut self) -> Option<&[u8]> {
         None
     }
@@ -434,7 +434,7 @@ pub(crate) trait Inlet: Send {
         std::hint::spin_loop();
     }
 
-    /// Whether another frame may follow the last one without a system call.
+    /// Returns whether another frame may follow the last one without a system call.
     fn has_buffered(&self) -> bool {
         true
     }
@@ -452,8 +452,8 @@ pub(crate) trait Inlet: Send {
     /// Withdraws the request.
     fn cancel_sleep(&mut self);
 
-    /// Whether it can be parked on until then. Parking works on one inlet alone, and is cheaper
-    /// than `poll`.
+    /// Returns whether it can be parked on until then. Parking works on one inlet alone, and is
+    /// cheaper than `poll`.
     fn can_park(&self, _deadline: Option<Instant>) -> bool {
         false
     }
@@ -487,8 +487,8 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Whether the port cannot find packets without help. Then a thread must move them to its queue
-    /// before the sender may get acknowledgements.
+    /// Returns whether the port cannot find packets without help. Then a thread must move them to
+    /// its queue before the sender may get acknowledgements.
     fn needs_receive_queue(&self) -> bool {
         false
     }
@@ -503,12 +503,12 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Whether a poll takes no system call, so that a short spin pays.
+    /// Returns whether a poll takes no system call, so that a short spin pays.
     fn polls_without_syscall(&self) -> bool {
         false
     }
 
-    /// Whether the other end has hung up, although frames of it may be left to take.
+    /// Returns whether the other end has hung up, although frames of it may be left to take.
     fn is_peer_gone(&mut self) -> bool {
         false
     }
