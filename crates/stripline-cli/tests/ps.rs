@@ -321,7 +321,7 @@ fn play_another_user(name: &str) {
     let mut answer = Vec::new();
     // Closed without data, with or without an error.
     let _ = stream.read_to_end(&mut answer);
-    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
+    assert!(answer.is_empty(), "another user received {} bytes", answer.len());
     let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);
     let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(forged).unwrap()).unwrap();
     let _ = std::io::stdin().read(&mut [0]);
