@@ -64,7 +64,7 @@ const CHECK_HELP: &str = "Examples:\n  \
     stripline check waveforms/adsb.toml --set source.path=capture.bin     and what else `run` gets\n  \
     stripline check waveforms/adsb.toml --transport inproc --placement threads\n\n\
     Every error and warning comes with its line and what to do about it. Executables that the file names are run with \
-    --describe, and files that properties name are looked for; nothing is started.\n\n\
+    --describe, and files that properties name are checked; nothing is started.\n\n\
     Exit codes: 0 it can be run (there may be warnings), 2 it cannot.";
 
 const TRANSPORTS_HELP: &str = "Examples:\n  \

@@ -186,7 +186,7 @@ fn ask_as_another_user(name: &str) {
     let mut answer = Vec::new();
     // The launcher closes the connection before it has sent any offer.
     let _ = stream.read_to_end(&mut answer);
-    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
+    assert!(answer.is_empty(), "another user received {} bytes", answer.len());
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn ps(arguments: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// Asks until the answer is so. A process that does not run for a moment may be missing from an answer.
+/// Runs the command until its reply is so. A reply may lack a process that is not running.
 #[track_caller]
 fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
     let last = RefCell::new(Value::Null);
@@ -41,7 +41,7 @@ fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> V
     last.into_inner()
 }
 
-/// The same of what is printed.
+/// Runs the command until it prints the words.
 #[track_caller]
 fn printed_until(arguments: &[&str], words: &str) -> String {
     let last = RefCell::new(String::new());
@@ -52,7 +52,7 @@ fn printed_until(arguments: &[&str], words: &str) -> String {
     last.into_inner()
 }
 
-/// A name for a port that no other process uses.
+/// Returns the name of a port that no other process uses.
 fn own(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -321,7 +321,7 @@ fn play_another_user(name: &str) {
     let mut answer = Vec::new();
     // Closed without data, with or without an error.
     let _ = stream.read_to_end(&mut answer);
-    assert!(answer.is_empty(), "another user was told {} bytes", answer.len());
+    assert!(answer.is_empty(), "another user received {} bytes", answer.len());
     let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);
     let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(forged).unwrap()).unwrap();
     let _ = std::io::stdin().read(&mut [0]);

@@ -24,7 +24,7 @@ pub trait Mixer {
     ///
     /// Twice.
     fn mix(&self, level: f64) -> Result<f64, String>;
-    /// How loud.
+    /// Returns the level.
     fn level(&self) -> f64;
 }
 
@@ -94,7 +94,7 @@ fn servers_are_listed_with_what_they_can_be_asked() {
     mixers.sort_by_key(|line| line.split_once(" at ").unwrap().1.to_string());
     let mixer = format!(
         "mixer\n{}    mix: {cbor} -> {cbor} (error: {cbor})\n      Mixes.\n\n      Twice.\n    level: {cbor} -> {cbor} \
-         (error: {})\n      How loud.\n\n",
+         (error: {})\n      Returns the level.\n\n",
         mixers.concat(),
         MixerService::of(Desk).unwrap().operations()[1].error,
     );

@@ -90,8 +90,8 @@
 //! # Trust
 //!
 //! Every word that the peer can write is loaded once and validated before use. A value that no
-//! correct peer writes becomes an error that names it ([`ReaderViolation`], [`Corruption`]). There is no
-//! panic, no endless loop and no access out of bounds.
+//! correct peer writes becomes an error that names it ([`ReaderViolation`], [`Corruption`]). There
+//! is no panic, no endless loop and no access out of bounds.
 //!
 //! One thing cannot be checked: the bytes that a blocking reader borrows lie in memory that the
 //! writer can write. Borrow only from a writer that is as trusted as the reader's own process (the

@@ -42,6 +42,8 @@ mod real {
     }
 
     impl Data {
+        /// Makes the data part of a ring from its memory.
+        ///
         /// # Safety
         /// `capacity` is valid. `base` is aligned to 64 bytes and valid for reads of `2 * capacity`
         /// bytes (for the writer: also writes). It stays so while the `Data` or a copy of it is in
@@ -208,6 +210,8 @@ mod under_loom {
     }
 
     impl Data {
+        /// Makes the data part of a ring from its lines.
+        ///
         /// # Safety
         /// `base` points to `capacity / 64` `LoomLine`s that outlive the `Data` and its copies.
         pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
@@ -229,6 +233,8 @@ mod under_loom {
             &self.line(position).header
         }
 
+        /// Returns the bytes at a position.
+        ///
         /// # Safety
         /// As in the real `bytes`; loom checks it.
         #[inline]
@@ -237,6 +243,8 @@ mod under_loom {
             self.line(position).bytes.with(|bytes| unsafe { &(&(*bytes))[..len] })
         }
 
+        /// Returns the writable bytes at a position.
+        ///
         /// # Safety
         /// As in the real `bytes_mut`; loom checks it.
         #[allow(clippy::mut_from_ref)]

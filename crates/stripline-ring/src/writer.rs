@@ -195,8 +195,8 @@ impl Writer {
     /// `cursor` is valid and writable until it is detached or the `Writer` is dropped.
     ///
     /// A blocking reader borrows frames in place. While it may hold one, it must not be detached,
-    /// nor the memory reused after the `Writer` is dropped. A peer counts as holding none once it is
-    /// dead, or was notified to release its frame.
+    /// nor the memory reused after the `Writer` is dropped. A peer counts as holding none once it
+    /// is dead, or was notified to release its frame.
     pub unsafe fn attach(&mut self, cursor: NonNull<Cursor>, mode: Mode) -> ReaderId {
         let own = own_sleepers(cursor);
         // SAFETY: the caller guarantees it; the cursor's own sleep word lives as long as the

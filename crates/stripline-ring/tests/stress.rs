@@ -56,7 +56,7 @@ impl Failed {
     }
 }
 
-/// Reports a panic of its thread.
+/// A report of a panic of its thread.
 struct Guard<'f>(&'f Failed);
 
 impl Drop for Guard<'_> {

@@ -1,6 +1,7 @@
-//! What a death costs anybody to notice: a thread that does nothing but wait for the end of a socket of the dying.
+//! The bystander: a thread that waits only for the hang-up of a socket of a process that is killed.
 //!
-//! The kernel closes that socket first, just before those of links. What the link adds is the difference.
+//! The kernel closes that socket just before those of links. What the link adds to the time until
+//! a death is noticed is the difference.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -10,18 +11,18 @@ use std::thread::JoinHandle;
 
 use crate::notes::now_ns;
 
-/// Waits for one process.
+/// The thread that waits for one process.
 pub struct Bystander(JoinHandle<u64>);
 
 impl Bystander {
-    /// One, and the end of the socket that the process is to hold as its standard input.
+    /// Starts one and returns the end of the socket that the process holds as its standard input.
     ///
     /// # Errors
     /// When the system lacks descriptors or threads.
     pub fn new() -> Result<(Self, Stdio), String> {
         let (mut ours, theirs) = UnixStream::pair().map_err(|e| format!("no pair of sockets: {e}"))?;
         let wait = move || {
-            // Nothing is ever sent: whatever it returns, the process is gone.
+            // No byte is ever sent: when the read returns, the process has ended.
             let _ = ours.read(&mut [0]);
             now_ns()
         };
@@ -30,10 +31,10 @@ impl Bystander {
         Ok((Self(thread), Stdio::from(OwnedFd::from(theirs))))
     }
 
-    /// When it knew, monotonic nanoseconds, once the process is gone.
+    /// Returns the time of the hang-up in monotonic nanoseconds, once the process has ended.
     ///
     /// # Errors
-    /// Never, unless it panics.
+    /// When the thread panicked.
     pub fn saw(self) -> Result<u64, String> {
         self.0.join().map_err(|_| "a bystander panicked".into())
     }

@@ -14,23 +14,26 @@ use crate::notes::{Note, Notes, now_ns};
 use crate::payload::mix;
 use crate::worker::TIMEOUT;
 
-/// What a child is to do, in its environment.
+/// The variable of the environment with the role of a child.
 const ROLE: &str = "STRIPLINE_TORTURE_CALLS";
-/// Calls that one makes at a time, so that some wait.
+/// The name of a server that is killed.
+pub const VICTIM: &str = "victim";
+/// Calls that a client has outstanding, so that some wait.
 pub const OUTSTANDING: u64 = 4;
-/// Calls that one client makes that is not killed.
+/// Calls of a client that is not killed.
 const CALLS: u64 = 200;
 
-/// What a child is to do.
+/// The role of a child.
 #[derive(Clone, Debug)]
 pub struct CallRole {
-    /// Whether it serves.
+    /// Whether it is a server.
     pub serves: bool,
-    /// Where it meets the others.
+    /// The domain that it joins.
     pub domain: String,
-    /// The transport of the service: also in its name, for a client follows its servers.
+    /// The transport of the service. It is part of the service's name, because a client uses the
+    /// transport of its servers.
     pub transport: &'static str,
-    /// What it calls itself.
+    /// Its number in requests and replies.
     pub incarnation: u64,
     /// Threads of a server that run handlers.
     pub threads: usize,
@@ -39,32 +42,32 @@ pub struct CallRole {
 /// A call, as it is sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// Who calls.
+    /// The incarnation of the client.
     pub caller: u64,
-    /// Its number among those of the caller.
+    /// Its number among the calls of that client.
     pub number: u64,
-    /// Of both.
+    /// The checksum of both.
     pub sum: u64,
 }
 
-/// What comes of it.
+/// The reply to a call.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Reply {
-    /// Who answers.
+    /// The incarnation of the server.
     pub server: u64,
-    /// Of the request and the server.
+    /// The checksum of the request and the server.
     pub sum: u64,
 }
 
-/// What the operation is called through.
+/// The typed client of the operation.
 pub type Check = Client<Request, Reply, String>;
 
-/// Of two numbers that belong together.
+/// Returns the checksum of two numbers.
 fn sum(first: u64, second: u64) -> u64 {
     mix(first.rotate_left(32) ^ mix(second))
 }
 
-/// A call of somebody.
+/// Returns a request of a client.
 pub fn request(caller: u64, number: u64) -> Request {
     Request { caller, number, sum: sum(caller, number) }
 }
@@ -80,7 +83,7 @@ pub fn answer(server: u64, request: &Request) -> Result<Reply, String> {
     Ok(Reply { server, sum: sum(request.sum, server) })
 }
 
-/// Who has answered a call.
+/// Returns the server that sent the reply.
 ///
 /// # Errors
 /// When it is the answer to another, or damaged.
@@ -91,20 +94,20 @@ pub fn check(request: &Request, reply: &Reply) -> Result<u64, String> {
     Err(format!("{reply:?} is no answer to {request:?}"))
 }
 
-/// The service that goes over a transport.
+/// Returns the name of the service over a transport.
 pub fn service(transport: &str) -> String {
     format!("check-{transport}")
 }
 
-/// What a server over that transport asks for.
+/// Returns the options of a server over that transport.
 pub fn options(transport: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), buffer: 1 << 15, ..ServerOptions::default() }
 }
 
-/// What calls the service of a transport. A call that waits for so long hangs.
+/// Opens a client of the service over a transport. A call that reaches its deadline hangs.
 ///
 /// # Errors
-/// As the library says.
+/// Those of the library.
 pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::call::ServiceClient, Check)> {
     let options = ClientOptions { deadline: TIMEOUT, buffer: 1 << 15, ..ClientOptions::default() };
     let client = node.service_client(&service(transport), options)?;
@@ -112,7 +115,7 @@ pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::cal
     Ok((client, check))
 }
 
-/// Whether a call of that number is taken back once it is made.
+/// Returns whether the call of that number is cancelled once it is sent.
 pub fn is_cancelled(number: u64) -> bool {
     number % 8 == 7
 }
@@ -146,10 +149,10 @@ impl CallRole {
 
 static NOTES: OnceLock<Notes> = OnceLock::new();
 
-/// Plays the role that the environment names, if it does: the exit code.
+/// Runs the role that the environment names, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
-    // Whatever becomes of the parent, no child outlives it.
+    // No child outlives the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let (role, notes) = CallRole::parse(&words)?;
     let notes = NOTES.get_or_init(|| notes);
@@ -182,21 +185,21 @@ fn serve(role: &CallRole, node: &Node, notes: &Notes) -> stripline::Result<()> {
         answer(role.incarnation, &request)
     };
     let service = Service::new(&service(role.transport))?.operation("check", handler)?;
-    let options = ServerOptions { name: Some("doomed".into()), ..options(role.transport) };
+    let options = ServerOptions { name: Some(VICTIM.into()), ..options(role.transport) };
     let mut server = node.service_server(service, options)?;
     server.serve(if role.threads > 1 { Dispatch::pool(role.threads)? } else { Dispatch::Queue })
 }
 
-/// Calls the survivor; every eighth call is taken back.
+/// Calls the survivor and cancels every eighth call.
 fn call(role: &CallRole, node: &Node, notes: &Notes) -> Result<(), String> {
     let (_client, check_it) = client(node, role.transport).map_err(|e| e.to_string())?;
-    let said = |error: CallError<String>| error.to_string();
+    let text = |error: CallError<String>| error.to_string();
     for first in (0..CALLS).step_by(OUTSTANDING as usize) {
         let mut pending = Vec::new();
         for number in first..first + OUTSTANDING {
             let request = request(role.incarnation, number);
             notes.set(Note::Begun, number + 1);
-            let call = check_it.start(&request).map_err(said)?;
+            let call = check_it.start(&request).map_err(text)?;
             notes.set(Note::Sent, number + 1);
             match is_cancelled(number) {
                 true => call.cancel(),
@@ -204,7 +207,7 @@ fn call(role: &CallRole, node: &Node, notes: &Notes) -> Result<(), String> {
             }
         }
         for (request, call) in pending {
-            check(&request, &call.wait().map_err(said)?)?;
+            check(&request, &call.wait().map_err(text)?)?;
             notes.set(Note::Taken, request.number + 1);
         }
     }

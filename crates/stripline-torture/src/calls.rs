@@ -1,4 +1,4 @@
-//! Clients and servers of calls die around those that survive.
+//! Clients and servers of calls are killed around those that survive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stripline::call::{CallError, ServerOptions, Service, ServiceClient};
 use stripline::node::Node;
 
-use crate::call_child::{self, CallRole, Check, OUTSTANDING, Request};
+use crate::call_child::{self, CallRole, Check, OUTSTANDING, Request, VICTIM};
 use crate::child::join;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
@@ -17,13 +17,13 @@ use crate::plan::{Death, death_in_calls};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
-/// What a survivor calls itself.
+/// The number of a survivor in requests and replies.
 const SURVIVOR: u64 = 0;
 
-/// Kills so many clients and servers.
+/// Kills the clients and servers of a worker.
 ///
 /// # Errors
-/// What went wrong.
+/// The first failure.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let host = join(&worker.domain, "")?;
     wait_for_host(&worker.domain)?;
@@ -39,11 +39,11 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     while tally.kills() < worker.kills {
         let (death, of_server) = death_in_calls(index, &mut rng);
         (index, incarnation) = (index + 1, incarnation + 1);
-        let who = if of_server { "server" } else { "client" };
-        worker.heartbeat.beat(format!("{who} {incarnation}: {death:?}"));
+        let role = if of_server { "server" } else { "client" };
+        worker.heartbeat.beat(format!("{role} {incarnation}: {death:?}"));
         let survivor = &mut survivors[rng.below(TRANSPORTS.len() as u64) as usize];
         kill_one(worker, death, of_server, incarnation, &mut rng, survivor, &mut tally).map_err(|p| {
-            format!("{}: {who} {incarnation} over {}, {death:?}: {p}", worker.domain, survivor.transport)
+            format!("{}: {role} {incarnation} over {}, {death:?}: {p}", worker.domain, survivor.transport)
         })?;
     }
     worker.heartbeat.beat("the calls' end".into());
@@ -54,7 +54,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// A server that survives, and a client of it and of those that do not.
+/// A server that survives, and a client that calls it and the servers that are killed.
 struct CallSurvivor {
     transport: &'static str,
     server: JoinHandle<Result<(), String>>,
@@ -64,7 +64,7 @@ struct CallSurvivor {
     number: u64,
 }
 
-/// What a server that survives has seen.
+/// The calls of a server that survives.
 #[derive(Default)]
 struct Seen {
     /// By caller: the numbers of the calls that were carried out.
@@ -117,8 +117,8 @@ impl CallSurvivor {
         Ok(Self { transport, server, seen, client, check, number: 0 })
     }
 
-    /// Makes some calls at a time, and says how many of them somebody has answered who is to die, and how many were told
-    /// that their server has.
+    /// Makes some calls at a time. Returns the number that the victim replied to, and the number
+    /// that ended with its death.
     fn call(&mut self, victim: u64) -> Result<(u64, u64), String> {
         let failed = |error: CallError<String>| format!("a call of the survivor: {error}");
         let mut pending = Vec::new();
@@ -127,29 +127,30 @@ impl CallSurvivor {
             let request = call_child::request(SURVIVOR, self.number);
             pending.push((request, self.check.start(&request).map_err(failed)?));
         }
+        let at_victim = format!("at `{VICTIM}`");
         let (mut answered, mut deserted) = (0, 0);
         for (request, call) in pending {
             match call.wait() {
                 Ok(reply) => match call_child::check(&request, &reply)? {
                     SURVIVOR => {}
                     server if server == victim => answered += 1,
-                    server => return Err(format!("{server} answers, who is dead")),
+                    server => return Err(format!("server {server} replied after its death")),
                 },
-                // Nobody else may say so.
-                Err(CallError::ServerGone { call }) if call.ends_with("at `doomed`") => deserted += 1,
+                // This error is right for the victim only.
+                Err(CallError::ServerGone { call }) if call.ends_with(&at_victim) => deserted += 1,
                 Err(error) => return Err(failed(error)),
             }
         }
         Ok((answered, deserted))
     }
 
-    /// Whether the one that is to die serves, as far as is known.
+    /// Returns whether the client is connected to a victim.
     fn has_seen_victim(&self) -> bool {
-        self.client.servers().iter().any(|server| server.connected && server.server == "doomed")
+        self.client.servers().iter().any(|server| server.connected && server.server == VICTIM)
     }
 }
 
-/// A server that survives.
+/// Runs a server that survives.
 fn serve(node: &Node, transport: &str, seen: &Seen, over: &AtomicBool) -> Result<(), String> {
     let service = Service::new(&call_child::service(transport))
         .and_then(|service| service.operation("check", |request: Request| seen.enter(request)));
@@ -185,7 +186,7 @@ fn kill_one(
         incarnation,
         threads: if rng.below(3) == 0 { 3 } else { 1 },
     };
-    // A request is given back by who serves alone.
+    // Only a server with one thread releases a request itself.
     let role = if death.name() == "call-released" { CallRole { threads: 1, ..role } } else { role };
     let (child, bystander) = role.start(notes, death.fail_point())?;
     let mut child = Victim::new(child);
@@ -193,13 +194,13 @@ fn kill_one(
     let (mut answered, mut deserted) = (0, 0);
     let mut dead: Option<Instant> = None;
     let status = loop {
-        let (by_doomed, told) = survivor.call(incarnation)?;
-        (answered, deserted) = (answered + by_doomed, deserted + told);
-        tally.calls += OUTSTANDING - told;
+        let (by_victim, ended) = survivor.call(incarnation)?;
+        (answered, deserted) = (answered + by_victim, deserted + ended);
+        tally.calls += OUTSTANDING - ended;
         survivor.seen.check()?;
         let is_there = match serves {
             true => survivor.has_seen_victim(),
-            // The other is this lane's own.
+            // The other client is that of this worker.
             false => survivor.seen.clients.load(Ordering::Acquire) > 1,
         };
         match is_there {
@@ -230,10 +231,10 @@ fn kill_one(
     if serves && answered > begun {
         return Err(format!("{answered} calls were answered of {begun} that were begun"));
     }
-    // The last replies of one that has died may be under way.
-    let (more, told) = survivor.call(incarnation)?;
-    if more + told > 0 {
-        return Err(format!("after its death was known, it got {} calls", more + told));
+    // The last replies of the victim may still arrive.
+    let (more, ended) = survivor.call(incarnation)?;
+    if more + ended > 0 {
+        return Err(format!("after its death was noticed, it got {} calls", more + ended));
     }
     if !serves {
         check_calls_of_the_dead(survivor, incarnation, notes.get(Note::Sent), begun, tally)?;
@@ -242,7 +243,8 @@ fn kill_one(
     tally.enter(End { status, death, over, gone_ns, killed_ns, notes, bystander })
 }
 
-/// What a client had sent when it died is carried out, once, but for what it took back; what it had not begun is not.
+/// Checks the calls of a dead client: all that it sent ran once, except those that it cancelled.
+/// A call that it had not begun did not run.
 fn check_calls_of_the_dead(
     survivor: &CallSurvivor,
     incarnation: u64,
@@ -250,7 +252,7 @@ fn check_calls_of_the_dead(
     begun: u64,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    // A socket that is closed with replies unread may take with it what lies in the other direction.
+    // A TCP socket that is closed with unread replies may discard requests as well.
     let is_kept = survivor.transport != "tcp";
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Everything that is killed, in rounds: after each round, nothing may be left of it.
+//! A campaign: kills in rounds. After each round, no trace of it may be left.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,27 +13,27 @@ use crate::payload::mix;
 use crate::plan;
 use crate::worker::{Heartbeat, Tally, Worker};
 
-/// Killed in a round, by all lanes.
+/// Kills of a round, over all workers.
 const ROUND: u64 = 600;
-/// A lane that has not done anything for so long hangs.
+/// A worker without a heartbeat for this time hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// A death that is noticed later than this is noticed late.
 const LATE_NS: u64 = 10_000_000;
 
-/// What is asked for.
+/// The options of a campaign.
 pub struct Campaign {
     /// How many processes are killed.
     pub kills: u64,
-    /// What the randomness comes from.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How many survivors there are at a time.
+    /// Survivors at a time.
     pub workers: u64,
-    /// What they die in.
+    /// The part of the library that processes die in.
     pub part: Part,
 }
 
-/// What processes are killed in.
+/// The part of the library that processes die in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
     /// Links and calls
@@ -45,7 +45,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// What a lane does; of all, every third is about calls.
+    /// Returns the function of a worker. With [`Part::All`], every third worker runs calls.
     fn work(self, worker: u64) -> fn(&Worker) -> Result<Tally, String> {
         match (self, worker % 3) {
             (Self::Calls, _) | (Self::All, 2) => crate::calls::run,
@@ -63,13 +63,13 @@ impl Part {
 }
 
 impl Campaign {
-    /// Kills them all.
+    /// Runs all rounds and returns the report.
     ///
     /// # Errors
-    /// The first thing that went wrong.
+    /// The first failure.
     pub fn run(&self) -> Result<Value, String> {
         let started = Instant::now();
-        // Those who come and go around a sender stand for receivers that die and are started again.
+        // The visitors of a sender stand for receivers that die and are started again.
         stripline::fail_point::leave_like_the_dead();
         let board = Board::new(self.workers)?;
         let mut tally = Tally::default();
@@ -82,7 +82,7 @@ impl Campaign {
             let done = self.round(&board, round, left.min(ROUND))?;
             before.wait_until_back(&done.names)?;
             tally.add(done);
-            // Only what one round saw is compared.
+            // The names of a round are checked at its end.
             tally.names.clear();
             eprintln!("torture: {:7} killed, {:.0} s", tally.kills(), started.elapsed().as_secs_f64());
         }
@@ -97,7 +97,7 @@ impl Campaign {
             let job = Worker {
                 notes: board.worker(worker)?,
                 domain: format!("torture-{}-{round}-{worker}", std::process::id()),
-                // The first lanes take what cannot be shared equally.
+                // The first workers take the rest of the division.
                 kills: kills / self.workers + u64::from(worker < kills % self.workers),
                 seed,
                 first_death: seed % 100,
@@ -142,7 +142,7 @@ impl Campaign {
             "calls_deserted": tally.calls_deserted,
             "calls_of_the_dead_carried_out": tally.calls_of_the_dead,
             "points_never_reached": missed,
-            "ended_by_themselves": tally.lucky,
+            "ended_by_themselves": tally.ended_early,
             "packets_checked": tally.packets,
             "packets_reported_missing": tally.missing,
             "receivers_told_what_they_missed": tally.resumed,
@@ -158,7 +158,7 @@ impl Campaign {
     }
 }
 
-/// Microseconds of a number of times, and how many of them are not late.
+/// Returns percentiles in microseconds, and the number of times that are not late.
 pub fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
     let mut times: Vec<u64> = times_ns.collect();
     times.sort_unstable();
@@ -172,7 +172,7 @@ pub fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
     })
 }
 
-/// Waits until all lanes are done; a lane that hangs ends the process, which is all that can be done about it.
+/// Waits until all workers have ended. One that hangs cannot be ended, so it ends the process.
 fn wait_for_workers<T>(workers: &[(std::thread::JoinHandle<T>, Arc<Heartbeat>)]) {
     let mut seen: Vec<_> = workers.iter().map(|(_, heartbeat)| (heartbeat.beats(), Instant::now())).collect();
     while !workers.iter().all(|(thread, _)| thread.is_finished()) {
@@ -191,10 +191,10 @@ fn wait_for_workers<T>(workers: &[(std::thread::JoinHandle<T>, Arc<Heartbeat>)])
     }
 }
 
-/// Writes a report where it is wanted.
+/// Writes a report to a file or to standard output.
 ///
 /// # Errors
-/// When that cannot be written.
+/// When it cannot be written.
 pub fn write(report: &Value, to: Option<&Path>) -> Result<(), String> {
     let text = format!("{report:#}\n");
     match to {

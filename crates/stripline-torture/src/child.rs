@@ -11,29 +11,29 @@ use crate::bystander::Bystander;
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload;
 
-/// The topic that everything goes over.
+/// The topic of all packets.
 pub const TOPIC: &str = "numbers";
-/// What a child is to do, in its environment.
+/// The variable of the environment with the role of a child.
 const ROLE: &str = "STRIPLINE_TORTURE_ROLE";
-/// Longer than anything takes.
+/// A receive that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a child is to do.
+/// The role of a child.
 #[derive(Clone, Debug)]
 pub struct Role {
-    /// Whether it sends.
+    /// Whether it is a sender.
     pub sends: bool,
-    /// Where it meets the others.
+    /// The domain that it joins.
     pub domain: String,
     /// The rules of all topics.
     pub topics: String,
-    /// What it calls itself in the packets that it sends.
+    /// Its number in the packets that it sends.
     pub incarnation: u64,
-    /// How many packets it sends or takes; then it ends by itself.
+    /// Packets that it sends or receives before it ends.
     pub packets: u64,
-    /// How many receivers it waits for before it sends.
+    /// Receivers that a sender waits for before its first packet.
     pub receivers: usize,
-    /// How long it takes over a packet.
+    /// The time that it holds each packet.
     pub delay_us: u64,
 }
 
@@ -70,20 +70,20 @@ impl Role {
 /// Joins a domain.
 ///
 /// # Errors
-/// As the library says.
+/// Those of the library.
 pub fn join(domain: &str, topics: &str) -> Result<Node, String> {
     Topics::parse(topics).and_then(|topics| Node::join(domain, topics)).map_err(|e| e.to_string())
 }
 
-/// Whether it was killed, as it was meant to be.
+/// Returns whether SIGKILL ended it.
 pub fn is_killed(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(9)
 }
 
-/// Starts this program again in the role that `variable` says, with a bystander.
+/// Starts this program again with a role in the variable, and a bystander.
 ///
 /// # Errors
-/// When the system cannot.
+/// When the system cannot start it.
 pub fn begin(
     variable: &str,
     words: &str,
@@ -99,10 +99,10 @@ pub fn begin(
     Ok((child, bystander))
 }
 
-/// Plays the role that the environment names, if it does: the exit code.
+/// Runs the role that the environment names, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
-    // Whatever becomes of the parent, no child outlives it.
+    // No child outlives the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match Role::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
         Ok(()) => Some(0),
@@ -130,7 +130,7 @@ fn play((role, notes): (Role, Notes)) -> Result<(), String> {
 fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let mut publisher = node.publisher::<u64>(TOPIC)?;
     if !publisher.wait_for_receivers(role.receivers, TIMEOUT)? {
-        return Err(stripline::Error::failed("nobody receives"));
+        return Err(stripline::Error::failed("there is no receiver"));
     }
     for _ in 0..role.packets {
         let sequence = publisher.sequence();
@@ -139,7 +139,7 @@ fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
         notes.set(Note::Begun, sequence + 1);
         match loan.send() {
             Ok(()) => {}
-            // A receiver that drops packets may have dropped it: it is sent, and the others have it.
+            // A receiver that drops packets may have dropped it. The others have it.
             Err(stripline::Error::PacketRefused { .. }) => {}
             Err(error) => return Err(error),
         }

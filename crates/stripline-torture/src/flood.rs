@@ -1,5 +1,7 @@
-//! Connections that send nothing, by the thousand and by the second: how long a newcomer waits for its first packet beside
-//! them, and what an established link notices.
+//! Connections that send nothing: many at a time, and many in a second.
+//!
+//! Measured are the time that a newcomer waits for its first packet beside them, and the latency
+//! of an established link.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,20 +21,20 @@ use crate::child::{TOPIC, join};
 use crate::notes::now_ns;
 use crate::worker::{TIMEOUT, wait_for_host};
 
-/// What a child is to do, in its environment.
+/// The variable of the environment with the role of a child.
 const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
 /// Between two packets of the publisher.
 const INTERVAL: Duration = Duration::from_micros(200);
-/// Rounds without and with connections, in turn; the first and the last without.
+/// Rounds, every second one with connections. The first and the last are without.
 const ROUNDS: usize = 9;
 
-/// Measures a publisher in a process of its own.
+/// A measurement of a publisher in a process of its own.
 pub struct Flood {
     /// Connections held open.
     pub connections: u64,
     /// Connections opened in a second.
     pub rate: u64,
-    /// How long they are opened, in seconds.
+    /// Seconds in which they are opened.
     pub seconds: u64,
     /// New subscribers in each round.
     pub newcomers: usize,
@@ -99,7 +101,7 @@ impl Flood {
         }))
     }
 
-    /// New subscribers one after the other, for so long at least.
+    /// Starts new subscribers one after the other, for at least this time.
     fn round(
         &self,
         domain: &str,
@@ -133,8 +135,9 @@ struct FloodRound {
     rate: f64,
 }
 
-/// The medians of the rounds with connections over those of the rounds without; and, as the null comparison, those of every
-/// other round without over the rest.
+/// Compares the medians of the rounds with connections to those of the rounds without.
+///
+/// The null comparison is that of every other round without connections to the rest of them.
 fn compare(rounds: &[FloodRound]) -> Value {
     let with = |index: usize| index % 2 == 1;
     let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> f64| {
@@ -187,7 +190,7 @@ impl Established {
             let mut expected = None;
             while let Ok(Some(packet)) = subscriber.receive() {
                 let received_ns = now_ns();
-                // A gap would be a number that is not the next; 0 marks that.
+                // Any other number than the next one is a gap, which 0 stands for.
                 let is_next = expected.is_none_or(|expected| expected == packet.sequence());
                 expected = Some(packet.sequence() + 1);
                 // Relaxed: a number that is read on its own.
@@ -207,7 +210,7 @@ impl Established {
     }
 
     fn check(&self) -> Result<(), String> {
-        // Relaxed: as where it is stored.
+        // Relaxed: for the same reason as the store.
         match self.next.load(Ordering::Relaxed) {
             0 => Err("the established link has lost a packet".into()),
             _ => Ok(()),
@@ -248,7 +251,7 @@ fn descriptors(process: u32) -> Result<usize, String> {
     Ok(std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?.count())
 }
 
-/// A child that takes orders, a line each. Killed when dropped.
+/// A child that runs commands, one a line. It is killed when dropped.
 struct Helper {
     child: Child,
     orders: ChildStdin,
@@ -285,10 +288,10 @@ impl Drop for Helper {
     }
 }
 
-/// Plays the role that the environment names, if it does: the exit code.
+/// Runs the role that the environment names, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let role = std::env::var(ROLE).ok()?;
-    // Whatever becomes of the parent, no child outlives it.
+    // No child outlives the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let words: Vec<&str> = role.split_whitespace().collect();
     let played = match words[..] {
@@ -322,7 +325,7 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
         .map_err(|e| format!("more open files are not allowed: {e}"))?;
     let connections: Arc<Mutex<Vec<OwnedFd>>> = Arc::default();
-    // Connections a second; they are counted from where it was last set.
+    // Connections a second.
     let rate = Arc::new(AtomicU64::new(0));
     let (its_rate, kept) = (Arc::clone(&rate), Arc::clone(&connections));
     let own: Vec<String> = addresses.iter().map(|address| (*address).to_string()).collect();

@@ -1,4 +1,4 @@
-//! What a receiver has got, packet by packet, and whether that can be.
+//! The packets of a receiver, checked one by one.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use stripline::{Gap, GapReason};
 
 use crate::payload;
 
-/// Keeps account of the packets of every incarnation of a sender.
+/// The account of the packets of every incarnation of a sender.
 #[derive(Default)]
 pub struct Ledger {
-    /// By incarnation: the number of the packet that comes next.
+    /// By incarnation: the number of the next packet.
     next: BTreeMap<u64, u64>,
     /// Packets taken in all.
     pub packets: u64,
@@ -20,15 +20,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of a receiver that may lose packets, or of one that may not.
+    /// Makes the ledger of a receiver that may lose packets, or of one that may not.
     pub fn new(lossy: bool) -> Self {
         Self { lossy, ..Self::default() }
     }
 
-    /// Enters a packet.
+    /// Enters a packet and returns its incarnation and its number.
     ///
     /// # Errors
-    /// When it cannot be: damaged, twice, out of order, or something is missing and was not reported.
+    /// When it is damaged, a duplicate, out of order, or behind packets that no gap reports.
     pub fn enter(&mut self, packet: &Packet<'_, u64>) -> Result<(u64, u64), String> {
         let (incarnation, sequence) = payload::check(packet)?;
         if packet.sequence() != sequence {
@@ -45,14 +45,14 @@ impl Ledger {
         Ok((incarnation, sequence))
     }
 
-    /// The packets of an incarnation that have been taken or reported missing.
+    /// Returns the number of packets of an incarnation that were received or reported missing.
     pub fn next(&self, incarnation: u64) -> u64 {
         self.next.get(&incarnation).copied().unwrap_or(0)
     }
 
     fn check(&self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
         let Some(expected) = known else {
-            // The first of an incarnation; all of them wait for their receivers before they send.
+            // The first of an incarnation: each waits for its receivers before it sends.
             return match gap {
                 None if sequence == 0 => Ok(()),
                 Some(Gap { packets: 0, reason: GapReason::PeerRestart, .. }) if sequence == 0 => Ok(()),

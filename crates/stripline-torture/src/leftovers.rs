@@ -1,13 +1,13 @@
-//! What processes could leave behind, and whether they have.
+//! Traces that processes could leave behind.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Threads that wait for somebody to answer again need so long to give up.
+/// The time after which threads that wait for a peer have given up.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 
-/// What there is of this process, and of the library on this machine.
+/// The resources of this process, and those of the library on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     descriptors: usize,
@@ -16,7 +16,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// As it is now.
+    /// Takes the inventory of now.
     pub fn take() -> Self {
         let count = |path| std::fs::read_dir(path).map_or(0, Iterator::count);
         let mut files = ours(Path::new("/dev/shm"));
@@ -26,10 +26,10 @@ impl Inventory {
         Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), files }
     }
 
-    /// Waits until everything is again as it was, and none of these abstract names is left.
+    /// Waits until the inventory is as before, and none of these abstract names is left.
     ///
     /// # Errors
-    /// What is different.
+    /// The differences that stay.
     pub fn wait_until_back(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deadline = Instant::now() + SETTLE_TIME;
         loop {
@@ -46,13 +46,13 @@ impl Inventory {
     }
 }
 
-/// The abstract Unix names on this host, without the `@`.
+/// Returns the abstract Unix names on this host, without the `@`.
 pub fn abstract_names() -> BTreeSet<String> {
     let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// The abstract Unix names of the sockets of these processes, without the `@`.
+/// Returns the abstract Unix names of the sockets of these processes, without the `@`.
 pub fn names_of(pids: impl Iterator<Item = u32>) -> BTreeSet<String> {
     let links = pids.flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten());
     let targets = links.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -65,7 +65,7 @@ pub fn names_of(pids: impl Iterator<Item = u32>) -> BTreeSet<String> {
     ours.filter_map(|(_, line)| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// The processes that have this variable in their environment, as `NAME=value`.
+/// Returns the processes that have this `NAME=value` in their environment.
 pub fn processes_with(variable: &str) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -76,12 +76,12 @@ pub fn processes_with(variable: &str) -> Vec<u32> {
     pids.filter(has).collect()
 }
 
-/// The abstract name under which the nodes of a domain meet.
+/// Returns the abstract name of the rendezvous of a domain.
 pub fn meeting_point(domain: &str) -> String {
     format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
 }
 
-/// What bears the library's name in a folder, and what is in there.
+/// Returns the entries of a folder that bear the library's name, and what is in them.
 fn ours(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! `stripline-torture`: kills, stops and restarts the processes at both ends of a link, at every step there is, and
-//! checks that the survivors lose nothing, never hang, and leave nothing behind.
+//! `stripline-torture`: kills, stops and restarts the processes at both ends of a link, at every
+//! step. It checks that survivors lose nothing, never hang and leave nothing behind.
 
 mod bystander;
 mod call_child;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Kills, stops and restarts the processes of a link, and checks what the survivors say.
+/// Kills, stops and restarts the processes of a link, and checks what the survivors received.
 #[derive(Debug, Parser)]
 #[command(
     name = "stripline-torture",
@@ -58,11 +58,11 @@ enum Order {
         #[arg(long, value_name = "N", default_value_t = 500)]
         kills: u64,
 
-        /// Begin the random numbers here; which process runs when stays up to the system
+        /// Seed of the random numbers; the order in which processes run is the system's
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
 
-        /// The transport; only one shares memory between processes
+        /// The transport: the only one that shares memory between processes
         #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm"])]
         transport: String,
 
@@ -70,11 +70,11 @@ enum Order {
         #[arg(long, value_name = "PART", default_value = "all")]
         part: campaign::Part,
 
-        /// Kill in random waveforms of 2 to 8 components instead, launchers included; each has the next seed
+        /// Kill in random waveforms of 2 to 8 components, launchers included; each has its own seed
         #[arg(long, conflicts_with_all = ["part", "transport"])]
         waveforms: bool,
 
-        /// Waveforms at a time, or survivors: some receive, some send, some call and are called
+        /// Waveforms at a time, or survivors: some receive, some send, some run calls
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         lanes: u64,
 
@@ -83,12 +83,12 @@ enum Order {
         json: Option<PathBuf>,
     },
 
-    /// Stop a receiver that blocks, one that drops packets, and a sender, and let them go on
+    /// Stop and continue a receiver that blocks, one that drops packets, and a sender
     #[command(after_help = "Examples:\n  \
         stripline-torture stop --seconds 60\n  \
         stripline-torture stop --seconds 0      until enough sends were refused")]
     Stop {
-        /// How long each of them stands still, at least
+        /// Seconds that each of them is stopped, at least
         #[arg(long, value_name = "S", default_value_t = 60)]
         seconds: u64,
 
@@ -97,7 +97,7 @@ enum Order {
         json: Option<PathBuf>,
     },
 
-    /// Open connections that send nothing to everything that a publisher's process listens on
+    /// Open connections that send nothing to all addresses of a publisher's process
     #[command(after_help = "Examples:\n  \
         stripline-torture flood\n  \
         stripline-torture flood --connections 1000 --seconds 4 --newcomers 5\n\n\
@@ -112,7 +112,7 @@ enum Order {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         rate: u64,
 
-        /// How long they are opened
+        /// Seconds in which they are opened
         #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
 

@@ -1,4 +1,4 @@
-//! What a process that is going to be killed leaves behind for its parent: some numbers in memory that outlives it.
+//! Notes that a killed process leaves to its parent: numbers in memory that outlives it.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::MemfdFlags;
 
-/// Words of one lane.
+/// Words of one worker.
 const WORDS: u64 = 32;
 
 /// A number that is noted.
@@ -16,35 +16,35 @@ pub enum Note {
     Begun,
     /// A sender: packets that it has sent.
     Sent,
-    /// When it reached its fail point, monotonic nanoseconds.
+    /// The time of its fail point in monotonic nanoseconds.
     KilledNs,
     /// A receiver: the number of its first packet, plus 1.
     First,
-    /// A receiver: the first packet that it was told to have missed before that, plus 1.
+    /// A receiver: the first packet of the gap reported before that one, plus 1.
     ResumedFrom,
-    /// A receiver: the number of the packet taken last, plus 1.
+    /// A receiver: the number of the last packet received, plus 1.
     Taken,
-    /// A receiver: the number of the packet given back last, plus 1.
+    /// A receiver: the number of the last packet released, plus 1.
     Released,
-    /// A receiver: it is about to leave, and nobody comes in its place.
+    /// A receiver: it is about to end, and has no successor.
     Departs,
 }
 
-/// The notes of one lane's children, one after the other.
+/// The notes of one worker's children, one after the other.
 #[derive(Debug)]
 pub struct Notes {
     file: File,
     lane: u64,
 }
 
-/// The memory of all lanes.
+/// The memory of all workers.
 pub struct Board(File);
 
 impl Board {
-    /// Memory for so many lanes.
+    /// Allocates memory for all workers.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the system has none.
     pub fn new(workers: u64) -> Result<Self, String> {
         let memory = rustix::fs::memfd_create("torture-notes", MemfdFlags::CLOEXEC);
         let file = File::from(memory.map_err(|e| format!("no memory for notes: {e}"))?);
@@ -52,7 +52,7 @@ impl Board {
         Ok(Self(file))
     }
 
-    /// The notes of a lane.
+    /// Returns the notes of a worker.
     ///
     /// # Errors
     /// When the system lacks descriptors.
@@ -63,15 +63,15 @@ impl Board {
 }
 
 impl Notes {
-    /// Where a child finds them.
+    /// Returns the path under which a child opens them.
     pub fn address(&self) -> String {
         format!("/proc/{}/fd/{}:{}", std::process::id(), self.file.as_raw_fd(), self.lane)
     }
 
-    /// Opens what [`Notes::address`] says.
+    /// Opens the path of [`Notes::address`].
     ///
     /// # Errors
-    /// When it does not say anything that can be opened.
+    /// When it names nothing that can be opened.
     pub fn open(address: &str) -> Result<Self, String> {
         let (path, worker) = address.rsplit_once(':').ok_or("no address of notes")?;
         let file = File::options().read(true).write(true).open(path);
@@ -79,9 +79,9 @@ impl Notes {
         Ok(Self { file, lane: worker.parse().map_err(|_| "no lane".to_string())? })
     }
 
-    /// Forgets everything noted.
+    /// Clears all numbers.
     pub fn clear(&self) {
-        // Memory that exists does not refuse writing.
+        // A write to memory that exists does not fail.
         let _ = self.file.write_all_at(&[0; (WORDS * 8) as usize], self.lane * WORDS * 8);
     }
 
@@ -90,7 +90,7 @@ impl Notes {
         let _ = self.file.write_all_at(&value.to_ne_bytes(), self.offset(note));
     }
 
-    /// What has been noted; 0 when nothing has.
+    /// Returns a number, or 0 where none was noted.
     pub fn get(&self, note: Note) -> u64 {
         let mut bytes = [0; 8];
         let _ = self.file.read_exact_at(&mut bytes, self.offset(note));
@@ -102,7 +102,7 @@ impl Notes {
     }
 }
 
-/// Monotonic nanoseconds, the same for all processes.
+/// Returns monotonic nanoseconds, which are the same for all processes.
 pub fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,11 +1,11 @@
-//! Packets that tell where they belong: who sent them, their number, and a checksum of all of it.
+//! Packets with their sender, their number, and a checksum of the whole.
 
 /// Words before the filling; one more, the checksum, follows it.
 const HEAD_WORDS: usize = 3;
 /// The most words of a packet.
 pub const WORDS_MAX: usize = 200;
 
-/// How many words that packet has.
+/// Returns the number of words of a packet.
 pub fn words(incarnation: u64, sequence: u64) -> usize {
     let spread = (WORDS_MAX - HEAD_WORDS - 1) as u64;
     HEAD_WORDS + 1 + (mix(incarnation ^ sequence.rotate_left(32)) % spread) as usize
@@ -24,10 +24,10 @@ pub fn fill(place: &mut [u64], incarnation: u64, sequence: u64) {
     place[last] = checksum(&place[..last]);
 }
 
-/// Who sent a packet, and its number.
+/// Returns the sender of a packet and its number.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When the packet is damaged.
 pub fn check(packet: &[u64]) -> Result<(u64, u64), String> {
     let Some((sum, body)) = packet.split_last().filter(|(_, body)| body.len() >= HEAD_WORDS) else {
         return Err(format!("a packet of {} words", packet.len()));
@@ -43,12 +43,12 @@ pub fn check(packet: &[u64]) -> Result<(u64, u64), String> {
     Ok((incarnation, sequence))
 }
 
-/// FNV-1a, word by word (Fowler, Noll, Vo).
+/// Returns FNV-1a, word by word (Fowler, Noll, Vo).
 fn checksum(words: &[u64]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Returns SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,16 +56,16 @@ pub fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// A sequence of pseudo-random numbers that its seed determines.
 pub struct Rng(u64);
 
 impl Rng {
-    /// Dice for a seed.
+    /// Begins the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number from 0 up to `bound`, exclusively.
+    /// Returns a number from 0 up to `bound`, exclusively.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix(self.0) % bound

@@ -1,4 +1,4 @@
-//! How each process is going to die.
+//! The death of each process.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ const FIRST_OF_SERVERS: &str = "call-waits";
 /// One death.
 #[derive(Clone, Copy, Debug)]
 pub enum Death {
-    /// At a fail point, when it is reached for the so manieth time.
+    /// At a fail point, when it is reached for the nth time.
     Point(&'static str, u64),
-    /// After so many microseconds, wherever it is then.
+    /// After so many microseconds, at any place.
     Time(u64),
 }
 
 impl Death {
-    /// The point, or what stands for any time.
+    /// Returns the name of the point, or `any-time`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Point(point, _) => point,
@@ -30,7 +30,7 @@ impl Death {
         }
     }
 
-    /// The point and how often it is passed, if it is one.
+    /// Returns the point and its count, if it is a point.
     pub fn fail_point(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Point(point, times) => Some((point, times)),
@@ -39,7 +39,7 @@ impl Death {
     }
 }
 
-/// How the packets go that somebody dies over.
+/// The link that a process dies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub transport: &'static str,
@@ -52,27 +52,27 @@ impl fmt::Display for Link {
     }
 }
 
-/// Without answers, as all others.
+/// A link without acks.
 pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
 impl Link {
-    /// The rules of a topic over it. A send that waits for so long hangs.
+    /// Returns the rules of a topic over it. A send that reaches the deadline hangs.
     pub fn rules(self) -> String {
         format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
     }
 
-    /// Whether a ring carries the packets: a dead receiver's position is known exactly then.
+    /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
     pub fn is_ring(self) -> bool {
         self.transport == "shm"
     }
 
-    /// Whether a send returns only when its receivers have finished with the packet.
+    /// Returns whether a send returns only when its receivers have released the packet.
     pub fn is_target(self) -> bool {
         self.scope == "target"
     }
 }
 
-/// How the packets go that one dies over: where a point is that answers pass, over one that has answers.
+/// Chooses the link of a death. A point that only acks pass gets a link with acks.
 pub fn link(death: Death, rng: &mut Rng) -> Link {
     let transport = ["shm", "uds", "tcp"][rng.below(3) as usize];
     let scope = ["server", "target"][rng.below(2) as usize];
@@ -82,7 +82,7 @@ pub fn link(death: Death, rng: &mut Rng) -> Link {
         "answer" | "answer-said" => Link { transport, scope: "target" },
         "answer-stored" => Link { transport: "shm", scope: "target" },
         "any-time" if rng.below(2) == 0 => Link { transport, scope },
-        // These are about receivers that take nothing, and those between two streams.
+        // These points need a receiver that takes nothing, or lie between two streams.
         "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned" | "reader-end" => PLAIN,
         "release-stored" | "reattach" | "any-time" => PLAIN,
         _ if rng.below(4) == 0 => Link { transport: "shm", scope },
@@ -90,14 +90,14 @@ pub fn link(death: Death, rng: &mut Rng) -> Link {
     }
 }
 
-/// The points of senders, or of receivers.
+/// Returns the points of senders, or of receivers.
 pub fn points(of_senders: bool) -> Vec<&'static str> {
     let (senders, receivers) = POINTS.split_at(place(FIRST_OF_RECEIVERS));
     let receivers = &receivers[..place(FIRST_OF_CALLS) - senders.len()];
     if of_senders { senders.to_vec() } else { receivers.to_vec() }
 }
 
-/// The points that only servers of calls pass, or only their clients.
+/// Returns the points that only servers of calls pass, or only their clients.
 pub fn points_of_calls(of_servers: bool) -> &'static [&'static str] {
     let (clients, servers) =
         POINTS[place(FIRST_OF_CALLS)..].split_at(place(FIRST_OF_SERVERS) - place(FIRST_OF_CALLS));
@@ -108,7 +108,9 @@ fn place(of: &str) -> usize {
     POINTS.iter().position(|point| *point == of).unwrap_or(0)
 }
 
-/// The `index`th death in calls, and whether it is a server's: all points in turn, and now and then any time.
+/// Returns the `index`th death in calls, and whether it is a server's.
+///
+/// All points have their turn, and between them deaths at any time.
 pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
     let (servers, clients) = (points_of_calls(true), points_of_calls(false));
     let turn = index % (servers.len() + clients.len() + 3) as u64;
@@ -119,7 +121,9 @@ pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
     }
 }
 
-/// The `index`th death of senders, or of receivers: all points in turn, and now and then any time.
+/// Returns the `index`th death of senders, or of receivers.
+///
+/// All points have their turn, and between them deaths at any time.
 pub fn death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
     let points = points(of_senders);
     let turn = points.len() as u64 + points.len() as u64 / 4;
@@ -129,7 +133,7 @@ pub fn death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
     }
 }
 
-/// How often a point is passed at least.
+/// Returns how often a point is passed at least.
 fn times(point: &str) -> u64 {
     match point {
         "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,

@@ -1,4 +1,4 @@
-//! Receivers die around a sender and two receivers that survive.
+//! Receivers are killed around a sender and two receivers that survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +17,15 @@ use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
-/// How many packets one takes that is not killed.
+/// Packets of a receiver that is not killed.
 const PACKETS: u64 = 40;
-/// Who receives and survives.
+/// Receivers that survive.
 const SURVIVORS: usize = 2;
 
-/// Kills so many receivers.
+/// Kills the receivers of a worker.
 ///
 /// # Errors
-/// What went wrong.
+/// The first failure.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let host = join(&worker.domain, RULES)?;
     wait_for_host(&worker.domain)?;
@@ -54,7 +54,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
             .map_err(|problem| format!("{}: a receiver, {death:?}: {problem}", worker.domain))?;
     }
     worker.heartbeat.beat("the receivers' end".into());
-    // Only the last incarnation's end is the end.
+    // The stream ends with the end of the last incarnation.
     last.store(sender.incarnation, Ordering::Release);
     sender.end()?;
     for (thread, (_, lossy)) in threads.into_iter().zip(survivors) {
@@ -72,9 +72,9 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
 struct Sender {
     _host: Node,
     domain: String,
-    /// One for each way that packets go.
+    /// One for each link.
     nodes: Vec<(Link, Node)>,
-    /// How they go now.
+    /// The link of the packets now.
     link: Link,
     publisher: Option<Publisher<u64>>,
     incarnation: u64,
@@ -82,7 +82,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Begins anew, with all survivors listening.
+    /// Begins a new stream, with all survivors connected.
     fn begin(&mut self) -> Result<(), String> {
         let known = self.nodes.iter().position(|(link, _)| *link == self.link);
         let index = match known {
@@ -102,14 +102,14 @@ impl Sender {
         self.send().map(drop)
     }
 
-    /// From now on, packets go another way. The survivors are told the end, and a new beginning.
+    /// Moves to another link. The survivors get the end of the stream and the start of a new one.
     fn change(&mut self, link: Link) -> Result<(), String> {
         self.end()?;
         self.link = link;
         self.begin()
     }
 
-    /// Sends a packet: what the receivers have made of it.
+    /// Sends a packet and returns its outcome.
     fn send(&mut self) -> Result<Ending, String> {
         let Some(publisher) = &mut self.publisher else { return Ok(Ending::Finished) };
         let sequence = publisher.sequence();
@@ -123,7 +123,7 @@ impl Sender {
         match outcome {
             Ok(()) => Ok(Ending::Finished),
             Err(Error::ReceiverGone { .. }) if self.link != PLAIN => Ok(Ending::Deserted),
-            // Somebody's policy dropped it.
+            // The policy of a receiver dropped it.
             Err(Error::PacketRefused { .. }) if self.link != PLAIN => Ok(Ending::Refused),
             Err(error) => Err(format!("the survivor cannot send over {:?}: {error}", self.link)),
         }
@@ -139,18 +139,19 @@ impl Sender {
     }
 }
 
-/// What receivers have made of a packet, as its send says.
+/// The outcome of a send.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
-    /// What the scope promises.
+    /// All that the scope promises was done.
     Finished,
     Refused,
-    /// One of them is gone.
+    /// A receiver is gone.
     Deserted,
 }
 
-/// Up to where the receivers that died have taken packets, at least and at most; what comes after, the next one must
-/// get or be told of.
+/// The position where the receivers that died stopped, at least and at most.
+///
+/// The next receiver must get all packets from there, or a gap that begins there.
 type Progress = Option<(u64, u64)>;
 
 fn kill_one(
@@ -168,7 +169,7 @@ fn kill_one(
         sender.change(link)?;
         *predecessor = None;
     }
-    // On a ring, only one that drops packets says that it has them in its queue.
+    // On a ring, only a receiver that drops packets acknowledges that they are in its queue.
     let is_queued = matches!(death.name(), "queue" | "queue-accepted") && link.is_ring();
     let lossy = is_queued || matches!(death, Death::Time(_)) && rng.below(4) == 0;
     let rules = if lossy { LOSSY } else { RULES };
@@ -180,7 +181,7 @@ fn kill_one(
         incarnation: 0,
         packets: PACKETS,
         receivers: 0,
-        // One that is slow holds the sender up, and must then wake it.
+        // A slow receiver makes the sender wait, and must then wake it.
         delay_us: if death.name() == "release-stored" { 500 } else { 0 },
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
@@ -225,51 +226,52 @@ fn kill_one(
         }
         if death.name() == "reader-end" && dead.is_none() && notes.get(Note::Taken) > 0 {
             sender.end()?;
-            // A new stream begins when only the survivors are there to be waited for.
+            // A new stream begins when the sender has only the survivors to wait for.
             let status = child.end()?;
             sender.begin()?;
             break status;
         }
-        // Others want to run, too.
+        // Lets other threads run.
         std::thread::sleep(Duration::from_micros(50));
     };
     tally.enter(End { status, death, over: link.to_string(), gone_ns, killed_ns, notes, bystander })?;
     if lossy || death.name() == "reader-end" || !link.is_ring() {
-        // What its queue held died with it; or another stream has begun.
+        // Its queue died with it, or another stream has begun.
         *predecessor = None;
         return Ok(());
     }
-    let (first, told) = (notes.get(Note::First), notes.get(Note::ResumedFrom));
+    let (first, resumed) = (notes.get(Note::First), notes.get(Note::ResumedFrom));
     if first == 0 {
         return Ok(());
     }
-    let from = if told > 0 { told } else { first } - 1;
+    let from = if resumed > 0 { resumed } else { first } - 1;
     if let Some((least, most)) = *predecessor {
         if !(least..=most).contains(&from) {
             return Err(format!(
-                "it was told of packets from {from} on; the one before it had taken {least} to {most}"
+                "its gap begins at packet {from}; the one before it had taken {least} to {most}"
             ));
         }
         tally.resumed += 1;
     }
     if notes.get(Note::Departs) > 0 {
-        // Who comes next may be another one.
+        // The next one may be a receiver without this history.
         *predecessor = None;
         return Ok(());
     }
     let (taken, released) = (notes.get(Note::Taken), notes.get(Note::Released));
-    // Of one that has given nothing back it may be unknown that it had been told.
+    // For one that has released nothing, the sender may not have recorded its gap as delivered.
     *predecessor = Some((if released > 0 { released } else { from }, taken.max(first)));
     Ok(())
 }
 
-/// Under `target`, a receiver that lives has finished with what was sent: with that number, if it was there by then, which
-/// is the answer.
+/// Checks that under `target`, a living receiver has released the packet of this number.
+///
+/// Returns whether it was connected when the packet was sent.
 fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, String> {
     let (first, taken) = (notes.get(Note::First), notes.get(Note::Taken));
-    // Behind them: what was noted when nobody was dead yet.
+    // Read after the positions: they were noted while it lived.
     let is_alive = notes.get(Note::KilledNs) == 0 && killed_ns == 0;
-    // One that has taken all that it wants goes.
+    // A receiver ends after its last packet.
     let stays = taken + 1 < first + PACKETS;
     let is_there = is_alive && stays && (1..=number + 1).contains(&first);
     if is_there && taken <= number {
@@ -278,7 +280,7 @@ fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, St
     Ok(is_there)
 }
 
-/// A receiver that survives, until the last incarnation's end.
+/// Runs a receiver that survives, until the last incarnation's end.
 fn survive(
     node: Result<Node, String>,
     lossy: bool,

@@ -1,4 +1,4 @@
-//! Senders die around two receivers that survive.
+//! Senders are killed around two receivers that survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ use crate::payload::Rng;
 use crate::plan::{Death, death, link};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
-/// Those who send choose the transport and the scope.
+/// Senders choose the transport and the scope.
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 4";
 const LOSSY: &str = "[default]\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 4";
 
-/// Kills so many senders.
+/// Kills the senders of a worker.
 ///
 /// # Errors
-/// What went wrong.
+/// The first failure.
 pub fn run(worker: &Worker) -> Result<Tally, String> {
     let node = join(&worker.domain, RULES)?;
     wait_for_host(&worker.domain)?;
@@ -54,7 +54,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The receiver that survives, and others that come and go.
+/// The receiver that survives, and visitors: receivers that join and leave.
 struct Survivor {
     subscriber: Subscriber<u64>,
     ledger: Ledger,
@@ -63,7 +63,7 @@ struct Survivor {
 }
 
 impl Survivor {
-    /// Takes what there is: whether that was something.
+    /// Receives one packet, if there is one, and returns whether there was.
     fn take(&mut self, tally: &mut Tally) -> Result<bool, String> {
         let wait = Duration::from_micros(200);
         match self.subscriber.receive_timeout(wait).map_err(|e| format!("the survivor: {e}"))? {
@@ -84,7 +84,7 @@ impl Survivor {
         }
     }
 
-    /// A visitor comes, takes nothing, and goes.
+    /// Lets a visitor join, which receives nothing, or lets it leave.
     fn visit(&mut self) -> Result<(), String> {
         self.visitor = match self.visitor.take() {
             Some(_) => None,
@@ -127,7 +127,7 @@ fn kill_one(
             0 => {}
             _ => joined = true,
         }
-        // Noted before the other: what is said to be sent was taken earlier.
+        // Read before the ledger: what is noted as sent was received earlier.
         let sent = notes.get(Note::Sent);
         let got = survivor.ledger.next(incarnation);
         if link.is_target() && sent > got {
@@ -150,7 +150,7 @@ fn kill_one(
             killed_ns = now_ns();
             child.kill();
         }
-        // One that takes nothing holds the sender up until it goes.
+        // A visitor blocks the sender until it leaves.
         if visited && got > 0 && dead.is_none() && (!found || got.is_multiple_of(8)) {
             survivor.visit()?;
         }
@@ -163,7 +163,7 @@ fn kill_one(
     tally.enter(End { status, death, over: link.to_string(), gone_ns, killed_ns, notes, bystander })
 }
 
-/// A receiver that drops packets and survives.
+/// Runs a receiver that drops packets and survives.
 fn survive(node: Result<Node, String>, over: &Arc<AtomicBool>) -> JoinHandle<Result<Ledger, String>> {
     let over = Arc::clone(over);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Processes that stand still for a while: late, never dead.
+//! Processes that are stopped for a while: late, never dead.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -16,27 +16,27 @@ use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
 const BLOCK: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
 const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 8";
-/// Sends refused for want of room, after which a receiver has stood still for long enough to tell.
+/// Sends refused for want of room, after which a receiver was stopped for long enough.
 const REFUSALS: u64 = 100;
-/// More than any child takes.
+/// More packets than any queue holds.
 const PACKETS: u64 = 2000;
 
-/// Stops processes for so many seconds at least.
+/// The options of the test that stops processes.
 pub struct Stop {
-    /// How long.
+    /// Seconds that each is stopped, at least.
     pub seconds: u64,
 }
 
 impl Stop {
-    /// A receiver that blocks, one that drops, and a sender are stopped and continued.
+    /// Stops and continues a receiver that blocks, one that drops, and a sender.
     ///
     /// # Errors
-    /// The first thing that is not as it must be.
+    /// The first failure.
     pub fn run(&self) -> Result<Value, String> {
         let board = Board::new(3)?;
         let started = Instant::now();
         let notes = [board.worker(0)?, board.worker(1)?, board.worker(2)?];
-        // Each by itself, all at the same time: a minute is long enough.
+        // At the same time, because each may be stopped for a minute.
         let (blocking, lossy, sender) = std::thread::scope(|scope| {
             let blocking = scope.spawn(|| self.stop_receiver(BLOCK, &notes[0]));
             let lossy = scope.spawn(|| self.stop_receiver(LOSSY, &notes[1]));
@@ -87,7 +87,7 @@ impl Stop {
             sent.send(&mut publisher)?;
         }
         publisher.finish().map_err(|e| e.to_string())?;
-        // It checks every packet, every gap, and (by its count) that none is missing under `block`.
+        // The receiver checks every packet, every gap, and under `block` the number of packets.
         match child.end()? {
             status if status.success() => Ok(sent),
             status => Err(format!("the receiver that was stopped failed: {status}")),
@@ -144,7 +144,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Sends a packet if there is room: whether there was.
+    /// Sends a packet if there is room, and returns whether there was.
     fn send(&mut self, publisher: &mut Publisher<u64>) -> Result<bool, String> {
         let sequence = publisher.sequence();
         match publisher.try_loan(payload::words(1, sequence)) {
@@ -191,7 +191,7 @@ fn await_that(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Sends a signal to a child, and after a stop waits until it stands still.
+/// Sends a signal to a child. After SIGSTOP, waits until the child is stopped.
 pub fn signal(child: &Child, signal: Signal) {
     let Some(pid) = Pid::from_raw(child.id() as i32) else { return };
     let _ = kill_process(pid, signal);

@@ -1,4 +1,6 @@
-//! One survivor and those who die around it, one after the other. Several lanes run at a time.
+//! One survivor and the processes that are killed around it, one after the other.
+//!
+//! Several workers run at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, ExitStatus};
@@ -14,26 +16,26 @@ use crate::leftovers::{abstract_names, meeting_point};
 use crate::notes::{Note, Notes};
 use crate::plan::Death;
 
-/// A hang, and not merely a slow machine.
+/// The time after which a wait is a hang.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a lane is to do.
+/// The task of a worker.
 pub struct Worker {
-    /// Its notes.
+    /// The notes of its children.
     pub notes: Notes,
-    /// Where everybody of it meets.
+    /// The domain of its survivor and its children.
     pub domain: String,
-    /// How many are to be killed.
+    /// Processes to kill.
     pub kills: u64,
-    /// What its randomness comes from.
+    /// The seed of its random numbers.
     pub seed: u64,
-    /// Where in the list of deaths it begins.
+    /// The index of its first death.
     pub first_death: u64,
-    /// What it is doing, for whoever watches.
+    /// The sign of life for the campaign.
     pub heartbeat: Arc<Heartbeat>,
 }
 
-/// What a lane is doing.
+/// A counter of steps, with the present one.
 #[derive(Default)]
 pub struct Heartbeat {
     beats: AtomicU64,
@@ -41,83 +43,83 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Says what is being done now.
+    /// Records the present step.
     pub fn beat(&self, doing: String) {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
-        // Relaxed: it need only change.
+        // Relaxed: the reader only compares the number to the one before.
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often it said so.
+    /// Returns the number of steps.
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// What it said last.
+    /// Returns the present step.
     pub fn doing(&self) -> String {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// How soon a death was noticed.
+/// The time until a death was noticed.
 #[derive(Clone, Copy, Debug)]
 pub struct Noticed {
-    /// Where the dead one was.
+    /// The name of the death.
     pub at: &'static str,
-    /// When the survivor knew, after the death.
+    /// From the death until the survivor's link showed it.
     pub ns: u64,
-    /// When a thread knew that waited for nothing else, without any link.
+    /// From the death until the bystander had the hang-up.
     pub by_bystander_ns: u64,
 }
 
-/// How somebody ended who was to die.
+/// The end of a process that was to be killed.
 pub struct End<'a> {
     pub status: ExitStatus,
-    /// What it was to die of.
+    /// The death that was planned.
     pub death: Death,
-    /// What carried what it said: a transport, and what is asked of it.
+    /// The link: a transport and a scope, or calls.
     pub over: String,
-    /// When the survivor knew, if it did.
+    /// When the survivor's link showed the death, if it did.
     pub gone_ns: Option<u64>,
-    /// When it was killed; 0: it did so itself.
+    /// When it was killed; 0 for one that died at a fail point.
     pub killed_ns: u64,
     pub notes: &'a Notes,
     pub bystander: Bystander,
 }
 
-/// What came of it.
+/// The figures of a worker, or of all.
 #[derive(Default)]
 pub struct Tally {
-    /// By fail point: how many died there.
+    /// Deaths by fail point.
     pub deaths: BTreeMap<&'static str, u64>,
-    /// How soon deaths were noticed.
+    /// Times until deaths were noticed.
     pub noticed: Vec<Noticed>,
-    /// Packets that survivors took and checked.
+    /// Packets that survivors received and checked.
     pub packets: u64,
-    /// Packets that survivors were told they had missed, by their own policy.
+    /// Packets that gaps reported to survivors, because of their own policy.
     pub missing: u64,
-    /// Those who ended by themselves before they could be killed.
-    pub lucky: u64,
-    /// Receivers that were told what the dead one before them had missed.
+    /// Processes that ended before they could be killed.
+    pub ended_early: u64,
+    /// Receivers that got the gap of the dead one before them.
     pub resumed: u64,
     /// Abstract names that must be gone.
     pub names: BTreeSet<String>,
-    /// By transport and scope: how many died over it.
+    /// Deaths by transport and scope.
     pub links: BTreeMap<String, u64>,
-    /// Sends that were told that a receiver had died on them.
+    /// Sends that returned that a receiver was gone.
     pub deserted: u64,
-    /// Sends that returned when those who were to die had finished with the packet.
+    /// Sends that returned when the victim had released the packet.
     pub finished: u64,
-    /// Calls of survivors that were answered.
+    /// Calls of survivors with a reply.
     pub calls: u64,
-    /// Calls of survivors that were told that their server had died on them.
+    /// Calls of survivors that returned that their server was gone.
     pub calls_deserted: u64,
-    /// Calls of those who died that a survivor has carried out.
+    /// Calls of dead clients that a survivor has run.
     pub calls_of_the_dead: u64,
 }
 
 impl Tally {
-    /// Everything of two.
+    /// Adds the figures of another.
     pub fn add(&mut self, other: Self) {
         for (point, count) in other.deaths {
             *self.deaths.entry(point).or_default() += count;
@@ -125,7 +127,7 @@ impl Tally {
         self.noticed.extend(other.noticed);
         self.packets += other.packets;
         self.missing += other.missing;
-        self.lucky += other.lucky;
+        self.ended_early += other.ended_early;
         self.resumed += other.resumed;
         self.names.extend(other.names);
         for (link, count) in other.links {
@@ -138,22 +140,22 @@ impl Tally {
         self.calls_of_the_dead += other.calls_of_the_dead;
     }
 
-    /// Takes down how somebody ended who was to die.
+    /// Enters the end of a process that was to be killed.
     ///
     /// # Errors
-    /// When it ended by itself, and not well.
+    /// When it ended with a failure of its own.
     pub fn enter(&mut self, end: End<'_>) -> Result<(), String> {
         let End { status, death, over, gone_ns, killed_ns, notes, bystander } = end;
         if !is_killed(status) {
             if !status.success() {
                 return Err(format!("it failed by itself: {status}"));
             }
-            self.lucky += 1;
+            self.ended_early += 1;
             return Ok(());
         }
         *self.deaths.entry(death.name()).or_default() += 1;
         *self.links.entry(over).or_default() += 1;
-        // Who dies at a fail point has said when.
+        // A process that dies at a fail point notes the time itself.
         let killed_ns = if killed_ns == 0 { notes.get(Note::KilledNs) } else { killed_ns };
         if let Some(gone_ns) = gone_ns
             && gone_ns > killed_ns
@@ -168,7 +170,7 @@ impl Tally {
         Ok(())
     }
 
-    /// How many died.
+    /// Returns the number of deaths.
     pub fn kills(&self) -> u64 {
         self.deaths.values().sum()
     }
@@ -177,7 +179,7 @@ impl Tally {
 /// Waits until the host of a domain is there, so that no child becomes it.
 ///
 /// # Errors
-/// When it does not come.
+/// When the host is not there in time.
 pub fn wait_for_host(domain: &str) -> Result<(), String> {
     let deadline = Instant::now() + TIMEOUT;
     while !abstract_names().contains(&meeting_point(domain)) {
@@ -189,7 +191,7 @@ pub fn wait_for_host(domain: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A child that does not outlive its owner, whatever happens to that.
+/// A child that is killed with its owner.
 pub struct Victim {
     child: Child,
     started: Instant,
@@ -208,7 +210,7 @@ impl Victim {
         Self { child, started: Instant::now(), timeout: patience, status: None }
     }
 
-    /// How it ended, once it has.
+    /// Returns the status once it has ended.
     ///
     /// # Errors
     /// When it neither dies nor ends.
@@ -222,7 +224,7 @@ impl Victim {
         Ok(self.status)
     }
 
-    /// Whether it has lived for that long.
+    /// Returns whether it has lived for that long.
     pub fn has_lived(&self, microseconds: u64) -> bool {
         self.started.elapsed() >= Duration::from_micros(microseconds)
     }

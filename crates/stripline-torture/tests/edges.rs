@@ -1,5 +1,7 @@
-//! Counters at their edges: the 32-bit frame count of the ring wraps, positions pass 2^32, and packets whose samples
-//! look like the ring's own words. Each in a process of its own, because where rings start is in the environment.
+//! Counters at their edges, and payloads that equal the ring's own words.
+//!
+//! The 32-bit frame count of the ring wraps, and positions pass 2^32. Each test runs in a process
+//! of its own, because the start of its rings is in the environment.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;
@@ -13,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Packets sent across the edge.
 const PACKETS: u64 = 3000;
 
-/// Runs a test of this file again, in a process whose rings start there.
+/// Runs a test of this file again, in a process with this start of its rings.
 fn start_at(test: &str, position: u64, count: u64) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -39,9 +41,9 @@ fn packets_pass_the_edge_of_32_bits() {
 }
 
 #[test]
-fn a_payload_that_looks_like_a_header_is_a_payload() {
+fn a_payload_that_equals_a_header_is_a_payload() {
     for position in [0, (1 << 32) - 4096] {
-        start_at("play_mimicry", position, (1 << 32) - 50);
+        start_at("play_words_of_the_ring", position, (1 << 32) - 50);
     }
 }
 
@@ -95,9 +97,9 @@ fn play_across() {
     sender.join().unwrap();
 }
 
-/// Every line of the payload holds what the ring would write there for a frame in this lap or the next.
+/// Fills every line of the payload with the ring's words for a frame in this lap or the next.
 #[test]
-fn play_mimicry() {
+fn play_words_of_the_ring() {
     let Ok(start) = std::env::var(START) else { return };
     let (position, count) = start.split_once(',').unwrap();
     let (position, count): (u64, u64) = (position.parse().unwrap(), count.parse().unwrap());
@@ -110,8 +112,8 @@ fn play_mimicry() {
     assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     assert!(lossy_publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     for publisher in [&mut publisher, &mut lossy_publisher] {
-        // Where the frame being written starts. The ring is one page, so a payload's address says where in the ring it
-        // lies; between two packets there is at most a description of the stream.
+        // The start of the frame that is written. The ring is one page, so the address of a payload
+        // gives its place in the ring. Between two packets there is at most a stream description.
         let mut at = position;
         for number in 0..PACKETS {
             let words = 8 * (1 + number as usize % 28);

@@ -1,4 +1,4 @@
-//! Peers that stand still, for as long as it takes to tell; the same for a minute is `stop --seconds 60`.
+//! Stopped peers, for as long as the check needs. `stop --seconds 60` does it for a minute.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The torture as a test: every fail point kills at least once, and nobody who survives is any the worse.
+//! The torture as a test: every fail point kills at least once, and no survivor is harmed.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;
@@ -7,17 +7,17 @@ use serde_json::Value;
 use stripline::fail_point::POINTS;
 
 #[test]
-fn five_hundred_deaths_harm_nobody_else() {
+fn five_hundred_deaths_harm_no_survivor() {
     let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
         .args(["torture", "--kills", "500"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["kills"], 500);
     for point in POINTS {
-        assert!(report["deaths"][point].as_u64() > Some(0), "nobody died at {point}: {report:#}");
+        assert!(report["deaths"][point].as_u64() > Some(0), "no process died at {point}: {report:#}");
     }
     assert!(report["receivers_told_what_they_missed"].as_u64() > Some(0));
     println!("{report:#}");

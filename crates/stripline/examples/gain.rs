@@ -10,7 +10,7 @@ use num_complex::Complex;
 use stripline::Result;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 
-/// Multiplies every sample by a factor.
+/// A component that multiplies every sample by a factor.
 struct Gain {
     factor: f32,
 }

@@ -19,7 +19,7 @@ pub(crate) trait System: Clone + Eq + Hash + Debug {
     /// What does not hold.
     fn check(&self) -> Result<(), String>;
 
-    /// Whether all work is done.
+    /// Returns whether all work is done.
     fn is_done(&self) -> bool;
 }
 
@@ -88,7 +88,7 @@ fn way<S: Debug>(states: &[(S, Option<(u32, &'static str)>)], mut number: usize)
     steps.join("\n")
 }
 
-/// Two processes that each wait for the other's lock: the explorer must find the deadlock.
+/// Explores two processes that each wait for the other's lock: the deadlock must be found.
 #[test]
 fn a_deadlock_is_found_and_a_fault_is() {
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]

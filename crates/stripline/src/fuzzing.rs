@@ -116,7 +116,7 @@ pub fn request(bytes: &[u8]) -> Result<&[u8], String> {
     crate::call::parsing::request(bytes)
 }
 
-/// Whether a client with so many calls outstanding takes it for a reply to one of them.
+/// Returns whether a client with so many calls outstanding takes it for a reply to one of them.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -227,8 +227,8 @@ impl Switchboard {
     }
 }
 
-/// Accepts one connection whose handshake message comes in these pieces. Returns the message's body, with the bytes that
-/// were left unread behind it.
+/// Accepts one connection with a handshake message in these pieces. Returns the message's body,
+/// with the bytes that were left unread behind it.
 ///
 /// # Errors
 /// A description of the other side's violation.

@@ -108,8 +108,8 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///   `tune_by_key` (a key first), `start_tune` and `start_tune_by_key`. All return the reply, or a
 ///   [`CallError`](call::CallError) of the operation's error; the last two a
 ///   [`Pending`](call::Pending).
-/// - The trait for `&T` and `Arc<T>` of any `T` with the trait, so that a program can keep a
-///   reference to an object that it serves.
+/// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
+///   to an object that it serves.
 ///
 /// # What a trait may be
 /// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once)

@@ -19,8 +19,8 @@ use stripline::terms::WaitStrategy;
 
 /// Set in the measured process: the deliberate violation, or `no`.
 const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
-/// Packets each way before and while it counts: more than two laps of a ring each. No more, because both threads spin:
-/// on a machine without a processor for each of them, every hand-over takes a time slice.
+/// Packets each way before and while it counts: more than two laps of a ring each. No more, because
+/// both threads spin: without a processor for each of them, every hand-over takes a time slice.
 const WARM_UP: u64 = 1_200;
 const MEASURED: u64 = 1_200;
 /// Only a hang is cut short by it.

@@ -224,7 +224,7 @@ fn every_error_has_a_place_and_nearly_every_error_a_remedy() {
         }
     }
     let without: Vec<&str> = without.into_iter().collect();
-    assert_eq!(without, ["bad-property", "syntax", "wrong-kind"], "their messages say what is wanted");
+    assert_eq!(without, ["bad-property", "syntax", "wrong-kind"], "their messages contain the remedy");
 }
 
 /// Compares with a file below `waveforms/rendered`, or writes it.

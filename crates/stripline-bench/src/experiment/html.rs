@@ -236,7 +236,7 @@ mod tests {
             sends_ns: vec![1000, 2_000_000],
             ..ExperimentRun::default()
         };
-        let results = vec![Ok(vec![run]), Err(Trouble::Refused("it says <no>".into()))];
+        let results = vec![Ok(vec![run]), Err(Trouble::Refused("it printed <no>".into()))];
         let report = report::report(&experiment, 1, false, Machine::here(), results, false);
         let page = html(&report).unwrap();
         for part in [
@@ -245,7 +245,7 @@ mod tests {
             "5011",
             "315",
             "1.0010",
-            "not available: it says &lt;no&gt;",
+            "not available: it printed &lt;no&gt;",
             "9 us",
         ] {
             assert!(page.contains(part), "{part} is not in the page");

@@ -1,8 +1,8 @@
 //! Experiments: pipelines of components from a file, each compared with its ideal.
 //!
-//! A [`ExperimentCase`] is a producer and a number of components in a row. Each component reads a packet,
-//! works, and passes on a copy. They are threads of one process, or a process each, and use the
-//! public library. Every case is run several times in new processes. The order of the cases
+//! A [`ExperimentCase`] is a producer and a number of components in a row. Each component reads a
+//! packet, works, and passes on a copy. They are threads of one process, or a process each, and use
+//! the public library. Every case is run several times in new processes. The order of the cases
 //! reverses every time (A B, B A, …), and ratios are medians over the runs. No run is dropped as
 //! warm-up, as in the published studies. No thread is pinned to a processor.
 //!

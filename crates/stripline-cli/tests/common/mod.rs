@@ -157,7 +157,7 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            println!("the run had ended: {ended:?}; it said:");
+            println!("the run had ended: {ended:?}; it printed:");
             self.lines.iter().for_each(|line| println!("    {line}"));
         }
     }

@@ -45,8 +45,10 @@ impl IqSample for u8 {
     type Power = u16;
     const FULL_SCALE: f32 = 127.5 * 127.5;
 
-    /// Computes the powers from offset bytes. Zero lies at 127.5. With that, i² + q² is 32512.5 − i (255 − i) − q (255 − q) in terms of
-    /// the bytes. This needs no sign and no table, and all values fit 16 bits.
+    /// Computes the powers from offset bytes.
+    ///
+    /// Zero lies at 127.5. In terms of the bytes, i² + q² is 32512.5 − i (255 − i) − q (255 − q).
+    /// This needs no sign and no table, and all values fit 16 bits.
     fn powers(samples: &[Complex<Self>], power: &mut [u16]) {
         let pairs: &[[u8; 2]] = bytemuck::cast_slice(samples);
         for (&pair, power) in pairs.iter().zip(power) {
@@ -99,8 +101,8 @@ impl Power for u16 {
         self.saturating_add(other)
     }
 
-    /// Compares without branches. The baseline's vector units have a saturating difference for unsigned words, but no
-    /// comparison.
+    /// Compares without branches. The baseline's vector units have a saturating difference for
+    /// unsigned words, but no comparison.
     fn stand_out(pulses: [Self; 4], silence: Self) -> bool {
         let [a, b, c, d] = pulses;
         let each = silence / 2 + 1;

@@ -69,7 +69,7 @@ enum Input {
     Stream(Stream),
 }
 
-/// A file of known length.
+/// A file with a fixed length.
 #[derive(Debug)]
 struct Regular {
     file: File,

@@ -1,4 +1,4 @@
-//! The one component type of the random waveforms, and the launcher that runs them: this program started again.
+//! The component type of the random waveforms, and their launcher: this program started again.
 
 use std::fs::File;
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use crate::payload;
 
 /// The path of the waveform file, for a process that is to launch it.
 pub const LAUNCH: &str = "STRIPLINE_TORTURE_LAUNCH";
-/// A file that is empty until sources have sent enough; all processes of a round, and no others, have it.
+/// A file that is empty until sources have sent enough. It also marks all processes of a round.
 pub const ENOUGH: &str = "STRIPLINE_TORTURE_ENOUGH";
 
-/// Sends numbered packets, or one for each that it receives, and writes down all that happens.
+/// A component that sends numbered packets, or one for each that it receives, with a log.
 struct Numbers {
     index: usize,
     packets: u64,
@@ -84,7 +84,7 @@ struct Running {
 }
 
 impl Running {
-    /// Sends what is left after `begun` packets.
+    /// Sends the packets after the first `begun`.
     fn source(&mut self, begun: u64) -> Result<()> {
         let enough = std::env::var(ENOUGH).ok().and_then(|path| File::open(path).ok());
         let is_enough = || enough.as_ref().is_some_and(|file| file.metadata().is_ok_and(|of| of.len() > 0));
@@ -100,7 +100,7 @@ impl Running {
         Ok(())
     }
 
-    /// Receives until the end, and sends a packet for each that comes.
+    /// Receives until the end, and sends a packet for each.
     fn relay(&mut self, mut input: Input<u64>) -> Result<()> {
         for number in 0.. {
             match input.receive() {
@@ -134,7 +134,7 @@ impl Running {
         Ok(())
     }
 
-    /// Writes down a packet.
+    /// Records a packet.
     fn enter(&mut self, packet: &Packet<'_, u64>) {
         let Ok((number, sequence)) = payload::check(packet) else {
             self.log.write(Record::Wrong(0));
@@ -158,7 +158,7 @@ impl Running {
         payload::fill(&mut loan, number, sequence);
         self.log.write(Record::Begun(sequence));
         match loan.send() {
-            // One receiver has died, or its policy has dropped the packet: it is sent, and the others have it.
+            // One receiver died, or its policy dropped the packet. The others have it.
             Ok(()) | Err(Error::ReceiverGone { .. } | Error::PacketRefused { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -167,7 +167,9 @@ impl Running {
     }
 }
 
-/// Runs a component, or launches a waveform, if the environment asks for it: the exit code.
+/// Runs a component or launches a waveform, if the environment asks for it.
+///
+/// Returns the exit code then.
 pub fn run_if_launched() -> Option<ExitCode> {
     let registry = Registry::new().with::<Numbers>();
     if let Some(code) = host_if_launched(&registry) {
@@ -186,7 +188,7 @@ pub fn run_if_launched() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Launches the waveform of a file: its report, as JSON.
+/// Launches the waveform of a file and returns its report as JSON.
 fn launch(path: &str, registry: &Registry) -> Result<String, String> {
     let text = std::fs::read(path).map_err(|e| format!("cannot read {path}: {e}"))?;
     let catalog = Catalog::new(registry.specs(), &["inproc", "shm", "uds", "tcp"]);
@@ -199,7 +201,7 @@ fn launch(path: &str, registry: &Registry) -> Result<String, String> {
     serde_json::to_string(&report).map_err(|e| e.to_string())
 }
 
-/// Prints what the launcher and its components report.
+/// An observer that prints what the launcher and its components report.
 struct Warnings;
 
 impl Observer for Warnings {

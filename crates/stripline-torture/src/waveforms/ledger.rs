@@ -1,4 +1,4 @@
-//! Whether what the components wrote down can be: packet by packet, for each connection.
+//! The check of what the components recorded: packet by packet, for each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,31 @@ use super::plan::{Connection, Plan, connection_name};
 #[derive(Default)]
 pub struct Life {
     started_ns: u64,
-    /// When it was killed, if it was.
+    /// When it was killed.
     killed_ns: Option<u64>,
     /// Whether no process of the component was killed before.
     is_first: bool,
-    /// Packets that it has begun to send.
+    /// Packets that it began to send.
     begun: u64,
     /// Packets sent: the send has returned.
     sent: u64,
-    /// Packets sent, once it has returned without an error.
+    /// Packets sent, if it returned without an error.
     done: Option<u64>,
     /// What it received, in order.
     events: Vec<Record>,
 }
 
 impl Life {
-    /// Whether all its streams have ended.
+    /// Returns whether all its streams have ended.
     fn has_ended(&self) -> bool {
         self.events.contains(&Record::Ended)
     }
 }
 
-/// Takes the records of a component apart. `kills` are the times at which it was killed.
+/// Splits the records of a component at its starts. `kills` are the times at which it was killed.
 ///
 /// # Errors
-/// When it wrote down something that must not be.
+/// When a record breaks the contract by itself.
 pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
     let mut lives: Vec<Life> = Vec::new();
     for record in records {
@@ -63,10 +63,10 @@ pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
     Ok(lives)
 }
 
-/// What came over a connection.
+/// The figures of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets sent, with those in the middle of being sent when the sender died.
+    /// Packets sent, with those that the sender was sending when it died.
     pub sent: u64,
     /// Packets received.
     pub received: u64,
@@ -79,7 +79,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Adds the figures of another connection, but for `is_whole`.
+    /// Adds the figures of another connection, without `is_whole`.
     pub fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.received += other.received;
@@ -87,7 +87,7 @@ impl Count {
         self.gaps += other.gaps;
     }
 
-    /// Packets neither received nor reported, in ways that the contract allows.
+    /// Returns the packets neither received nor reported, in ways that the contract allows.
     pub fn unaccounted(&self) -> u64 {
         self.sent.saturating_sub(self.received + self.missing)
     }
@@ -96,7 +96,7 @@ impl Count {
 /// Checks one connection.
 ///
 /// # Errors
-/// What breaks the contract.
+/// The first violation of the contract.
 pub fn check(plan: &Plan, connection: &Connection, lives: &[Vec<Life>]) -> Result<Count, String> {
     let Connection { from, to, .. } = *connection;
     let (senders, receivers) = (&lives[from], &lives[to]);
@@ -123,7 +123,7 @@ pub fn check(plan: &Plan, connection: &Connection, lives: &[Vec<Life>]) -> Resul
     Ok(checker.count)
 }
 
-/// Up to where the receivers that died have taken packets of a sender, at least and at most.
+/// The position where the receivers of a sender that died stopped, at least and at most.
 type Position = (u64, u64);
 
 struct Checker<'a> {
@@ -131,9 +131,9 @@ struct Checker<'a> {
     senders: &'a [Life],
     /// Connections of the receiver.
     inputs: usize,
-    /// By start of the sender: where its earlier receivers stopped.
+    /// By start of the sender: the position of its earlier receivers.
     positions: BTreeMap<usize, Position>,
-    /// By start of the sender: the packet after the last one that was taken.
+    /// By start of the sender: the packet after the last one received.
     taken: BTreeMap<usize, u64>,
     count: Count,
 }
@@ -141,7 +141,7 @@ struct Checker<'a> {
 /// The state of one start of the receiver.
 struct View<'a> {
     life: &'a Life,
-    /// The sender's start that packets come from, the first one received or reported, and the next that is due.
+    /// The start of the sender, its first packet received or reported, and the next expected one.
     current: Option<(usize, u64, u64)>,
     released: Option<u64>,
     is_ejected: bool,
@@ -257,21 +257,22 @@ impl Checker<'_> {
         match self.positions.get(&start) {
             Some((least, _)) if from < *least => Err("reported missing what the one before it has taken"),
             Some((_, most)) if from > *most && self.connection.resumes_exactly() => {
-                Err("not told all that the one before it had not taken")
+                Err("the gap does not begin where the one before it had stopped")
             }
             None if self.was_there(view.life, start) && from > 0 => Err("lost at the beginning"),
             _ => Ok(()),
         }
     }
 
-    /// Whether the receiver ran when the sender was started, which then waits for the connection; so do all components
-    /// at first.
+    /// Returns whether the sender waited for this receiver before its first packet.
+    ///
+    /// A sender waits for the receivers that run when it starts, and at first all components wait.
     fn was_there(&self, receiver: &Life, start: usize) -> bool {
         let sender = &self.senders[start];
         receiver.started_ns < sender.started_ns || receiver.is_first && sender.is_first
     }
 
-    /// Checks that the receiver has got all that the sender it got packets from had sent before it died.
+    /// Checks that the receiver has got all packets that its sender had sent before it died.
     fn outlived(&self, view: &View<'_>) -> Result<(), &'static str> {
         let (start, position) = match view.current {
             Some((start, _, next)) => (start, next),
@@ -284,9 +285,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes up to where a receiver has taken packets.
+    /// Records the position of a receiver.
     fn leave(&mut self, view: &mut View<'_>) {
-        // A packet is given back before the next one is taken.
+        // A packet is released before the next one is received.
         if let Some((start, first, next)) = view.current.take() {
             let least = view.released.unwrap_or(first).min(next);
             self.positions.insert(start, (least, next));
@@ -294,7 +295,7 @@ impl Checker<'_> {
         view.released = None;
     }
 
-    /// Notes that a receiver that was killed has taken nothing of senders that were started while it ran.
+    /// Records that a killed receiver got nothing of the senders that were started while it ran.
     fn leave_unseen(&mut self, life: &Life) {
         let Some(killed_ns) = life.killed_ns else { return };
         for (start, sender) in self.senders.iter().enumerate() {
@@ -317,7 +318,7 @@ impl Checker<'_> {
                 self.outlived(view)?;
                 0
             }
-            // It came when the sender had ended, or ended with another one.
+            // It started after the sender had ended, or its last stream was an earlier one.
             _ => return self.outlived(view).map_err(Into::into),
         };
         let at_end = gaps.iter().find(|(first, packets)| *first == position && first + packets == sent);
@@ -338,7 +339,7 @@ impl Checker<'_> {
 mod tests {
     use super::*;
 
-    /// A connection from component 0 to component 1.
+    /// Returns a plan with a connection from component 0 to component 1.
     fn plan(transport: &'static str, overflow: &'static str) -> Plan {
         let mut plan = Plan::new(0);
         let settings = Connection { from: 0, to: 1, transport, overflow, ..plan.connections[0].clone() };
@@ -350,14 +351,14 @@ mod tests {
         Record::Started { at_ns }
     }
 
-    /// The records of a sender that sends so many packets.
+    /// Returns the records of a sender of so many packets.
     fn sends(at_ns: u64, packets: u64, done: bool) -> Vec<Record> {
         let packets = (0..packets).flat_map(|n| [Record::Begun(n), Record::Sent(n)]);
         let end = done.then_some(Record::Done(packets.clone().count() as u64 / 2));
         [started(at_ns)].into_iter().chain(packets).chain(end).collect()
     }
 
-    /// The records of taking packets of a start of the sender and giving them back.
+    /// Returns the records of packets of a start of the sender, received and released.
     fn takes(life: usize, packets: impl IntoIterator<Item = u64>) -> Vec<Record> {
         let origin = Origin { component: 0, life };
         packets
@@ -370,7 +371,7 @@ mod tests {
         vec![Record::Gap { sender: 0, first, packets, is_restart }]
     }
 
-    /// Checks what a sender and a receiver have written down, and when they were killed.
+    /// Checks the records of a sender and a receiver, with the times of their kills.
     fn judge(
         plan: &Plan,
         sender: &[Record],
@@ -452,7 +453,7 @@ mod tests {
             assert!(judge(transport, [gap(2, 4, true), takes(0, 6..9)].concat()).is_err());
             assert!(judge(transport, takes(0, 3..9)).is_err(), "the fourth packet twice");
         }
-        // What the kernel had accepted for the dead one counts as received.
+        // Packets that the kernel had accepted for the dead receiver count as received.
         let later = || [gap(5, 1, true), takes(0, 6..9)].concat();
         assert_eq!(judge("uds", later()).expect("that is allowed").unaccounted(), 1);
         assert!(judge("shm", later()).is_err());

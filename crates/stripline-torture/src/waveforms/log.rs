@@ -1,4 +1,4 @@
-//! What a component writes down while it runs, in memory that outlives it.
+//! The log of a component that runs, in memory that outlives it.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,11 +10,11 @@ use stripline::{Gap, GapReason};
 
 use crate::notes::now_ns;
 
-/// Words of a record. Its size divides a page, so that a kill never leaves a part of one behind.
+/// Words of a record. Its size divides a page, so that a kill never leaves a part of a record.
 const WORDS: usize = 4;
 const BYTES: usize = WORDS * 8;
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The component was started, at this monotonic time in nanoseconds, in this process.
@@ -37,14 +37,14 @@ pub enum Record {
         /// Whether a restart is the reason.
         is_restart: bool,
     },
-    /// It has taken a packet.
+    /// It has received a packet.
     Packet {
         /// The sender, and how often that had been started.
         origin: Origin,
-        /// Its number.
+        /// The number of the packet.
         sequence: u64,
     },
-    /// It has given the packet back that it took last.
+    /// It has released its last packet.
     Released,
     /// It fell too far behind that sender.
     Ejected(usize),
@@ -59,11 +59,11 @@ pub enum Record {
     Ended,
     /// It has returned without an error, and its output has sent so many packets.
     Done(u64),
-    /// Something arrived that must not: a [`Wrong`].
+    /// A packet or an end arrived that breaks the contract: an index into [`WRONG`].
     Wrong(u64),
 }
 
-/// The words of [`Record::Wrong`].
+/// The texts of [`Record::Wrong`].
 pub const WRONG: [&str; 4] = [
     "a packet was damaged",
     "a packet came under another number or over another connection",
@@ -81,12 +81,12 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// As one number, which goes with each packet.
+    /// Returns it as one number, which goes with each packet.
     pub fn number(self) -> u64 {
         (self.component as u64) << 32 | self.life as u64
     }
 
-    /// What [`Origin::number`] returned.
+    /// Reads the number of [`Origin::number`].
     pub fn from_number(number: u64) -> Self {
         Self { component: (number >> 32) as usize, life: (number & 0xffff_ffff) as usize }
     }
@@ -128,7 +128,7 @@ impl Record {
         })
     }
 
-    /// A gap reported before a packet.
+    /// Returns the record of a gap reported before a packet.
     pub fn gap(sender: usize, gap: &Gap) -> Self {
         let is_restart = gap.reason == GapReason::PeerRestart;
         Self::Gap { sender, first: gap.first, packets: gap.packets, is_restart }
@@ -139,7 +139,7 @@ impl Record {
 pub struct Memory(File);
 
 impl Memory {
-    /// Makes some.
+    /// Allocates it.
     ///
     /// # Errors
     /// When the system has no memory for it.
@@ -148,12 +148,12 @@ impl Memory {
         memory.map(|fd| Self(fd.into())).map_err(|e| format!("no memory for a log: {e}"))
     }
 
-    /// The path under which other processes open it.
+    /// Returns the path under which other processes open it.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// The file itself, as the output of a child.
+    /// Returns the file itself, as the output of a child.
     ///
     /// # Errors
     /// When the system lacks descriptors.
@@ -161,29 +161,29 @@ impl Memory {
         self.0.try_clone().map_err(|e| format!("no descriptor for a log: {e}"))
     }
 
-    /// The bytes that it holds.
+    /// Returns its bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.0.metadata().map_or(0, |of| of.len()) as usize];
-        // Memory that exists does not refuse reading.
+        // A read of memory that exists does not fail.
         let _ = self.0.read_exact_at(&mut bytes, 0);
         bytes
     }
 
-    /// Whether something was written to it.
+    /// Returns whether it has any bytes.
     pub fn is_written(&self) -> bool {
         self.0.metadata().is_ok_and(|of| of.len() > 0)
     }
 
-    /// Writes to it.
+    /// Appends bytes.
     pub fn write(&self, bytes: &[u8]) {
-        // As above.
+        // A write to memory that exists does not fail.
         let _ = (&self.0).write_all(bytes);
     }
 
-    /// The records that it holds.
+    /// Returns its records.
     ///
     /// # Errors
-    /// When it holds something else.
+    /// When it holds other bytes.
     pub fn records(&self) -> Result<Vec<Record>, String> {
         parse(&self.bytes())
     }
@@ -207,10 +207,10 @@ fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
 pub struct Log(File);
 
 impl Log {
-    /// Opens the log and counts what was written before: starts, and packets begun.
+    /// Opens the log and counts earlier starts, and packets begun.
     ///
     /// # Errors
-    /// When that path leads to no log.
+    /// When there is no log at that path.
     pub fn open(path: &str) -> Result<(Self, usize, u64), String> {
         let file = File::options().read(true).append(true).open(path);
         let file = file.map_err(|e| format!("cannot open the log {path}: {e}"))?;
@@ -227,7 +227,7 @@ impl Log {
         let mut bytes = [0; BYTES];
         let (places, _) = bytes.as_chunks_mut::<8>();
         places.iter_mut().zip(record.words()).for_each(|(place, word)| *place = word.to_ne_bytes());
-        // One call: the system appends it as a whole. Memory that exists does not refuse writing.
+        // One call: the system appends it as a whole. A write to memory that exists does not fail.
         let _ = self.0.write_all(&bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! Random waveforms of real processes, in which components and launchers are killed and stopped at any time.
+//! Random waveforms of real processes: components and launchers are killed and stopped at any time.
 
 mod component;
 mod ledger;
@@ -19,13 +19,13 @@ use crate::campaign::percentiles;
 use crate::leftovers::Inventory;
 use run::RunTally;
 
-/// What is asked for.
+/// The options of a run of random waveforms.
 pub struct Waveforms {
-    /// How many processes are killed, at least.
+    /// Processes to kill, at least.
     pub kills: u64,
     /// The seed of the first waveform; each further one has the next.
     pub seed: u64,
-    /// How many waveforms run at a time.
+    /// Waveforms at a time.
     pub lanes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Waveforms {
     /// The first violation.
     pub fn run(&self) -> Result<Value, String> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        // A second Ctrl-C ends the process at once; no launcher and no component outlives it.
+        // A second Ctrl-C ends the process at once. No launcher and no component outlives it.
         let first = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             130,
@@ -93,7 +93,7 @@ impl Waveforms {
     }
 }
 
-/// What the lanes share.
+/// The state that the threads share.
 struct Work<'a> {
     kills: u64,
     next_seed: AtomicU64,
@@ -106,7 +106,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Runs one waveform after the other.
     fn lane(&self) {
-        // Relaxed, here and below: nothing else is read by these flags.
+        // Relaxed, here and below: these flags order no other data.
         while !self.over.load(Ordering::Relaxed) && !self.interrupted.load(Ordering::Relaxed) {
             let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
             let outcome = run::round(seed, self.interrupted);
@@ -125,7 +125,7 @@ impl Work<'_> {
         }
     }
 
-    /// Shows where it stands, in a terminal on one line.
+    /// Prints the progress; on a terminal, always on the same line.
     fn show(&self, tally: &RunTally) {
         let text = format!(
             "torture: {:7} of {} killed in {} waveforms, {} packets, {:.0} s",

@@ -1,4 +1,4 @@
-//! Random waveforms: components, connections and how each behaves, all from one seed.
+//! Random waveforms: components, connections and the behaviour of each, all from one seed.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub struct Component {
     pub burst: u64,
     /// The length of a pause, microseconds.
     pub pause_us: u64,
-    /// How long every fourth packet that is received is kept, microseconds.
+    /// How long every fourth packet is held, microseconds.
     pub hold_us: u64,
 }
 
@@ -51,48 +51,49 @@ pub struct Connection {
     pub flow: &'static str,
     /// As in the file.
     pub wait: &'static str,
-    /// Packets that may wait.
+    /// Packets that may be in the queue.
     pub depth: u64,
     /// Bytes of the ring.
     pub buffer: u64,
 }
 
-/// The name of a component.
+/// Returns the name of a component.
 pub fn name(index: usize) -> String {
     format!("c{index}")
 }
 
-/// The name of a connection, as receivers report it.
+/// Returns the name of a connection, as receivers report it.
 pub fn connection_name(from: usize, to: usize) -> String {
     format!("c{from}.out -> c{to}.in")
 }
 
-/// The sender of a connection of that name.
+/// Returns the sender of a connection of that name.
 pub fn sender_in(connection: &str) -> Option<usize> {
     connection.strip_prefix('c')?.split_once('.')?.0.parse().ok()
 }
 
 impl Connection {
-    /// Whether the receiver may lose packets.
+    /// Returns whether the receiver may lose packets.
     pub fn is_lossy(&self) -> bool {
         self.overflow != "block"
     }
 
-    /// Whether a ring carries the packets.
+    /// Returns whether a ring carries the packets.
     pub fn is_ring(&self) -> bool {
         matches!(self.transport, "inproc" | "shm")
     }
 
-    /// Whether the next receiver gets an exact report of what a killed one had not finished with. A ring has no queue
-    /// of the receiver's own that dies with it.
+    /// Returns whether a receiver gets an exact gap for what a killed one had not released.
+    ///
+    /// A ring has no queue of the receiver's own that is lost with it.
     pub fn resumes_exactly(&self) -> bool {
         self.is_ring() && !self.is_lossy()
     }
 
-    /// Whether a receiver gets everything that a killed sender had sent.
+    /// Returns whether a receiver gets everything that a killed sender had sent.
     ///
-    /// The queue of scope `none` dies with the sender. A TCP socket that is closed with unread answers discards what
-    /// the kernel had not sent.
+    /// The queue of scope `none` is lost with the sender. A TCP socket that is closed with unread
+    /// acks discards what the kernel had not sent.
     pub fn outlives_sender(&self) -> bool {
         let answers = matches!(self.scope, "server" | "target") || self.flow != "transport";
         !self.is_lossy() && self.scope != "none" && !(self.transport == "tcp" && answers)
@@ -100,7 +101,7 @@ impl Connection {
 }
 
 impl Plan {
-    /// The waveform of a seed.
+    /// Makes the waveform of a seed.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(mix(seed));
         let count = 2 + rng.below(COMPONENTS_MAX - 1) as usize;
@@ -116,7 +117,7 @@ impl Plan {
         Self { components, connections }
     }
 
-    /// The waveform file. Component number n writes its log to the nth of these files.
+    /// Returns the text of the waveform file. Component n writes its log to the nth of these files.
     pub fn file(&self, logs: &[String]) -> String {
         let mut text = String::from("[waveform]\nname = \"torture\"\n");
         for (index, component) in self.components.iter().enumerate() {
@@ -184,7 +185,7 @@ fn connection(from: usize, to: usize, is_local: bool, rng: &mut Rng) -> Connecti
     }
 }
 
-/// What is connected: a chain, a fan-out, a fan-in, or a mixture.
+/// Chooses the connections: a chain, a fan-out, a fan-in, or a mixture.
 fn edges(count: usize, rng: &mut Rng) -> Vec<(usize, usize)> {
     match rng.below(5) {
         0 => (1..count).map(|to| (to - 1, to)).collect(),

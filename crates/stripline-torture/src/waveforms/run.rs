@@ -1,4 +1,4 @@
-//! One round: a waveform is launched, its processes are killed and stopped, and its ledger is checked.
+//! One round: a waveform is launched, its processes are killed and stopped, and its logs checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,19 +20,19 @@ use crate::notes::now_ns;
 use crate::payload::{Rng, mix};
 use crate::worker::TIMEOUT;
 
-/// A waveform that neither runs dry nor stops within this time hangs.
+/// A waveform that does not end within this time hangs.
 const HANGS: Duration = Duration::from_secs(60);
 /// The longest time in which processes are killed in one round.
 const ROUND: Duration = Duration::from_secs(3);
-/// The launcher gives a component up that fails more often than this.
+/// Failures after which the launcher does not start a component again.
 const RESTARTS_MAX: usize = 5;
 
-/// What came of a round.
+/// The figures of a round, or of all.
 #[derive(Default)]
 pub struct RunTally {
     /// Components killed, launchers included.
     pub kills: u64,
-    /// Processes stopped and let go on.
+    /// Processes stopped and continued.
     pub stops: u64,
     /// Launchers killed.
     pub launchers: u64,
@@ -44,14 +44,14 @@ pub struct RunTally {
     pub connections: u64,
     /// Packets, over all connections.
     pub count: Count,
-    /// Packets unaccounted, over all connections.
+    /// Packets neither received nor reported, over all connections.
     pub unaccounted: u64,
-    /// How long the components of killed launchers lived on, nanoseconds.
+    /// From the death of a launcher to the end of its components, nanoseconds.
     pub outlived_ns: Vec<u64>,
 }
 
 impl RunTally {
-    /// Everything of two.
+    /// Adds the figures of another.
     pub fn add(&mut self, other: Self) {
         self.kills += other.kills;
         self.stops += other.stops;
@@ -65,7 +65,7 @@ impl RunTally {
     }
 }
 
-/// A violation, with all that is needed to find it again.
+/// A violation, with all that is needed to repeat its round.
 #[derive(Debug)]
 pub struct Violation {
     /// The seed of the round.
@@ -96,7 +96,7 @@ impl fmt::Display for Violation {
 /// Runs the round of a seed.
 ///
 /// # Errors
-/// What breaks the contract.
+/// The first violation of the contract.
 pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation> {
     let plan = Plan::new(seed);
     let violation = |problem, waveform, printed| Violation { seed, problem, waveform, printed };
@@ -122,7 +122,7 @@ struct Round<'a> {
     report: Memory,
     printed: Memory,
     launcher: Launcher,
-    /// By component: when its process was killed.
+    /// By component: the times at which its process was killed.
     kills: BTreeMap<usize, Vec<u64>>,
     /// Abstract names of its sockets.
     names: BTreeSet<String>,
@@ -131,7 +131,7 @@ struct Round<'a> {
     tally: RunTally,
 }
 
-/// The launcher's process; with it, its components end.
+/// The launcher's process, which ends its components with it.
 struct Launcher(Child);
 
 impl Drop for Launcher {
@@ -189,16 +189,16 @@ impl<'a> Round<'a> {
         self.check()
     }
 
-    /// Kills and stops at random moments, until there were enough.
+    /// Kills and stops at random moments, until the kills are enough.
     fn torture(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
         let kills = 2 + self.dice.below(11);
-        // Some die while the waveform is starting.
+        // In some rounds, processes die while the waveform starts.
         if self.dice.below(4) > 0 {
             self.await_start()?;
         }
         let sample_at = self.dice.below(kills);
         let started = Instant::now();
-        // Relaxed: only this is asked of it.
+        // Relaxed: the flag orders no other data.
         while self.tally.kills < kills && !interrupted.load(Ordering::Relaxed) {
             if self.launcher_killed_ns.is_some() || self.has_ended()? || started.elapsed() > ROUND {
                 break;
@@ -242,7 +242,7 @@ impl<'a> Round<'a> {
         Ok(status.is_some())
     }
 
-    /// The processes of components, with the components in them.
+    /// Returns the processes of components, with the components in them.
     fn children(&self) -> Vec<(u32, Vec<usize>)> {
         let launcher = self.launcher.0.id();
         let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
@@ -251,7 +251,7 @@ impl<'a> Round<'a> {
         pids.filter_map(|pid| Some((pid, self.components_in(pid)?))).collect()
     }
 
-    /// The components in a process, if it is one of a component.
+    /// Returns the components in a process, if it is one of components.
     fn components_in(&self, pid: u32) -> Option<Vec<usize>> {
         let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
         let names = command.split('\0').skip_while(|word| *word != "component").nth(1)?;
@@ -259,7 +259,7 @@ impl<'a> Round<'a> {
         Some(names.split(", ").filter_map(index).collect())
     }
 
-    /// A process to kill or to stop: mostly one that is started again.
+    /// Chooses a process to kill or to stop: mostly one that the launcher starts again.
     fn victim(&mut self) -> Option<(u32, Vec<usize>)> {
         let is_restarted = |index: &usize| {
             let kills = self.kills.get(index).map_or(0, Vec::len);
@@ -277,7 +277,7 @@ impl<'a> Round<'a> {
     fn kill_component(&mut self) {
         let Some((pid, _)) = self.victim() else { return };
         let Some(process) = open(pid) else { return };
-        // It may have died in between, and its number may be another process's.
+        // It may have died, and its number may be another process's now.
         let Some(components) = self.components_in(pid) else { return };
         let now = now_ns();
         if pidfd_send_signal(process.as_fd(), Signal::KILL).is_ok() {
@@ -295,7 +295,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Stops a process; at times it is killed while it stands still.
+    /// Stops a process for a while. At times, a component is killed meanwhile.
     fn stop_for_a_while(&mut self, pid: u32) {
         let Some(process) = open(pid) else { return };
         if pid != self.launcher.0.id() && self.components_in(pid).is_none() {
@@ -308,7 +308,7 @@ impl<'a> Round<'a> {
         if self.dice.below(4) == 0 && pid != self.launcher.0.id() {
             self.kill_component();
         }
-        // It may be dead by now.
+        // It may be dead.
         let _ = pidfd_send_signal(process.as_fd(), Signal::CONT);
     }
 
@@ -341,7 +341,7 @@ impl<'a> Round<'a> {
     fn check(&mut self) -> Result<(), String> {
         let report = self.report()?;
         let failure = report.as_ref().and_then(|report| report.failure.clone());
-        // Stopped before it ran, it starts nothing again.
+        // A waveform that is stopped before it runs restarts nothing.
         let never_ran = self.is_stopped && report.as_ref().is_some_and(|report| report.duration_s == 0.0);
         if let Some(failure) = failure.filter(|_| !self.may_fail() && !never_ran) {
             return Err(format!("the waveform failed for no reason: {failure}"));
@@ -369,19 +369,19 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// What the launcher reported, unless it was killed.
+    /// Returns the launcher's report, unless it was killed.
     fn report(&self) -> Result<Option<RunReport>, String> {
         let bytes = self.report.bytes();
         match serde_json::from_slice(&bytes) {
             Ok(report) => Ok(Some(report)),
             Err(_) if self.launcher_killed_ns.is_some() => Ok(None),
-            // It was asked to stop before it could start.
+            // The stop came before its start was complete.
             Err(_) if self.is_stopped && bytes.is_empty() => Ok(None),
             Err(error) => Err(format!("the launcher ended without a report: {error}")),
         }
     }
 
-    /// Whether the waveform was given a reason to fail.
+    /// Returns whether the kills are a reason for the waveform to fail.
     fn may_fail(&self) -> bool {
         self.kills
             .iter()
@@ -389,7 +389,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Compares what was written down with the launcher's figures, where no end was killed.
+/// Compares the logs to the launcher's figures, where no end was killed.
 fn compare(count: &Count, report: &RunReport, index: usize) -> Result<(), String> {
     let Some(connection) = report.connections.get(index).filter(|_| count.is_whole) else { return Ok(()) };
     let reported = (connection.sent, connection.packets, connection.lost);
@@ -400,13 +400,13 @@ fn compare(count: &Count, report: &RunReport, index: usize) -> Result<(), String
     Ok(())
 }
 
-/// A handle of a process, which stays with it when its number goes to another.
+/// Opens a handle of a process. It keeps its process when the number goes to another.
 fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Waits until nothing is left.
+/// Waits until none is left.
 fn await_none<T: fmt::Debug>(what: &str, left: impl Fn() -> Vec<T>) -> Result<(), String> {
     let deadline = Instant::now() + TIMEOUT;
     loop {

@@ -88,7 +88,7 @@ pub(super) fn length(chain: ChainBytes<'_>) -> usize {
     chain.0.len() / LINK_BYTES
 }
 
-/// Whether a server could never answer a call from this chain: all its threads wait in it.
+/// Returns whether a server could never answer a call from this chain: all its threads wait in it.
 #[inline]
 pub(super) fn is_exhausted(chain: ChainBytes<'_>, server: u64) -> bool {
     let mut waiting = chain.links().filter(|link| link.server == server);

@@ -442,8 +442,8 @@ fn decode<Rep: Payload>(reply: &WireReply<'_>) -> Option<Rep> {
     if reply.status == ReplyStatus::Done { Rep::decode(reply.payload).ok() } else { None }
 }
 
-/// Inlined, so that the value is written at its final place. On the path of a call, no value is
-/// copied in other chunks than it was written in.
+/// Reads a reply. Inlined, so that the value is written at its final place. On the path of a call,
+/// no value is copied in other chunks than it was written in.
 #[inline(always)]
 fn read<Rep: Payload, E: Payload>(reply: WireReply<'_>) -> Outcome<Rep, E> {
     if reply.status == ReplyStatus::Done {

@@ -70,6 +70,8 @@ impl ClientCore {
         })
     }
 
+    /// Checks that this process made it.
+    ///
     /// # Errors
     /// [`Error::Forked`] in a child of the process that made it.
     #[inline]

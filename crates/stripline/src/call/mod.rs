@@ -72,8 +72,8 @@ pub(crate) mod parsing {
         }
     }
 
-    /// Whether a client with so many calls outstanding takes this for a reply to one of them. The
-    /// error describes what is wrong with it.
+    /// Returns whether a client with so many calls outstanding takes this for a reply to one of
+    /// them. The error describes what is wrong with it.
     pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
         let table = PendingCalls::new(outstanding);
         let mut hint = 0;

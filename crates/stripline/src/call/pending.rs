@@ -163,7 +163,7 @@ impl PendingCalls {
         ReplyOutcome::Stored
     }
 
-    /// Whether there is something for a call, as seen by the thread that receives.
+    /// Returns whether there is something for a call, as seen by the thread that receives.
     #[inline]
     pub(super) fn is_filled(&self, number: u64) -> bool {
         // Acquire: pairs with the thread that filled it. The receiver lock shows the receiving
@@ -182,7 +182,7 @@ impl PendingCalls {
         self.settle(slot, number, &mut lock(&slot.contents), read)
     }
 
-    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or until the deadline.
+    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or to the deadline.
     pub(super) fn sleep<R>(
         &self,
         number: u64,
@@ -280,7 +280,7 @@ impl PendingCalls {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Whether too many calls are abandoned and unanswered for another to be sent.
+    /// Returns whether too many calls are abandoned and unanswered for another to be sent.
     #[inline]
     pub(super) fn too_many_abandoned(&self) -> bool {
         self.abandoned() >= u64::from(Self::abandoned_max(self.slots.len() as u32))

@@ -88,20 +88,20 @@ impl ReplySender {
         }
     }
 
-    /// Whether replies wait for room.
+    /// Returns whether replies wait for room.
     #[inline]
     pub(super) fn is_backlogged(&self) -> bool {
         // Relaxed: a late read admits one more request.
         self.is_backlogged.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has more calls outstanding than announced, and takes no replies.
+    /// Returns whether the client has more calls outstanding than announced, and takes no replies.
     pub(super) fn is_over_limit(&self) -> bool {
         self.is_backlogged()
             && matches!(&*self.state(), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Whether the client is gone; this takes a system call.
+    /// Returns whether the client is gone; this takes a system call.
     pub(super) fn is_over(&self) -> bool {
         match &mut *self.state() {
             BacklogState::Free(outgoing) => {

@@ -36,7 +36,7 @@ pub(super) struct RequestQueue {
     scanned_ns: u64,
 }
 
-/// Where to search for a cancellation before a call is started.
+/// The requests to search for a cancellation before a call is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanScope {
     /// Nowhere: the request came just now, to a server that was polling, or woke one and came
@@ -72,13 +72,13 @@ impl RequestQueue {
         self.waiting.is_empty()
     }
 
-    /// Whether another request may be read.
+    /// Returns whether another request may be read.
     pub(super) fn has_space(&self) -> bool {
         // One more than may wait, because the excess ones are refused.
         self.waiting.len() <= ServerOptions::WAITING_MAX as usize && self.bytes < BYTES_MAX
     }
 
-    /// Whether no other call may wait.
+    /// Returns whether no other call may wait.
     pub(super) fn is_overloaded(&self) -> bool {
         self.waiting.len() > self.waiting_max
     }

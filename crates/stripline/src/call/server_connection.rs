@@ -123,7 +123,7 @@ pub(super) enum WaitOutcome<R> {
 }
 
 impl ServerConnection {
-    /// Whether there is a server, as far as has been detected.
+    /// Returns whether there is a server, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
         // Relaxed: a thread that reads it late finds the sender gone, under the lock.
         self.is_alive.load(Ordering::Relaxed)
@@ -461,7 +461,8 @@ impl ServerConnection {
 
     #[inline]
     fn has_followers(&self) -> bool {
-        // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the rest.
+        // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the
+        // rest.
         self.followers.load(Ordering::SeqCst) > 0
     }
 

@@ -54,7 +54,7 @@ impl Operation {
         Ok(Self { name: name.into(), request, reply, error, doc: String::new() })
     }
 
-    /// Whether both have the same name and types.
+    /// Returns whether both have the same name and types.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let types = |its: &Self| (its.request.clone(), its.reply.clone(), its.error.clone());
         self.name == other.name && types(self) == types(other)
@@ -117,8 +117,8 @@ impl Context<'_> {
         Duration::from_micros(u64::from(self.deadline_us))
     }
 
-    /// Whether the client has cancelled the call meanwhile. Only a pool detects this. Otherwise it
-    /// is false, because no thread reads messages while the handler runs.
+    /// Returns whether the client has cancelled the call meanwhile. Only a pool detects this.
+    /// Otherwise it is false, because no thread reads messages while the handler runs.
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: a hint that orders no other data.
         self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed))

@@ -256,7 +256,8 @@ impl ComponentHost {
                         match self.components.get(&component) {
                             Some(member) => {
                                 member.requests.push(number, ask);
-                                // A component that sleeps until a packet arrives must take the request.
+                                // A component that sleeps until a packet arrives must take the
+                                // request.
                                 member.port_events.values().for_each(|events| events.notify_request());
                             }
                             None => self.reporter.reply(&component, number, RequestAnswer::Ended),

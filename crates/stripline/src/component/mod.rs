@@ -41,7 +41,8 @@
 //! ```
 //!
 //! A component that can be changed or tested while it runs declares so in its specification and
-//! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a [`Status`].
+//! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a
+//! [`Status`].
 //!
 //! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
 //! the threads that run it. Another kind owns its ports and leaves the loop to its input

@@ -152,9 +152,9 @@ impl Ports {
 
     /// Takes an input of samples. An input that is not connected is at its end of stream.
     ///
+    /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
     /// gave it another type, or `T` is aligned to more than 16 bytes.
-    /// another type, or `T` is aligned to more than 16 bytes.
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.with_dispatch(self.dispatch))

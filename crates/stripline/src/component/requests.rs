@@ -110,7 +110,7 @@ impl ControlRequests {
         while let Some(request) = self.request() {
             match request {
                 Request::Change(change) => change.apply(&mut apply),
-                Request::Test(test) => test.fail("the component does not know this test"),
+                Request::Test(test) => test.fail("the component has no such test"),
             }
         }
     }
@@ -205,7 +205,7 @@ impl fmt::Debug for Change {
 ///
 /// match test.name() {
 ///     "noise" => test.answer(TestResult::pass("quiet").value(-98.5)),
-///     _ => test.fail("the component does not know this test"),
+///     _ => test.fail("the component has no such test"),
 /// }
 /// # }
 /// ```

@@ -114,9 +114,9 @@ impl ComponentSpec {
     }
 
     /// Adds a check of properties that are valid one by one, before any part of a waveform starts.
-    /// It returns [`InvalidProperties`] with a remedy. The check may read files but must change nothing. If
-    /// [`Component::new`] has no side effects it can serve: `.validated(|properties|
-    /// Self::new(properties).map(drop))`.
+    /// It returns [`InvalidProperties`] with a remedy. The check may read files but must change
+    /// nothing. If [`Component::new`] has no side effects it can serve:
+    /// `.validated(|properties| Self::new(properties).map(drop))`.
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]

@@ -46,7 +46,7 @@ impl InvalidProperties {
         Self { property: None, message: message.into(), remedy: String::new() }
     }
 
-    /// Names the property to change.
+    /// Adds the name of the property to change.
     #[must_use]
     pub fn property(mut self, name: &str) -> Self {
         self.property = Some(name.into());

@@ -97,7 +97,7 @@ impl FlowMessage {
         bytes
     }
 
-    /// Whether the bytes that start with these 16 are a message of flow control.
+    /// Returns whether the bytes that start with these 16 are a message of flow control.
     pub(crate) fn is_one(head: &[u8; 16]) -> bool {
         (GRANT..=OVER).contains(&head[8])
     }

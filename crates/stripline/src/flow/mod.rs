@@ -14,8 +14,9 @@
 //!
 //! No message is an increment: a grant is a total, and stops are numbered. So a message may be
 //! lost, repeated or overtaken, as on a datagram transport. A lost message is sent again when the
-//! sender asks, which it does as long as it is stalled ([`Sender::next_probe`]). Over a transport that
-//! loses nothing the sender never asks ([`ChannelKind::Ordered`]). It then checks more strictly.
+//! sender asks, which it does as long as it is stalled ([`Sender::next_probe`]). Over a transport
+//! that loses nothing the sender never asks ([`ChannelKind::Ordered`]). It then checks more
+//! strictly.
 //!
 //! Both sides have an [`Incarnation`], which grows when they restart. A message for or from an
 //! earlier incarnation is ignored.

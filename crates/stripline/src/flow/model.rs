@@ -7,7 +7,7 @@ use crate::explorer::{System, explore};
 use super::{Body, ChannelKind, FlowMessage, Incarnation, Receiver, Sender};
 use crate::terms::{Flow, Watermarks};
 
-/// What can happen in a model.
+/// The events that are possible in a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Rules {
     flow: Flow,
@@ -137,8 +137,8 @@ impl World {
         self.grants.len() < if self.rules.loses_messages { self.rules.under_way } else { 8 }
     }
 
-    /// Without reordering, only the first in transit can arrive; otherwise any, and the order in
-    /// transit is irrelevant.
+    /// Returns the indices of the items in transit that may arrive next. Without reordering, only
+    /// the first may; otherwise any, and the order in transit is irrelevant.
     fn arrivals(&self, lossy: bool, len: usize) -> std::ops::Range<usize> {
         0..if lossy { len } else { len.min(1) }
     }
@@ -263,7 +263,7 @@ impl World {
         Some(after)
     }
 
-    /// The steps that the channel alone may take with one kind of item in transit.
+    /// Adds the steps that the channel alone may take with one kind of item in transit.
     fn meddle<T: Copy>(
         &self,
         steps: &mut Vec<(&'static str, Self)>,

@@ -7,7 +7,7 @@ use crate::terms::{Flow, Watermarks};
 /// lossy channel.
 pub(crate) const PROBE_EVERY_NS: u64 = 100_000_000;
 
-/// What may happen to messages in transit.
+/// The faults that messages in transit may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelKind {
     /// Each message arrives once, in order, and the connection ends with either side.
@@ -86,7 +86,7 @@ impl Sender {
         }
     }
 
-    /// Whether the next packet may be sent.
+    /// Returns whether the next packet may be sent.
     pub(crate) fn may_send(&self) -> bool {
         match self.permission {
             Permission::Granted(until) => self.sent < until,
@@ -94,7 +94,7 @@ impl Sender {
         }
     }
 
-    /// Whether it may be sent without polling for messages of the receiver first.
+    /// Returns whether it may be sent without polling for messages of the receiver first.
     pub(crate) fn may_send_without_poll(&self) -> bool {
         matches!(self.permission, Permission::Granted(until) if self.sent < until)
     }
@@ -120,7 +120,7 @@ impl Sender {
         self.receiver
     }
 
-    /// Whether the receiver has sent its last message.
+    /// Returns whether the receiver has sent its last message.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -22,8 +22,8 @@ const CLIENTS_MAX: usize = 16;
 /// Connections accepted between two views.
 const BATCH: usize = 64;
 
-/// The thread and its socket; ended when dropped. It is not joined: it may be the one that drops the last
-/// port.
+/// The thread and its socket; ended when dropped. It is not joined: it may be the one that drops
+/// the last port.
 pub(super) struct InspectService {
     shutdown: Doorbell,
 }

@@ -138,7 +138,7 @@ impl IncomingConnection {
         self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
 
-    /// Whether its sender is gone and no successor is queued.
+    /// Returns whether its sender is gone and no successor is queued.
     pub(super) fn is_peer_gone(&mut self) -> bool {
         self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_peer_gone())
     }
@@ -175,7 +175,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Whether this is a connection of that name, or one is queued behind it.
+    /// Returns whether this is a connection of that name, or one is queued behind it.
     pub(super) fn is_of(&self, name: &str) -> bool {
         self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.0 == name)
     }
@@ -224,7 +224,8 @@ impl IncomingConnection {
         }
     }
 
-    /// Whether `receive` would find a packet or an error here. Other frames are handled meanwhile.
+    /// Returns whether `receive` would find a packet or an error here. Other frames are handled
+    /// meanwhile.
     pub(super) fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };

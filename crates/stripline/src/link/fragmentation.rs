@@ -19,7 +19,7 @@ pub(super) struct Fragment {
 }
 
 impl Fragmenter {
-    /// Whether the packet being written is in this buffer.
+    /// Returns whether the packet being written is in this buffer.
     #[inline]
     pub(super) fn is_active(&self) -> bool {
         self.is_active

@@ -25,7 +25,7 @@ impl FrameRef {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len() }
     }
 
-    /// Whether it is a whole number of `T` at an address aligned for `T`.
+    /// Returns whether it is a whole number of `T` at an address aligned for `T`.
     #[inline]
     pub(crate) fn fits<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
@@ -36,6 +36,8 @@ impl FrameRef {
         self.bytes
     }
 
+    /// Returns the elements.
+    ///
     /// # Safety
     /// No method of the transport may be called between the loan of the bytes and the end of `'a`.
     #[inline]
@@ -74,6 +76,8 @@ impl FrameMut {
         self
     }
 
+    /// Returns the elements.
+    ///
     /// # Safety
     /// As for [`FrameRef::get`].
     #[inline]
@@ -82,6 +86,8 @@ impl FrameMut {
         unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
     }
 
+    /// Returns the elements for writing.
+    ///
     /// # Safety
     /// As for [`FrameRef::get`], and no other reference to the bytes may exist during `'a`.
     #[inline]

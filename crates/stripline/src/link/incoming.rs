@@ -65,7 +65,7 @@ pub(crate) struct Incoming {
     request_handler: bool,
 }
 
-/// When a receiving port has ended.
+/// The end of a receiving port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndsWhen {
     /// When all its senders have sent their end of stream.
@@ -76,7 +76,7 @@ pub(crate) enum EndsWhen {
     Never,
 }
 
-/// When a packet arrived, relative to the `receive` that found it.
+/// The arrival of a packet, relative to the `receive` that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArrivedWhile {
     /// Before the first poll.
@@ -214,10 +214,10 @@ impl Incoming {
         if is_easy && self.try_take_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait, u32::MAX) }
     }
 
-    /// Whether only packets have to be checked.
+    /// Returns whether only packets have to be checked.
     #[inline(always)]
     fn is_fast_path(&self) -> bool {
-        // Also here: what a ring's reader knows to be there is not in the memory of a child.
+        // Also here: the memory of a child lacks the frames that its ring reader has counted.
         self.connections.is_current()
             && !self.events.is_pending()
             && !self.stop.is_stopped()
@@ -514,7 +514,7 @@ impl Incoming {
         &self.stop
     }
 
-    /// Whether every sender seen so far has ended.
+    /// Returns whether every sender seen so far has ended.
     pub(crate) fn has_ended(&self) -> bool {
         match self.ends {
             EndsWhen::WithStreams => {
@@ -530,7 +530,7 @@ impl Incoming {
         }
     }
 
-    /// Whether `receive` would return at once. Everything taken meanwhile is kept for it.
+    /// Returns whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;
         if self.resequencer.is_some() {

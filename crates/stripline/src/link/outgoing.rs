@@ -205,12 +205,14 @@ impl Outgoing {
         &self.port
     }
 
-    /// Whether it was made by this process, and not by one that this is a child of.
+    /// Returns whether it was made by this process, and not by one that this is a child of.
     #[inline(always)]
     pub(crate) fn is_own(&self) -> bool {
         self.outlets.is_current()
     }
 
+    /// Checks that this process made it.
+    ///
     /// # Errors
     /// [`Error::Forked`] in a child of the process that made it.
     #[inline(always)]
@@ -266,7 +268,7 @@ impl Outgoing {
         self.info = Arc::clone(info);
     }
 
-    /// Whether packets sent now belong to that stream, without another description.
+    /// Returns whether packets sent now belong to that stream, without another description.
     pub(crate) fn follows(&mut self, info: &Arc<StreamInfo>) -> bool {
         if !Arc::ptr_eq(&self.info, info) && *self.info == **info {
             self.info = Arc::clone(info);
@@ -331,7 +333,7 @@ impl Outgoing {
         self.sampler.cancel_timestamp();
     }
 
-    /// Whether there are no receivers, as far as can be checked without a system call.
+    /// Returns whether there are no receivers, as far as can be checked without a system call.
     pub(crate) fn has_no_receivers(&self) -> bool {
         self.outlets.iter().all(|outlet| outlet.has_no_receivers())
     }
@@ -385,13 +387,13 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Whether the stream must be described again, where receivers may have missed it.
+    /// Returns whether the stream must be described again, where receivers may have missed it.
     #[inline]
     fn is_due(&self) -> bool {
         self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > self.frame_payload_max / 2
     }
 
-    /// Whether the packet being written may wait for room.
+    /// Returns whether the packet being written may wait for room.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
@@ -551,8 +553,8 @@ impl Outgoing {
         self.sample_index = sample_index + samples;
     }
 
-    /// Whether the packet being written goes in fragments, so that the transports have no part of
-    /// it yet.
+    /// Returns whether the packet being written goes in fragments, so that the transports have no
+    /// part of it yet.
     pub(crate) fn holds_large(&self) -> bool {
         self.fragmenter.is_active()
     }

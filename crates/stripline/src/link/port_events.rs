@@ -50,7 +50,7 @@ impl PortEvents {
         self.notify();
     }
 
-    /// Whether a request has arrived since the last call of this.
+    /// Returns whether a request has arrived since the last call of this.
     pub(crate) fn take_request(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl PortEvents {
         self.wakers.wake();
     }
 
-    /// Whether events are pending. Relaxed: the doorbell makes sure that they are noticed
+    /// Returns whether events are pending. Relaxed: the doorbell makes sure that they are noticed
     /// eventually.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed)

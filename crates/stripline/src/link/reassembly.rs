@@ -23,7 +23,7 @@ pub(crate) struct Reassembler {
     bytes_max: usize,
 }
 
-/// What a frame was.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reassembly {
     /// A whole packet.
@@ -43,8 +43,8 @@ impl Reassembler {
         Self { lossy, open: 0, header, buffer, bytes_max: LinkOptions::PACKET_MAX }
     }
 
-    /// Whether [`Reassembler::add`] has to process a frame. On the hot path, where packets are small,
-    /// this is the only test.
+    /// Returns whether [`Reassembler::add`] has to process a frame. On the hot path, where packets
+    /// are small, this is the only test.
     #[inline]
     pub(crate) fn wants(&self, header: &Header) -> bool {
         header.flags | self.open != 0
@@ -104,8 +104,8 @@ impl Reassembler {
         Ok(Reassembly::Complete)
     }
 
-    /// Adds a frame with its header, like [`Reassembler::add`]. A malformed frame is left to the code
-    /// that parses frames.
+    /// Adds a frame with its header, like [`Reassembler::add`]. A malformed frame is left to the
+    /// code that parses frames.
     ///
     /// # Errors
     /// As for [`Reassembler::add`].

@@ -100,7 +100,7 @@ impl<P> ReorderBuffer<P> {
         self.next = Some(number + 1);
     }
 
-    /// Whether no more packets can be held.
+    /// Returns whether no more packets can be held.
     pub(crate) fn is_full(&self) -> bool {
         self.held.len() >= self.window
     }

@@ -158,7 +158,7 @@ impl Resequencer {
         }
     }
 
-    /// Whether `next` would return at once.
+    /// Returns whether `next` would return at once.
     fn poll(&mut self, link: &mut Incoming) -> bool {
         if self.next_up.is_some() || self.problem.is_some() {
             return true;

@@ -60,7 +60,7 @@ impl Sampler {
         }
     }
 
-    /// Whether the next stamp may be nonzero.
+    /// Returns whether the next stamp may be nonzero.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.countdown == 1

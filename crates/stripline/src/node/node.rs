@@ -76,10 +76,10 @@ struct Subscription {
 
 /// A consumer of offers.
 pub(crate) trait OfferConsumer: Send + Sync {
-    /// Whether it still exists.
+    /// Returns whether it still exists.
     fn is_there(&self) -> bool;
 
-    /// Whether it wants offers with that payload type.
+    /// Returns whether it wants offers with that payload type.
     fn wants(&self, _: &TypeName) -> bool {
         true
     }
@@ -278,6 +278,8 @@ impl Node {
         if self.shared.is_current() { self.shared.state().log.unlisted() } else { Default::default() }
     }
 
+    /// Checks that this process made the node.
+    ///
     /// # Errors
     /// [`Error::Forked`] in a child of the process that made it.
     pub(crate) fn check_own(&self) -> Result<()> {
@@ -445,7 +447,7 @@ impl Reconnector {
     }
 }
 
-/// Where the first attempt to connect runs.
+/// The thread of the first attempt to connect.
 #[derive(Clone, Copy)]
 enum Timing {
     /// In the caller: existing offers are connected when it continues.
@@ -565,8 +567,9 @@ fn rendezvous_name(domain: &str, group: Option<Group>) -> Result<String> {
     }
 }
 
-/// All messages of a topic have one type, which the program defines; the topic's name distinguishes
-/// them.
+/// Returns the payload type of all messages of a topic.
+///
+/// The program defines the messages; the topic's name distinguishes them.
 fn message_type() -> Result<TypeName> {
     TypeName::message("cbor").map_err(Error::failed)
 }

@@ -1,10 +1,11 @@
-//! How nodes find each other without a daemon, a broker or a file.
+//! Discovery between nodes without a daemon, a broker or a file.
 //!
-//! All nodes of a domain use one abstract Unix name. The node that binds it first is the host. The others connect to it,
-//! join, send their publishers, and receive those of all others. The domain is one user's, or one group's where it names
-//! one: each side checks the kernel's credentials of the other. When the host dies, the kernel reports it to all of them at
-//! once. One of them binds the name anew; the others connect to it and send again what they offer. Links between
-//! publishers and subscribers are not affected.
+//! All nodes of a domain use one abstract Unix name. The node that binds it first is the host. The
+//! others connect to it, join, send their publishers, and receive those of all others. The domain
+//! is one user's, or one group's where it names one: each side checks the kernel's credentials of
+//! the other. When the host dies, the kernel reports it to all of them at once. One of them binds
+//! the name anew; the others connect to it and send again what they offer. Links between publishers
+//! and subscribers are not affected.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -55,7 +56,7 @@ enum DiscoveryMessage {
     Withdraw(String),
 }
 
-/// What the node's thread does with the offers of other nodes.
+/// A node's handling of the offers of other nodes.
 pub(crate) trait OfferSink: Send {
     /// Returns this node's own publishers, all of them, and whether the node has ended.
     fn offers(&mut self) -> (Vec<Offer>, bool);
@@ -78,7 +79,7 @@ pub(super) fn run(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sin
                     Ok(false) if started.elapsed() < RETRY => pause(doorbell, &mut sink),
                     outcome => outcome,
                 },
-                // Another user has the name, or its owner does not listen yet: reported now and then.
+                // Another user has the name, or its owner does not listen yet: reported at times.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
                         crate::sys::report!("stripline: cannot reach the other nodes: {error}");
@@ -212,7 +213,8 @@ impl RendezvousHost {
         self.remove(broken, sink);
     }
 
-    /// Adds a node that has joined, and sends it all offers. Returns its token, unless it was closed at once.
+    /// Adds a node that has joined, and sends it all offers. Returns its token, unless it was
+    /// closed at once.
     pub(crate) fn add(&mut self, peer: RendezvousPeer, sink: &mut impl OfferSink) -> Option<u64> {
         if self.peers.len() >= PEERS_MAX {
             let processes = self.peers.values().map(|peer| peer.process);
@@ -292,16 +294,18 @@ impl RendezvousPeer {
         withdrawn.chain(new).all(|message| self.send(&message))
     }
 
-    /// Sends a message; false: the other end has to be closed. It does not read, or part of a message has been sent to it.
+    /// Sends a message. Returns false if the other end has to be closed: it does not read, or part
+    /// of a message has been sent to it.
     fn send(&self, message: &DiscoveryMessage) -> bool {
         let Ok(text) = serde_json::to_vec(message) else { return true };
         let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
         bytes.extend_from_slice(&text);
-        // Messages are few and small: an end whose buffer is full does not read.
+        // Messages are few and small: an end with a full buffer does not read.
         matches!((&*self.stream).write(&bytes), Ok(written) if written == bytes.len())
     }
 
-    /// Keeps account of what the node offers; false: the message changes nothing, or is one offer too many.
+    /// Records an offer of the node, or its end. Returns false if the message changes nothing, or
+    /// is one offer too many.
     fn note(&mut self, message: &DiscoveryMessage) -> bool {
         match message {
             DiscoveryMessage::Join { .. } => false,
@@ -347,7 +351,9 @@ impl RendezvousPeer {
     }
 }
 
-/// Returns the length of the message that begins with these bytes, with its prefix: four bytes, the length of the text.
+/// Returns the length of the message that begins with these bytes, with its prefix.
+///
+/// The prefix is four bytes, the length of the text.
 fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;

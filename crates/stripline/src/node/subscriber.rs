@@ -232,9 +232,9 @@ impl<T: Sample> Subscriber<T> {
     /// may not be the first there is. It is then waited for like any other. A packet that belongs
     /// before it and arrives later is reported as lost.
     ///
-    /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet of the same
-    /// number. It returns [`Error::WindowOverflow`] when too many packets wait behind a missing
-    /// one. It continues after both.
+    /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet of the
+    /// same number. It returns [`Error::WindowOverflow`] when too many packets wait behind a
+    /// missing one. It continues after both.
     ///
     /// # Errors
     /// [`Error::Port`] for a number out of range: `window` must be from 1 to

@@ -88,7 +88,7 @@ struct Part {
     samples: usize,
 }
 
-/// What is available for a window.
+/// The samples that are available for a window.
 enum Found {
     Samples { count: usize, is_whole: bool },
     Nothing,
@@ -316,8 +316,8 @@ impl<T: Sample> Carried<T> {
         bytemuck::cast_slice(&self.buffer.bytes()[bytes])
     }
 
-    /// Whether the held packet continues the copied samples. A repeated description of the same
-    /// stream is no change.
+    /// Returns whether the held packet continues the copied samples. A repeated description of the
+    /// same stream is no change.
     fn is_continued_by(&self, source: &WindowSource<T>) -> bool {
         let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
         self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
@@ -405,8 +405,8 @@ pub struct Window<'a, T: Sample> {
 }
 
 impl<T: Sample> Window<'_, T> {
-    /// Whether it has all the samples that were requested. If not, a boundary or the end of stream
-    /// follows, and the next window starts behind it.
+    /// Returns whether it has all the samples that were requested. If not, a boundary or the end of
+    /// stream follows, and the next window starts behind it.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }

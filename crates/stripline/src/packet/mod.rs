@@ -131,7 +131,7 @@ impl Header {
         Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
     }
 
-    /// Whether the frame continues a packet that an earlier one began.
+    /// Returns whether the frame continues a packet that an earlier one began.
     pub(crate) fn is_continued(&self) -> bool {
         self.flags & Self::CONTINUED != 0
     }

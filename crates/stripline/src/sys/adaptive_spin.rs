@@ -43,7 +43,7 @@ impl AdaptiveSpin {
         self.strategy = strategy;
     }
 
-    /// Whether the strategy never sleeps.
+    /// Returns whether the strategy never sleeps.
     pub(crate) fn spins_always(&self) -> bool {
         self.strategy == WaitStrategy::Spin
     }
@@ -81,8 +81,8 @@ impl AdaptiveSpin {
         Some(SPINS_PER_YIELD)
     }
 
-    /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. This is for polls of a word that the
-    /// peer writes often: each poll takes the cache line from it.
+    /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. This is for polls of a word
+    /// that the peer writes often: each poll takes the cache line from it.
     pub(crate) fn spin_backoff(&mut self, spins: u32) -> bool {
         (0..1 << spins.min(PAUSE_MAX)).all(|_| self.spin_once())
     }

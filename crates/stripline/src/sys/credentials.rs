@@ -56,7 +56,8 @@ impl Group {
         }
     }
 
-    /// Whether this process belongs to it, so that links opened to the group accept this process.
+    /// Returns whether this process belongs to it, so that links opened to the group accept this
+    /// process.
     pub(crate) fn has_this_process(self) -> bool {
         rustix::process::getegid().as_raw() == self.gid()
             || rustix::process::getgroups()
@@ -90,7 +91,8 @@ impl Peer {
         self.process
     }
 
-    /// Whether it belongs to another user: its shared memory must be copied before it is validated.
+    /// Returns whether it belongs to another user: its shared memory must be copied before it is
+    /// validated.
     pub(crate) fn is_other_user(&self) -> bool {
         self.user != own_user()
     }

@@ -134,7 +134,7 @@ impl<'a> PollSet<'a> {
         }
     }
 
-    /// Whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.
+    /// Returns whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.
     pub(crate) fn is_ready(&self, index: usize) -> bool {
         self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }

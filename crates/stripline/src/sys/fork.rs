@@ -42,13 +42,15 @@ impl OwnerProcess {
         Self(GENERATION.0.load(Ordering::Relaxed))
     }
 
-    /// Whether it is the one that runs now, and not its parent.
+    /// Returns whether it is the one that runs now, and not its parent.
     #[inline(always)]
     pub(crate) fn is_current(self) -> bool {
         // Relaxed: only the handler in a new child writes it, before the child has a second thread.
         GENERATION.0.load(Ordering::Relaxed) == self.0
     }
 
+    /// Checks that it is the one that runs now.
+    ///
     /// # Errors
     /// [`Error::Forked`] with those words in a child of that process.
     #[inline(always)]
@@ -80,7 +82,7 @@ impl<T> Local<T> {
         self.process.is_current()
     }
 
-    /// As [`OwnerProcess::check`].
+    /// Checks like [`OwnerProcess::check`].
     #[inline(always)]
     pub(crate) fn check(&self, what: impl FnOnce() -> String) -> Result<()> {
         self.process.check(what)
@@ -234,7 +236,8 @@ impl Drop for SharedPages {
     }
 }
 
-/// What a child has to replace. Small: a connection has several of each.
+/// The mappings and descriptors that a child has to replace. Small: a connection has several of
+/// each.
 struct Table {
     /// Address and bytes.
     pages: Vec<(usize, usize)>,

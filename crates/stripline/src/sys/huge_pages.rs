@@ -14,6 +14,8 @@ pub(crate) struct HugePages {
 }
 
 impl HugePages {
+    /// Reads the present numbers.
+    ///
     /// # Errors
     /// A kernel without huge pages, or one that does not list them.
     pub(crate) fn now() -> Result<Self> {

@@ -12,18 +12,18 @@ const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 /// `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
 const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
-/// Whether this process is registered: it can run barriers, and those of other processes work on
-/// its threads.
+/// Returns whether this process is registered: it can run barriers, and those of other processes
+/// work on its threads.
 pub(crate) fn is_supported() -> bool {
-    // The kernel keeps this with the memory of a process, so a child says it for itself.
+    // The kernel keeps this with the memory of a process, so a child registers itself.
     static SUPPORTED: PerProcess<bool> =
         PerProcess::new(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED));
     *SUPPORTED.get()
 }
 
-/// Whether a port with this wait strategy runs the barrier. One that sleeps at every wait does not:
-/// its barriers, which interrupt the other processors, would cost more than the fences that they
-/// save.
+/// Returns whether a port with this wait strategy runs the barrier. One that sleeps at every wait
+/// does not: its barriers, which interrupt the other processors, would cost more than the fences
+/// that they save.
 pub(crate) fn is_used_with(wait: WaitStrategy) -> bool {
     wait != WaitStrategy::Block && is_supported()
 }

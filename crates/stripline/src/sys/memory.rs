@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use super::fork::{self, Descriptor, SharedPages};
 use super::huge_pages::{self, HugePages};
 
-/// Size of a page. Kernels with larger pages, as some for arm64, are refused: see [`check_page_size`].
+/// Size of a page. Kernels with larger pages, as some for arm64, are refused:
+/// see [`check_page_size`].
 pub(crate) const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -281,7 +282,9 @@ impl Drop for Mapping {
     }
 }
 
-/// Checks that a ring can lie behind a control page of [`PAGE`] bytes: memory is mapped in whole pages of the kernel.
+/// Checks that a ring can lie behind a control page of [`PAGE`] bytes.
+///
+/// Memory is mapped in whole pages of the kernel.
 ///
 /// # Errors
 /// The kernel's page size, and which transports work with it.

@@ -1,11 +1,12 @@
 //! Connections that a listener has accepted and that have not sent their first message yet.
 //!
-//! A first message is small and is sent whole, right after the connection is made. So a peer that follows the protocol is
-//! admitted the moment it is accepted, whatever number of silent connections came before it. Those are kept for a second,
-//! in case their process was descheduled, but only a few: one more closes the oldest of the process that has most.
+//! A first message is small and is sent whole, right after the connection is made. So a peer that
+//! follows the protocol is admitted the moment it is accepted, with any number of silent
+//! connections before it. Silent ones are kept for a second, in case their process was descheduled.
+//! There are only a few: one more closes the oldest of the process that has most.
 //!
-//! Until it is complete, a first message stays in the kernel, with the descriptors that come with it. A pending
-//! peer therefore costs one descriptor and no memory for what it sends.
+//! Until it is complete, a first message stays in the kernel, with the descriptors that come with
+//! it. A pending peer therefore costs one descriptor and no memory for what it sends.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -27,7 +28,7 @@ pub(crate) const FIRST_MESSAGE_MAX: usize = 8 * 1024;
 const PROCESS_MAX: usize = 256;
 /// Pending peers of one listener.
 const LISTENER_MAX: usize = 64;
-/// Connections accepted between two looks at everything else.
+/// Connections accepted between two polls of all other descriptors.
 const BATCH: usize = 64;
 /// How long a listener pauses when the process has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -39,7 +40,9 @@ const LISTENER: u64 = FIRST_TOKEN;
 /// The listeners of this process, which share its pending peers.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the length of the message that begins with these bytes, or `None` if more of them are needed for that.
+/// A function that returns the length of the message that begins with these bytes.
+///
+/// It returns `None` if that needs more bytes.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -67,7 +70,7 @@ struct PendingPeer {
 /// A first message, with the descriptors that came with it.
 type FirstMessage = (Vec<u8>, Vec<OwnedFd>);
 
-/// What became of a connection.
+/// The outcome of a connection.
 pub(crate) enum Admission {
     /// It sent its first message.
     Message { socket: Socket, process: Option<u32>, message: Vec<u8>, fds: Vec<OwnedFd> },
@@ -77,7 +80,7 @@ pub(crate) enum Admission {
     Late(Socket),
 }
 
-/// What a wait has found.
+/// The outcome of a wait.
 pub(crate) struct Woken {
     /// Tokens of the caller's descriptors that have something.
     pub(crate) tokens: Vec<u64>,
@@ -103,7 +106,7 @@ impl PendingPeers {
         &self.poller
     }
 
-    /// Waits until a connection has to be dealt with or one of the caller's descriptors has something.
+    /// Waits until a connection has an outcome or one of the caller's descriptors has something.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
@@ -112,7 +115,7 @@ impl PendingPeers {
         self.wait_until(deadline)
     }
 
-    /// As [`PendingPeers::wait`], for what is there now.
+    /// Polls like [`PendingPeers::wait`], for what is there now.
     #[cfg(fuzzing)]
     pub(crate) fn poll(&mut self) -> Result<Vec<Admission>> {
         self.wait_until(Some(Instant::now())).map(|woken| woken.admissions)
@@ -273,8 +276,8 @@ fn share() -> usize {
     (process_max / LISTENERS.load(Ordering::Relaxed).max(1)).clamp(1, LISTENER_MAX)
 }
 
-/// Returns the index of the first entry of the process that has most entries, so that one process cannot displace the
-/// others. Without a process (TCP), all are taken for those of one.
+/// Returns the index of the first entry of the process that has most entries, so that one process
+/// cannot displace the others. Without a process (TCP), all are taken for those of one.
 pub(crate) fn oldest_of_most(processes: impl Iterator<Item = Option<u32>> + Clone) -> Option<usize> {
     let mut counts: HashMap<Option<u32>, usize> = HashMap::new();
     processes.clone().for_each(|process| *counts.entry(process).or_default() += 1);

@@ -15,7 +15,7 @@ const EVENTS_MAX: usize = 64;
 /// A set of descriptors to wait for, each with a token of the caller's.
 pub(crate) struct Poller(Descriptor);
 
-/// What is reported of a descriptor.
+/// The events of a descriptor that are reported.
 #[derive(Clone, Copy)]
 pub(crate) enum Interest {
     /// That it is readable or closed, for as long as it is.
@@ -69,7 +69,8 @@ impl Poller {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // Without a nanosecond timeout, the kernel rounds down to milliseconds, which would poll without a pause.
+            // Without a nanosecond timeout, the kernel rounds down to milliseconds, which would
+            // poll without a pause.
             let timeout = left.map(|left| timespec(left.max(Duration::from_nanos(1))));
             match epoll::wait(&self.0, &mut events[..], timeout.as_ref()) {
                 Ok(count) => return Ok(events[..count].iter().map(|event| event.data.u64()).collect()),

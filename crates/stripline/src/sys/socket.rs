@@ -68,7 +68,7 @@ impl Socket {
         };
     }
 
-    /// Whether the other end has closed, although bytes of it may be left to read.
+    /// Returns whether the other end has closed, although bytes of it may be left to read.
     pub(crate) fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
         match poll(&mut fds, Some(&Timespec::default())) {
@@ -77,7 +77,7 @@ impl Socket {
         }
     }
 
-    /// Whether the other end may belong to another user.
+    /// Returns whether the other end may belong to another user.
     pub(crate) fn is_other_user(&self) -> bool {
         match self {
             Self::Unix(s) => Peer::of(s).map_or(true, |peer| peer.is_other_user()),
@@ -173,7 +173,8 @@ impl Listener {
     /// Accepts one connection, if one is waiting. Does not block.
     ///
     /// # Errors
-    /// When the process or the system has no descriptor or memory for it: the connection goes on waiting.
+    /// When the process or the system has no descriptor or memory for it: the connection goes on
+    /// waiting.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
             let accepted = match self {

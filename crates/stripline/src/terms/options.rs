@@ -143,9 +143,9 @@ impl Default for LinkOptions {
     }
 }
 
-/// How a receiving port restores the sequence of packets: how many it holds, and how long it waits
-/// for a missing one. [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) describes
-/// the result.
+/// Limits of the sequence restored by a receiving port: how many packets it holds, and how long it
+/// waits for a missing one. [`Subscriber::resequenced`](crate::node::Subscriber::resequenced)
+/// describes the result.
 ///
 /// ```
 /// use std::time::Duration;

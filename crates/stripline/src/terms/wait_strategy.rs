@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a port waits when it has nothing to do.
+/// The way in which a port waits when it has nothing to do.
 ///
 /// Waking a sleeping thread costs microseconds, one more poll nanoseconds. But a spinning thread
 /// keeps its core from all other threads, among them the peer that it waits for.

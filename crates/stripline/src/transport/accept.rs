@@ -1,5 +1,5 @@
-//! The thread of a sending port that accepts receivers and notices when they close, so that the port's own thread never
-//! has to.
+//! The thread of a sending port that accepts receivers and notices when they close, so that the
+//! port's own thread never has to.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,10 +15,11 @@ use crate::sys::socket::{Listener, Socket};
 /// The poller's token of the request to end. Those of peers are below it.
 const SHUTDOWN: u64 = 1 << 62;
 
-/// What a port does with receivers that introduced themselves.
+/// A port's handling of receivers that sent their hello.
 pub(super) trait Acceptor: Send + 'static {
-    /// Accepts a receiver with the descriptors that came with its hello. Returns `Some(token)` if [`Acceptor::closed`]
-    /// is to be called when it closes its socket, or `None` if the acceptor has kept the socket for itself.
+    /// Accepts a receiver with the descriptors that came with its hello. Returns `Some(token)` if
+    /// [`Acceptor::closed`] is to be called when it closes its socket. Returns `None` if the
+    /// acceptor has kept the socket for itself.
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
@@ -60,7 +61,8 @@ impl Drop for AcceptThread {
 struct AcceptLoop<A> {
     pending: PendingPeers,
     acceptor: A,
-    /// Receivers with a token. They send nothing after the handshake: what arrives is their end, or a violation.
+    /// Receivers with a token. They send nothing after the handshake: what arrives is their end, or
+    /// a violation.
     peers: HashMap<u64, Socket>,
 }
 

@@ -58,7 +58,7 @@ impl MonitoredPeer {
         Ok(Self(subject))
     }
 
-    /// Whether the other end is gone.
+    /// Returns whether the other end is gone.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         // Acquire: a thread that sees this flag sees what the other end had published before. The
@@ -66,7 +66,7 @@ impl MonitoredPeer {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// Whether the other end belongs to another user.
+    /// Returns whether the other end belongs to another user.
     pub(super) fn is_other_user(&self) -> bool {
         self.0.socket.is_other_user()
     }

@@ -43,7 +43,7 @@ pub struct Capabilities {
     pub trust: &'static str,
 }
 
-/// How far a transport reaches.
+/// The reach of a transport.
 ///
 /// ```
 /// use stripline::transport::{Reach, all};

@@ -1,4 +1,5 @@
-//! The traits that a transport implements: [`Transport`] opens and connects, [`Outlet`] sends, [`Inlet`] receives.
+//! The traits that a transport implements: [`Transport`] opens and connects, [`Outlet`] sends,
+//! [`Inlet`] receives.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -83,15 +84,15 @@ pub(crate) trait Outlet: Send {
     /// Returns the number of receivers connected now.
     fn receivers(&self) -> usize;
 
-    /// Whether there are no receivers, as far as can be checked without a system call.
+    /// Returns whether there are no receivers, as far as can be checked without a system call.
     fn has_no_receivers(&self) -> bool {
         self.receivers() == 0
     }
 
-    /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
+    /// Returns whether a receiver's policy drops packets, so that a frame sent once may be lost.
     fn is_lossy(&self) -> bool;
 
-    /// Whether no receiver can miss a frame, however slow it is.
+    /// Returns whether no receiver can miss a frame, however slow it is.
     fn loses_nothing(&self) -> bool {
         false
     }
@@ -104,8 +105,8 @@ pub(crate) trait Outlet: Send {
     /// writing.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
-    /// Fast path of [`Outlet::reserve`]: no accepting, checking or waiting is needed. After `None`,
-    /// which holds nothing, call `reserve`.
+    /// Reserves on the fast path of [`Outlet::reserve`]: no accepting, checking or waiting is
+    /// needed. After `None`, which holds nothing, call `reserve`.
     fn try_reserve_fast(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
@@ -150,8 +151,8 @@ pub(crate) trait Inlet: Send {
     /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// Fast path of [`Inlet::try_next`]: a frame that is already buffered. After `None`, call
-    /// `try_next`.
+    /// Takes on the fast path of [`Inlet::try_next`]: a frame that is already buffered. After
+    /// `None`, call `try_next`.
     fn try_next_fast(&mut self) -> Option<&[u8]> {
         None
     }
@@ -161,7 +162,7 @@ pub(crate) trait Inlet: Send {
         std::hint::spin_loop();
     }
 
-    /// Whether another frame may follow the last one without a system call.
+    /// Returns whether another frame may follow the last one without a system call.
     fn has_buffered(&self) -> bool {
         true
     }
@@ -179,8 +180,8 @@ pub(crate) trait Inlet: Send {
     /// Withdraws the request.
     fn cancel_sleep(&mut self);
 
-    /// Whether it can be parked on until then. Parking works on one inlet alone, and is cheaper
-    /// than `poll`.
+    /// Returns whether it can be parked on until then. Parking works on one inlet alone, and is
+    /// cheaper than `poll`.
     fn can_park(&self, _deadline: Option<Instant>) -> bool {
         false
     }
@@ -214,8 +215,8 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Whether the port cannot find packets without help. Then a thread must move them to its queue
-    /// before the sender may get acknowledgements.
+    /// Returns whether the port cannot find packets without help. Then a thread must move them to
+    /// its queue before the sender may get acknowledgements.
     fn needs_receive_queue(&self) -> bool {
         false
     }
@@ -230,12 +231,12 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Whether a poll takes no system call, so that a short spin pays.
+    /// Returns whether a poll takes no system call, so that a short spin pays.
     fn polls_without_syscall(&self) -> bool {
         false
     }
 
-    /// Whether the other end has hung up, although frames of it may be left to take.
+    /// Returns whether the other end has hung up, although frames of it may be left to take.
     fn is_peer_gone(&mut self) -> bool {
         false
     }

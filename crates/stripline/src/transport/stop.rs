@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::futex::ParkWakers;
 
-/// How long an operation may take.
+/// The time that an operation may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     /// Return at once.
@@ -36,7 +36,7 @@ impl Wait {
         }
     }
 
-    /// Whether its deadline is over.
+    /// Returns whether its deadline is over.
     pub(crate) fn is_expired(self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }

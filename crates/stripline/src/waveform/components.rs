@@ -303,9 +303,9 @@ impl ComponentChecker<'_> {
             return Dispatch::Queue;
         };
         if let Some(spec) = spec.filter(|spec| !spec.any_dispatch) {
-            let (name, said) = (&draft.name.value, dispatch.value);
+            let (name, value) = (&draft.name.value, dispatch.value);
             let message =
-                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{said}\"");
+                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{value}\"");
             let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
             let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
             let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();

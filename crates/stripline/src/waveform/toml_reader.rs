@@ -265,7 +265,7 @@ impl TomlReader<'_> {
                 "locked" => draft.locked = self.truth(value, "locked"),
                 "group" => {
                     let place = self.place(key.span());
-                    let remedy = "all processes of a waveform belong to the user who starts it, and no other user \
+                    let remedy = "all processes of a waveform belong to the user that starts it, and no other user \
                                   can find their connections; publish on a topic of a domain with a group instead";
                     let message = "a connection has no `group`";
                     self.found.push(Diagnostic::error(Code::UnknownKey, &place, message).help(remedy));

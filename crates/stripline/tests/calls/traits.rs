@@ -35,7 +35,7 @@ pub trait Tuner: Send + Sync {
 
     fn reset(&self);
 
-    /// A method with a body needs no implementation.
+    /// Has a body and needs no implementation.
     ///
     #[doc = concat!(" Twice", " as much.")]
     fn double(&self, deadline: i64) -> i64 {
@@ -162,7 +162,7 @@ pub fn clients_are_told_what_operations_do(transport: &str) {
         let offered = client.client().servers().remove(0).operations;
         let doc = |name: &str| &offered.iter().find(|operation| operation.name == name).unwrap().doc;
         assert_eq!(doc("tune"), "Tunes and returns the frequency reached.");
-        assert_eq!(doc("double"), "A method with a body needs no implementation.\n\nTwice as much.");
+        assert_eq!(doc("double"), "Has a body and needs no implementation.\n\nTwice as much.");
         assert_eq!(doc("reset"), "");
     });
 }

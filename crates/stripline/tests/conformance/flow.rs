@@ -328,7 +328,7 @@ pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
 
 pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'static str) {
     if matches!(transport, "inproc" | "shm") {
-        refused(transport, "forged flow control", "its cursors say it, which are looked at for themselves");
+        refused(transport, "forged flow control", "its cursors carry it; they are validated separately");
         return;
     }
     let record = |number: u64, kind: u8, sender: u64, receiver: u64| {
@@ -408,7 +408,7 @@ pub fn a_sender_that_overruns_its_credit_is_cut_off_and_named(transport: &'stati
         refused(
             transport,
             "a sender that overruns its credit",
-            "a ring has no room for more than its cursors say",
+            "a ring has no room for more than its cursors allow",
         );
         return;
     }

@@ -181,8 +181,8 @@ pub fn a_missing_packet_is_skipped_and_reported(transport: &'static str) {
     let mut packets = sink.resequenced(64, Duration::from_millis(20)).unwrap();
     send(&mut source, 0..8);
     source.finish().unwrap();
-    // The stage keeps 3 and 4 for itself. Those behind them are in sequence, so that none of them
-    // is late as well when the receiver is held up for longer than it waits.
+    // The stage keeps 3 and 4 for itself. Those behind them are in sequence. So none of them is
+    // late as well if the receiver is held up for longer than it waits.
     shuffle(&mut input, &mut output, &[0, 1, 2, 5, 6, 7]);
     // Its stream goes on: only the time limit ends the wait for them.
     let mut expected = whole(0..3);

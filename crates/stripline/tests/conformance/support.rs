@@ -58,7 +58,9 @@ fn run_apart(test: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{test} in its own process:\n{text}");
 }
 
-/// Returns this test binary, to be started again: by the emulator that `STRIPLINE_TEST_RUNNER` names, if it runs in one.
+/// Returns this test binary, to be started again.
+///
+/// In an emulator, `STRIPLINE_TEST_RUNNER` names the program that runs it.
 pub fn this_binary() -> Command {
     let binary = std::env::current_exe().unwrap();
     match std::env::var_os("STRIPLINE_TEST_RUNNER") {

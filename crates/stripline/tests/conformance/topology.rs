@@ -90,7 +90,7 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
 
 pub fn receive_timeout_and_try_receive_report_their_outcome(transport: &'static str) {
     let node = node(transport, "");
-    let (mut publisher, mut subscriber) = pair::<u64>(&node, "looked");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "polled");
     let short = Duration::from_millis(1);
     assert!(matches!(subscriber.try_receive().unwrap(), Received::Empty));
     assert!(matches!(subscriber.receive_timeout(short).unwrap(), Received::Empty));

@@ -47,7 +47,7 @@ pub fn markdown_blocks(source: &str) -> Vec<Block> {
     collector.blocks
 }
 
-/// Returns the comment lines that are prose: those of which the width counts.
+/// Returns the comment lines that are prose, and therefore have a greatest width.
 pub fn rust_lines(source: &str) -> Vec<Line<'_>> {
     let mut is_code = false;
     let lines = (1..).zip(source.lines()).filter(|(_, line)| match comment(line) {
@@ -65,7 +65,7 @@ pub fn rust_lines(source: &str) -> Vec<Line<'_>> {
     lines.map(|(number, text)| Line { number, text }).collect()
 }
 
-/// Returns the lines of a Markdown file that are prose: those of which the width counts.
+/// Returns the lines of a Markdown file that are prose, and therefore have a greatest width.
 pub fn markdown_lines(source: &str) -> Vec<Line<'_>> {
     let mut is_code = false;
     let lines = (1..).zip(source.lines()).filter(|(_, line)| {
@@ -76,7 +76,7 @@ pub fn markdown_lines(source: &str) -> Vec<Line<'_>> {
     lines.map(|(number, text)| Line { number, text }).collect()
 }
 
-/// Whether the line cannot be wrapped: a row of a table, or a line with an address in it.
+/// Returns whether the line cannot be wrapped: a row of a table, or a line with an address in it.
 fn is_unbreakable(line: &str) -> bool {
     line.trim_start().starts_with('|') || line.contains("://") || line.contains("](")
 }
@@ -93,7 +93,7 @@ fn comment(line: &str) -> Option<Comment<'_>> {
         return Some(Comment::Whole(text.strip_prefix(['/', '!']).unwrap_or(text)));
     }
     let (before, text) = line.rsplit_once(" // ")?;
-    // Within a text, it is none.
+    // Within a string, `//` begins no comment.
     before.matches('"').count().is_multiple_of(2).then_some(Comment::Behind(text))
 }
 

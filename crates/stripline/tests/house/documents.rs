@@ -16,8 +16,9 @@ fn the_first_documents_are_short() {
     }
 }
 
-/// Folders, crates and types that the documents name before the source has them, and those that
-/// the source still has without a word in the documents.
+/// Compares folders, crates and types of the documents to those of the source.
+///
+/// The list has those that the source does not have yet, and those that the documents lack.
 #[test]
 fn names_in_the_documents_are_those_of_the_source() {
     let mut differ = BTreeSet::new();
@@ -87,7 +88,7 @@ fn relative_links_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The Rust of the README is that of the examples and doc comments, which the compiler checks.
+/// Finds every line of the README's Rust in an example or a doc comment, which are compiled.
 #[test]
 fn code_in_the_readme_is_that_of_the_examples() {
     let mut compiled = BTreeSet::new();

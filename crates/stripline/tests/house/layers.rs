@@ -1,5 +1,5 @@
-//! The layers: a folder of the library imports only those above it in the table of ARCHITECTURE.md,
-//! and no two folders side by side import each other.
+//! The layers: a folder of the library imports only those above it in the table of ARCHITECTURE.md.
+//! No two folders side by side import each other.
 //!
 //! Imports are `use` lines and paths in code, from `crate::` or `super::`. Comments and inline test
 //! modules are left out: an example may use the whole library.

@@ -1,6 +1,7 @@
-//! One name, one meaning: no type name is defined twice in a crate, and no two files of a layer share a name.
+//! One name, one meaning.
 //!
-//! Test modules are left out: what they define is used in one file.
+//! No type name is defined twice in a crate, and no two files of a layer share a name. Test modules
+//! are left out: what they define is used in one file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,7 +62,7 @@ fn are_twins(files: &[PathBuf]) -> bool {
     TWINS.iter().any(|(one, other)| folders == [Path::new(one), Path::new(other)])
 }
 
-/// The `src` folder of every crate of the workspace.
+/// Returns the `src` folder of every crate of the workspace.
 fn sources() -> Vec<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut sources: Vec<PathBuf> =
@@ -71,7 +72,7 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The Rust files below a folder, in order, without modules that are compiled for tests only.
+/// Returns the Rust files below a folder, in order, without modules for tests only.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -103,7 +104,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The types and traits that a file defines before its test module, without associated types.
+/// Returns the types and traits defined before the test module, without associated types.
 fn type_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut lines = text.lines().peekable();

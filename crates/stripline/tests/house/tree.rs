@@ -1,4 +1,4 @@
-//! The files of the repository, and the two lists of exceptions.
+//! The files of the repository, and the list of exceptions.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -23,9 +23,11 @@ fn time_on_processor(thread: i32) -> u64 {
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// An `adaptive` receiver that polled successfully, and gets no more packets, uses less than one hundredth of a
-/// processor. A receiver that spins never has such a second; one that sleeps has one unless the kernel charges it for
-/// the work of others, so the best of several seconds counts.
+/// Checks that an `adaptive` receiver without packets uses less than 1 % of a processor.
+///
+/// It has polled successfully before. A receiver that spins never has a second with so little. One
+/// that sleeps has one, unless the kernel charges it for the work of others. So the best of several
+/// seconds counts.
 #[test]
 fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     const IDLE: Duration = Duration::from_secs(1);
@@ -63,7 +65,7 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
 /// Bytes that this process has allocated and not freed.
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
-/// Counts what is allocated: the pages that an allocator holds for it depend on what came before.
+/// An allocator that counts bytes. The pages that it holds for them depend on what came before.
 struct Counting;
 
 #[global_allocator]
@@ -98,8 +100,10 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes of memory that this process holds: what it has allocated, and each memfd that it maps, once. No other process
-/// changes either.
+/// Returns the bytes of memory that this process holds.
+///
+/// They are what it has allocated, and each memfd that it maps, once. No other process changes
+/// either.
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     // The end of each memfd, by inode. A memfd here is mapped to its end and has no holes.
@@ -120,15 +124,16 @@ fn memory() -> u64 {
     ALLOCATED.load(Ordering::Relaxed) + mapped
 }
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> u64 {
     number("/proc/self/status", "Threads").unwrap()
 }
 
 const CONNECTIONS: usize = 100;
 
-/// A port with many receivers, and then with as many more, that have all received packets. What a process allocates once
-/// is there with the first ones.
+/// Prints the growth from a port with many receivers to one with twice as many.
+///
+/// All have received packets. What a process allocates once is there with the first ones.
 pub fn hoard(transport: &str) {
     let node = node(transport, "buffer = 65536\ndepth = 16");
     let mut publisher = node.publisher::<u8>("numbers").unwrap();

@@ -1,5 +1,7 @@
-//! Connections that send nothing, or a byte a second, at every socket that a process listens on: a client that follows the
-//! protocol is served as if they were not there, and established links do not notice them.
+//! Connections that send nothing, or a byte a second, at every socket that a process listens on.
+//!
+//! A client that follows the protocol is served as if they were absent, and established links are
+//! not affected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,8 +17,8 @@ use stripline::node::{Dispatch, Node, Topics};
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say};
 
-/// Connections to each address. With 64 of them served at a time for a second each, the last would wait for longer than
-/// [`DEADLINE`].
+/// Connections to each address. With 64 of them served at a time for a second each, the last would
+/// wait for longer than [`DEADLINE`].
 const CONNECTIONS: usize = 4000;
 /// Descriptors that a process may spend on them.
 const DESCRIPTORS_MAX: usize = 256;
@@ -27,7 +29,7 @@ fn join(domain: &str, transport: &str) -> Node {
     Node::join(domain, topics).unwrap()
 }
 
-/// A process with a publisher and a server of calls; it publishes a number whenever it is asked to.
+/// Runs a process with a publisher and a server. Each byte of input publishes a number.
 pub fn serve(words: &[&str]) {
     let [domain, transport] = words else { panic!("{words:?}") };
     let node = join(domain, transport);
@@ -56,7 +58,7 @@ pub fn serve(words: &[&str]) {
     });
 }
 
-/// A process that opens connections to the given addresses in turn and keeps them.
+/// Runs a process that opens connections to the given addresses in turn and keeps them.
 pub fn flood(words: &[&str]) {
     let [kind, count, addresses @ ..] = words else { panic!("{words:?}") };
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -155,7 +157,9 @@ fn descriptors(process: &str) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// A process, flooded on all that it listens on, serves a subscriber, a client, a node and an inspection.
+/// Checks that a process with a flood at every address serves each kind of client.
+///
+/// These are a subscriber, a client of calls, a node and an inspection.
 fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>) {
     let domain = format!("flood-{}-{transport}-{kind}-{}", std::process::id(), user.is_some());
     let mut server = Actor::start("serve", &Cast { words: &[&*domain, transport], ..Cast::default() });
@@ -220,7 +224,7 @@ fn a_flood_of_another_user_delays_no_newcomer() {
     }
 }
 
-/// As many honest subscribers as there are, all at once, beside the silent ones of one process.
+/// Connects many valid subscribers at once, beside the silent connections of one process.
 #[test]
 fn a_hundred_newcomers_at_once_are_all_served() {
     const NEWCOMERS: usize = 100;

@@ -8,7 +8,7 @@
 /* Of the library beside it, which is written in Rust. */
 extern void *link_open(const char *transport);
 extern int link_pass(void *link);   /* Sends a packet and receives it; 0: it is the right one. */
-extern int link_is_forked(void *link); /* Whether sending and receiving say so. */
+extern int link_is_forked(void *link); /* Returns 1 if both report it. */
 extern int link_close(void *link);  /* Drops it; 0: the end came once, after the last packet. */
 extern void link_drop(void *link);
 

@@ -17,7 +17,7 @@ const TRANSPORTS: [&str; 4] = ["inproc", "shm", "uds", "tcp"];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
 
-/// How a child ends.
+/// The end of a child.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     /// By the handlers of the C library, after all that it has was dropped.
@@ -78,7 +78,7 @@ fn assert_forked(what: &str, error: impl std::fmt::Display) {
     assert!(error.contains("was forked from"), "{what}: {error}");
 }
 
-/// A node of a new domain, over that transport.
+/// Returns a node of a new domain, over that transport.
 fn node(transport: &str) -> Node {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn node(transport: &str) -> Node {
     Node::join(&format!("fork-{}-{number}", std::process::id()), topics).unwrap()
 }
 
-/// Packets, calls and the list of ports, all of this process.
+/// Uses packets, calls and the list of ports, all of this process.
 fn links_of_its_own(transport: &str) {
     let node = node(transport);
     let mut publisher = node.publisher::<u64>("own").unwrap();
@@ -109,7 +109,7 @@ fn links_of_its_own(transport: &str) {
     });
 }
 
-/// A role: packets, with forks at every moment of a link.
+/// Plays a role: packets, with forks at every moment of a link.
 pub fn packets(transport: &str) {
     for end in ENDS {
         let what = format!("{transport}, {end:?}");
@@ -207,7 +207,7 @@ pub fn packets(transport: &str) {
     say("done");
 }
 
-/// A role: one thread sends, one receives, and one forks again and again.
+/// Plays a role: one thread sends, one receives, and one forks again and again.
 pub fn traffic(transport: &str) {
     let node = node(transport);
     let mut publisher = node.publisher::<u64>("x").unwrap();
@@ -243,7 +243,7 @@ pub fn traffic(transport: &str) {
     say("done");
 }
 
-/// A role: calls, with forks before, between and in them, by the client and by the handler.
+/// Plays a role: calls, with forks before, between and in them, by the client and by the handler.
 pub fn calls(transport: &str) {
     for (end, is_pool) in ENDS.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let what = format!("{transport}, {end:?}, pool: {is_pool}");
@@ -311,8 +311,9 @@ pub fn calls(transport: &str) {
     say("done");
 }
 
-/// A role: a handler that forks and lets the child come back from it, as a server that forks for
-/// each request does.
+/// Plays a role: a handler that forks and lets the child return from it.
+///
+/// A server that forks for each request does this.
 pub fn back(transport: &str) {
     let node = node(transport);
     let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
@@ -346,7 +347,7 @@ pub fn back(transport: &str) {
     say("done");
 }
 
-/// A role: a publisher with a child that goes on without it.
+/// Plays a role: a publisher with a child that goes on without it.
 pub fn survivor(domain: &str, transport: &str) {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'")).unwrap();
     let node = Node::join(domain, topics).unwrap();

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn link_pass(link: *mut Link) -> c_int {
     code(unsafe { &mut *link }.pass())
 }
 
-/// Returns 1 if sending and receiving say that the link belongs to the parent.
+/// Returns 1 if sending and receiving return that the link belongs to the parent.
 ///
 /// # Safety
 /// As for `link_pass`.

@@ -13,20 +13,23 @@ const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 const STATUS: &str = "/proc/self/status";
 const MEMINFO: &str = "/proc/meminfo";
 
-/// Keeps other processes that run these tests from changing how many huge pages are reserved, until it is dropped.
+/// Locks the number of reserved huge pages against other processes that run these tests.
+///
+/// The lock ends when the file is dropped.
 fn lock_reservations() -> Option<std::fs::File> {
     let file = std::fs::File::open(RESERVED).ok()?;
     rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
     Some(file)
 }
 
-/// Huge pages that no process has, and that are promised to none.
+/// Returns the number of huge pages that are neither used nor reserved for a mapping.
 fn free_huge_pages() -> u64 {
     number(MEMINFO, "HugePages_Free").unwrap() - number(MEMINFO, "HugePages_Rsvd").unwrap()
 }
 
-/// Tries to make a publisher with rings of huge pages, and counts how many were free. Repeats it when other programs take
-/// or return some at that moment.
+/// Tries to make a publisher with rings of huge pages, and counts how many were free.
+///
+/// Repeats it when other programs take or return some at that moment.
 fn publisher_of(node: &Node, needed: u64) -> (u64, stripline::Result<Publisher<u64>>) {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -37,13 +37,13 @@ impl Component for AdsbDecoder {
                 .changeable(),
             )
             .property(
-                PropertySpec::float("address_lifetime_s", 60.0, "how long an aircraft stays known")
+                PropertySpec::float("address_lifetime_s", 60.0, "how long an address stays confirmed")
                     .range(0.0, 1e6)
                     .unit("s")
                     .changeable(),
             )
             .property(PropertySpec::integer("frames", 0, 0, i64::MAX, "frames so far").read_only())
-            .property(PropertySpec::integer("aircraft", 0, 0, i64::MAX, "aircraft known now").read_only())
+            .property(PropertySpec::integer("aircraft", 0, 0, i64::MAX, "addresses stored now").read_only())
     }
 
     fn new(properties: &Properties) -> Result<Self> {

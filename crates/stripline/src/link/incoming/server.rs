@@ -16,25 +16,26 @@ impl Incoming {
         self.counts.ended()
     }
 
-    /// Whether a connection of that name exists or is queued, among the events handled so far.
+    /// Returns whether a connection of that name exists or is queued, among the events handled so
+    /// far.
     pub(crate) fn is_connected(&self, name: &str) -> bool {
         self.connections.iter().any(|candidate| candidate.is_of(name))
     }
 
-    /// Whether that connection is still at that index.
+    /// Returns whether that connection is still at that index.
     pub(crate) fn is_there(&self, place: usize, connection: u16) -> bool {
         let there = self.connections.get(place).filter(|candidate| candidate.inlet.is_some());
         there.is_some_and(|candidate| candidate.connection() == connection)
     }
 
-    /// Whether polling the last packet's connection again needs no system call.
+    /// Returns whether polling the last packet's connection again needs no system call.
     pub(crate) fn polls_without_syscall(&self) -> bool {
         let inlet =
             self.connections.get(self.taken.connection).and_then(|candidate| candidate.inlet.as_ref());
         inlet.is_some_and(|inlet| inlet.polls_without_syscall())
     }
 
-    /// Whether another packet may follow the lent one without a system call.
+    /// Returns whether another packet may follow the lent one without a system call.
     pub(crate) fn has_buffered(&self) -> bool {
         let others = self.connections.iter().filter(|candidate| candidate.inlet.is_some()).count() > 1;
         let inlet =

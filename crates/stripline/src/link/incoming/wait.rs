@@ -56,7 +56,7 @@ impl Incoming {
         fired
     }
 
-    /// Whether the port can park on its only connection, without descriptors.
+    /// Returns whether the port can park on its only connection, without descriptors.
     pub(super) fn can_park(&self, wait: Wait) -> bool {
         matches!(&**self.connections, [IncomingConnection { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
     }

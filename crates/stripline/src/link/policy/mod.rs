@@ -1,5 +1,5 @@
-//! The queues that keep a connection's policies, around the ends of any transport: overflow and the
-//! scopes `server` and `target` at the receiver, scope `none` at the sender.
+//! The queues that keep a connection's policies, around the ends of any transport. At the receiver
+//! they keep overflow and the scopes `server` and `target`, at the sender scope `none`.
 //!
 //! Connections are made here and nowhere else, so that no transport can leave a policy out.
 

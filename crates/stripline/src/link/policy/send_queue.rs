@@ -16,8 +16,8 @@ use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Transport, Wait
 /// The interval at which a full queue checks for a stop of its component.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
-/// Opens the sending side of a port. Behind a queue where its strongest scope is `none` and a send of
-/// the transport may block in the system.
+/// Opens the sending side of a port. It is behind a queue where its strongest scope is `none` and
+/// a send of the transport may block in the system.
 pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<Box<dyn Outlet>> {
     if request.options.scope != Scope::None || transport.capabilities().ring {
         return transport.bind(request);
@@ -117,7 +117,7 @@ impl SendQueue {
 }
 
 impl PendingFrames {
-    /// Whether another packet may be queued, or the rest of one.
+    /// Returns whether another packet may be queued, or the rest of one.
     fn has_space(&mut self, watermarks: Watermarks) -> bool {
         // One more than packets: the description of the stream may wait before them.
         let most = if self.is_stalled { watermarks.low() } else { watermarks.high() } as usize;

@@ -1,7 +1,8 @@
 //! The model over a ring: `ring/ack_wait.rs`, `ring/answers.rs`. Stores wait in a store buffer, as
 //! on x86, until the processor writes them out or a fence runs. That is the purpose of the fences.
-//! The other side's doorbell is seen at once. So is the kernel's report of a death (`RingShared::remove_reader`:
-//! a lock, then the same doorbell). The poll every 100 ms is left out: it exists for hostile peers.
+//! The other side's doorbell is seen at once. So is the kernel's report of a death
+//! (`RingShared::remove_reader`: a lock, then the same doorbell). The poll every 100 ms is left
+//! out: it exists for hostile peers.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};

@@ -51,7 +51,7 @@ impl Streams {
         Self { rules, receivers, sent: 0, waits: false, asleep: false, has_passed: false, problem: None }
     }
 
-    /// `publish`, and the start of `wait_acks`.
+    /// Models `publish`, and the start of `wait_acks`.
     fn send(&self) -> Option<Self> {
         if self.waits || self.sent == self.rules.packets {
             return None;
@@ -71,7 +71,7 @@ impl Streams {
         Some(after)
     }
 
-    /// One round of the loop of `wait_acks`: a poll of all receivers, then the verdict or
+    /// Models one round of the loop of `wait_acks`: a poll of all receivers, then the verdict or
     /// sleep.
     fn poll(&self) -> Result<Option<Self>, String> {
         if !self.waits || self.asleep {
@@ -124,7 +124,7 @@ impl Streams {
         Ok(Some(after))
     }
 
-    /// `poll`: it wakes as long as there are bytes or the end of a socket to read.
+    /// Models the wake of `poll`, as long as there are bytes or the end of a socket to read.
     fn wake(&self) -> Option<Self> {
         let sees_ends = self.rules.fault != Fault::DeathUnnoticed;
         let is_readable = |receiver: &ModelReceiver| {

@@ -60,7 +60,7 @@ impl CursorPage {
         self.acks().left.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the sender sleeps for an acknowledgement, for inspection.
+    /// Returns whether the sender sleeps for an acknowledgement, for inspection.
     pub(super) fn is_ack_awaited(&self) -> bool {
         // Relaxed: a momentary value.
         self.acks().waiting.load(Ordering::Relaxed) != 0

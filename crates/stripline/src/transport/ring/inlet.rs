@@ -127,7 +127,7 @@ impl RingInlet {
 }
 
 impl RingInlet {
-    /// Whether there is a frame.
+    /// Returns whether there is a frame.
     #[inline]
     fn poll(&mut self) -> Result<bool> {
         let found = match &mut self.lossy {
@@ -168,7 +168,7 @@ impl RingInlet {
         }
     }
 
-    /// Whether no frame will be published any more.
+    /// Returns whether no frame will be published any more.
     #[inline]
     fn is_over(&self) -> bool {
         self.is_detached

@@ -181,7 +181,7 @@ impl RingOutlet {
         self.next_sequence()
     }
 
-    /// The sequence number of the next packet to be sent.
+    /// Returns the sequence number of the next packet to be sent.
     fn next_sequence(&self) -> Option<u64> {
         self.newest.map_or(Some(0), |newest| Some(self.header_at(newest)?.next_sequence()))
     }
@@ -225,7 +225,7 @@ impl RingOutlet {
         // A reader that left before it was attached must not be attached.
         let mut changes = self.shared.changes();
         changes.added.retain(|pending| !early.contains(&pending.token));
-        // One that was killed then has missed nothing yet, or what it was still to be told.
+        // One that was killed then has missed nothing yet, or what is still owed to it.
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
         for connection in unmet {

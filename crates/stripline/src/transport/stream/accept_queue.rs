@@ -36,7 +36,7 @@ impl AcceptQueue {
         })
     }
 
-    /// Whether a receiver has been accepted.
+    /// Returns whether a receiver has been accepted.
     #[inline]
     pub(super) fn has_accepted(&self) -> bool {
         // Relaxed: the lock of the queue orders the rest.
@@ -62,7 +62,7 @@ struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
-    /// Whether the receiver of a free record sent a goodbye, so that no successor comes.
+    /// Returns whether the receiver of a free record sent a goodbye, so that no successor comes.
     fn is_given_up(&self) -> bool {
         self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| peek_goodbye(&s))
     }

@@ -48,7 +48,7 @@ pub(super) fn say_goodbye(socket: &Socket) {
     let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// Whether the other end has sent a goodbye; the bytes are left to be read.
+/// Returns whether the other end has sent a goodbye; the bytes are left to be read.
 pub(super) fn peek_goodbye(socket: &Socket) -> bool {
     let mut buffer = [0; RECORD_BYTES * 64];
     let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
@@ -216,7 +216,8 @@ impl AckReader {
         (self.expected, self.ack) = (Some((ack_wait.sequence, ack_wait.scope)), None);
     }
 
-    /// Whether acknowledgements or flow control are still to come, once everything has been sent.
+    /// Returns whether acknowledgements or flow control are still to come, once everything has been
+    /// sent.
     pub(super) fn is_open(&self) -> bool {
         self.received < self.requested
             || self.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.is_over())
@@ -234,7 +235,7 @@ impl AckReader {
         }
     }
 
-    /// Whether the receiver has sent a goodbye.
+    /// Returns whether the receiver has sent a goodbye.
     pub(super) fn has_left(&self) -> bool {
         self.left
     }

@@ -39,7 +39,7 @@ impl StreamOutlet {
 }
 
 impl StreamReceiver {
-    /// Whether it stalls the next packet.
+    /// Returns whether it stalls the next packet.
     fn is_stalled(&self) -> bool {
         self.acks.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }

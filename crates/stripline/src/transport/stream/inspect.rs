@@ -29,7 +29,7 @@ struct ReceiverEntry {
     waits: Arc<WaitFlags>,
 }
 
-/// What the sender waits for while it sleeps because of a reader.
+/// The reasons of a sender to sleep for a reader.
 #[derive(Default)]
 pub(super) struct WaitFlags {
     pub space: AtomicBool,

@@ -1,5 +1,5 @@
-//! Byte streams, shared by the transports `uds` and `tcp`: after the handshake, frames one after the
-//! other.
+//! Byte streams, shared by the transports `uds` and `tcp`: after the handshake, frames one after
+//! the other.
 //!
 //! ```text
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...

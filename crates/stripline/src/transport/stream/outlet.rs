@@ -124,7 +124,7 @@ impl StreamOutlet {
         });
     }
 
-    /// Whether the receiver's socket is free for another frame; postponed frames go first.
+    /// Returns whether the receiver's socket is free for another frame; postponed frames go first.
     fn settle(&mut self, index: usize) -> bool {
         if !self.receivers[index].settle() {
             return false;

@@ -17,7 +17,7 @@ pub(super) struct PartialWrite {
 }
 
 impl PartialWrite {
-    /// Whether the sender may use the socket again.
+    /// Returns whether the sender may use the socket again.
     pub(super) fn is_done(&self) -> bool {
         // Acquire: what the thread wrote to the socket precedes what the sender writes next.
         self.done.load(Ordering::Acquire)

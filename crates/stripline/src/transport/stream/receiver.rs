@@ -69,13 +69,13 @@ impl StreamReceiver {
         }
     }
 
-    /// Whether no frame for it is pending.
+    /// Returns whether no frame for it is pending.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.partial_write.is_none() && self.postponed.is_empty()
     }
 
-    /// Whether the socket is free for another frame.
+    /// Returns whether the socket is free for another frame.
     pub(super) fn settle(&mut self) -> bool {
         if self.partial_write.as_ref().is_some_and(|partial_write| partial_write.is_done()) {
             self.partial_write = None;
@@ -83,7 +83,7 @@ impl StreamReceiver {
         self.partial_write.is_none()
     }
 
-    /// Whether it got the packet published last, or will.
+    /// Returns whether it got the packet published last, or will.
     pub(super) fn has_packet(&self) -> bool {
         self.blocks || self.mid_packet
     }

@@ -145,7 +145,8 @@ pub(super) fn tag(waveform: &str) -> String {
     format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Adds an operation: from its own request to a [`WaveformRequest`], and from a [`WaveformReply`] to its own.
+/// Adds an operation: from its own request to a [`WaveformRequest`], and from a [`WaveformReply`]
+/// to its own.
 fn add<Req: Payload, Rep: Payload>(
     service: call::Service<'static>,
     name: &str,

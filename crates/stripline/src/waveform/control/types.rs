@@ -169,7 +169,7 @@ pub struct NewValue {
     pub unit: String,
 }
 
-/// Whether a component has taken values.
+/// The state of a change in a component.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline::waveform::control::ChangeState::NotYet).unwrap();

@@ -63,30 +63,30 @@ pub struct RunOptions {
 /// assert_eq!(log.0, ["source: runs at normal priority"]);
 /// ```
 pub trait Observer {
-    /// Called when all components run.
+    /// Receives the notice that all components run.
     fn started(&mut self) {}
 
-    /// Called about four times a second.
+    /// Receives the progress, about four times a second.
     fn progress(&mut self, progress: &Progress) {
         let _ = progress;
     }
 
-    /// Called for a problem that does not stop the waveform; `component` names its subject.
+    /// Receives a problem that does not stop the waveform; `component` names its subject.
     fn warning(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// Called for a line that a component wrote on its standard error.
+    /// Receives a line that a component wrote on its standard error.
     fn line(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// Called when a component has taken properties that a client set.
+    /// Receives the values that a component has taken from a client.
     fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
         let _ = (component, values);
     }
 
-    /// Called when the waveform is being stopped in order, with the reason.
+    /// Receives the reason when the waveform is stopped in order.
     fn stopping(&mut self, reason: &str) {
         let _ = reason;
     }
