@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use crate::interface::{Argument, Interface, Operation};
+use crate::interface::{Argument, Interface, Names, Operation};
 
 /// Generates the service, its client, and the blanket implementations of the trait.
 pub(crate) fn service(interface: &Interface) -> TokenStream {
@@ -142,7 +142,7 @@ fn server(interface: &Interface) -> TokenStream {
             /// The service's name, by which clients find it.
             #vis const NAME: &'static str = #name;
 
-            #[doc = concat!("A service of the name `", #name, "`, for [`Node::service`](::stripline::node::Node::service).")]
+            #[doc = concat!("A service of the name `", #name, "`, for [`Node::service_server`](::stripline::node::Node::service_server).")]
             ///
             /// # Errors
             /// None: its names are valid.
@@ -188,12 +188,16 @@ fn client(interface: &Interface) -> TokenStream {
         let (field, conditions, name) = (operation.names().field, &operation.conditions, &operation.name);
         quote_spanned!(place(operation)=> #(#conditions)* #field: client.operation(#name)?)
     });
-    let functions = operations.iter().map(|operation| calls(interface, operation));
+    let view = format_ident!("{ident}ClientView");
+    let [functions, view_functions] = [Caller::Client, Caller::View]
+        .map(|caller| operations.iter().map(move |its| calls(interface, its, caller)));
     let docs = format!("A client that calls [`{ident}`] at any of its servers, from any number of threads.");
     let connect_docs = format!(
         "Creates a client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, \
          unless they were named otherwise. It does not wait for a server."
     );
+    let view_docs =
+        format!("A view of a [`{client}`] that calls with options of its own: [`{client}::with`].");
     quote! {
         #[doc = #docs]
         #[derive(::core::clone::Clone)]
@@ -223,42 +227,64 @@ fn client(interface: &Interface) -> TokenStream {
                 &self.client
             }
 
+            /// Returns a view of the client that calls with these options.
+            #[inline]
+            #vis fn with(&self, options: ::stripline::call::CallOptions) -> #view<'_> {
+                #view { client: self, options }
+            }
+
             #(#functions)*
+        }
+
+        #[doc = #view_docs]
+        #[derive(::core::clone::Clone, ::core::marker::Copy)]
+        #[allow(dead_code)]
+        #vis struct #view<'c> {
+            client: &'c #client,
+            options: ::stripline::call::CallOptions,
+        }
+
+        #[allow(dead_code)]
+        impl<'c> #view<'c> {
+            #(#view_functions)*
         }
     }
 }
 
-/// Generates the functions of a client that call one operation.
-fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
+/// The generated types that call operations.
+#[derive(Clone, Copy, PartialEq)]
+enum Caller {
+    Client,
+    View,
+}
+
+/// Generates the functions of a client, or of its view, that call one operation.
+fn calls(interface: &Interface, operation: &Operation, caller: Caller) -> TokenStream {
     let vis = &interface.vis;
     let Operation { conditions, docs, reply, .. } = operation;
-    let names = operation.names();
-    let (call, within, by_key, field) = (&names.call, &names.within, &names.by_key, &names.field);
-    let (start, start_by_key) = (&names.start, &names.start_by_key);
+    let Names { call, start, field } = &operation.names();
     let ((request, value), error) = (request(operation), error_of(operation));
     let parameters: Vec<_> = operation.sent().map(|(name, of)| quote!(#name: #of)).collect();
     let outcome = quote!(::core::result::Result<#reply, ::stripline::call::CallError<#error>>);
+    let (handle, lifetime) = match caller {
+        Caller::Client => (quote!(self.#field), quote!('_)),
+        Caller::View => (quote!(self.client.#field.with(self.options)), quote!('c)),
+    };
     let pending = quote_spanned! {place(operation)=>
         ::core::result::Result<
-            ::stripline::call::Pending<'_, #request, #reply, #error>,
+            ::stripline::call::Pending<#lifetime, #request, #reply, #error>,
             ::stripline::call::CallError<#error>,
         >
     };
-    let (deadline, key) = (own("deadline"), own("key"));
-    let body = |function: &str, first: Option<&Ident>| {
-        let (function, first) = (format_ident!("{function}"), first.map(|first| quote!(#first,)));
-        quote_spanned!(place(operation)=> self.#field.#function(#first &#value))
+    let [call_body, start_body] = ["call", "start"].map(|function| {
+        let function = format_ident!("{function}");
+        quote_spanned!(place(operation)=> #handle.#function(&#value))
+    });
+    let call_docs = match caller {
+        Caller::Client => "Blocks until the reply arrives or the client's deadline passes.",
+        Caller::View => "Blocks until the reply arrives or the deadline passes.",
     };
-    let [call_body, start_body] = ["call", "start"].map(|function| body(function, None));
-    let within_body = body("call_within", Some(&deadline));
-    let [by_key_body, start_by_key_body] =
-        ["call_by_key", "start_by_key"].map(|function| body(function, Some(&key)));
-    let as_call = format!("Calls as [`{call}`](Self::{call}) does");
-    let within_docs = format!("{as_call}, but with this deadline instead of the client's.");
-    let by_key_docs = format!("{as_call}, at the server that this key belongs to.");
-    let start_docs = format!("{as_call}, without waiting for the reply.");
-    let start_by_key_docs =
-        format!("Starts as [`{start}`](Self::{start}) does, at the server that this key belongs to.");
+    let start_docs = format!("Calls as [`{call}`](Self::{call}) does, without waiting for the reply.");
     let errors = quote! {
         ///
         /// # Errors
@@ -269,7 +295,7 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         #(#conditions)*
         #(#docs)*
         ///
-        /// Blocks until the reply arrives or the client's deadline passes.
+        #[doc = #call_docs]
         #errors
         #allow
         #[inline]
@@ -278,35 +304,11 @@ fn calls(interface: &Interface, operation: &Operation) -> TokenStream {
         }
 
         #(#conditions)*
-        #[doc = #within_docs]
-        #errors
-        #allow
-        #vis fn #within(&self, #deadline: ::core::time::Duration #(, #parameters)*) -> #outcome {
-            #within_body
-        }
-
-        #(#conditions)*
-        #[doc = #by_key_docs]
-        #errors
-        #allow
-        #vis fn #by_key(&self, #key: u64 #(, #parameters)*) -> #outcome {
-            #by_key_body
-        }
-
-        #(#conditions)*
         #[doc = #start_docs]
         #errors
         #allow
         #vis fn #start(&self #(, #parameters)*) -> #pending {
             #start_body
-        }
-
-        #(#conditions)*
-        #[doc = #start_by_key_docs]
-        #errors
-        #allow
-        #vis fn #start_by_key(&self, #key: u64 #(, #parameters)*) -> #pending {
-            #start_by_key_body
         }
     }
 }

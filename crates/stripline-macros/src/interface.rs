@@ -17,7 +17,7 @@ const OPERATIONS_MAX: usize = 128;
 /// The longest tuple that serialises.
 const ARGUMENTS_MAX: usize = 16;
 /// Functions of every client besides those of its operations.
-const OF_EVERY_CLIENT: [&str; 2] = ["connect", "client"];
+const OF_EVERY_CLIENT: [&str; 3] = ["connect", "client", "with"];
 
 /// A trait that can be a service.
 pub(crate) struct Interface {
@@ -54,10 +54,7 @@ pub(crate) enum Argument {
 /// The names derived from an operation: functions of the client, and parts of their names.
 pub(crate) struct Names {
     pub call: Ident,
-    pub within: Ident,
-    pub by_key: Ident,
     pub start: Ident,
-    pub start_by_key: Ident,
     pub field: Ident,
 }
 
@@ -109,10 +106,7 @@ impl Operation {
         let plain = name.unraw();
         Names {
             call: name.clone(),
-            within: format_ident!("{plain}_within", span = name.span()),
-            by_key: format_ident!("{plain}_by_key", span = name.span()),
             start: format_ident!("start_{plain}", span = name.span()),
-            start_by_key: format_ident!("start_{plain}_by_key", span = name.span()),
             field: format_ident!("{plain}_operation", span = name.span()),
         }
     }
@@ -131,8 +125,8 @@ impl Operation {
 }
 
 impl Names {
-    fn of_client(&self) -> [&Ident; 5] {
-        [&self.call, &self.within, &self.by_key, &self.start, &self.start_by_key]
+    fn of_client(&self) -> [&Ident; 2] {
+        [&self.call, &self.start]
     }
 }
 

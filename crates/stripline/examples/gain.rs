@@ -29,12 +29,12 @@ impl Component for Gain {
     }
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
-        let live = ports.requests();
+        let requests = ports.requests();
         let mut input = ports.input::<Complex<f32>>("in")?;
         let mut output = ports.output::<Complex<f32>>("out")?;
         // Between packets, and while none arrives; costs nearly nothing without a request.
         while let Some(packet) = input.receive_with(|| {
-            live.apply_changes(|new| {
+            requests.apply_changes(|new| {
                 self.factor = new.float("factor") as f32;
                 Ok(())
             });

@@ -49,8 +49,9 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///
 /// ```
 /// use std::sync::Mutex;
+/// use std::time::Duration;
 /// use serde::{Deserialize, Serialize};
-/// use stripline::call::{CallError, ClientOptions, ServerOptions};
+/// use stripline::call::{CallError, CallOptions, ClientOptions, ServerOptions};
 /// use stripline::node::{Dispatch, Node};
 ///
 /// #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +82,7 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///
 /// let node = Node::isolated()?;
 /// let radio = Radio(Mutex::new(100e6));
-/// let mut server = node.service(TunerService::of(&radio)?, ServerOptions::default())?;
+/// let mut server = node.service_server(TunerService::of(&radio)?, ServerOptions::default())?;
 /// let tuner = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| server.serve(Dispatch::Queue));
@@ -91,6 +92,8 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///     let pending = tuner.start_tune(1090e6).expect("a server is there");
 ///     // ... other work ...
 ///     assert_eq!(pending.wait().expect("it is in range"), 1090e6);
+///     let patient = CallOptions::deadline(Duration::from_secs(60));
+///     assert_eq!(tuner.with(patient).tune(162.4e6).expect("it is in range"), 162.4e6);
 ///     node.stop();
 /// });
 /// # Ok::<(), stripline::Error>(())
@@ -103,13 +106,13 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///   one of another name. `NAME` is `tuner`, the trait's name in kebab case, or the name in the
 ///   attribute: `#[stripline::service(name = "vhf-tuner")]`.
 /// - `TunerClient`: `connect` makes one; `client` is the [`ServiceClient`](call::ServiceClient)
-///   below, for counts and servers. Each operation has five functions, those of
-///   [`Client`](call::Client). For `tune` they are `tune`, `tune_within` (a deadline first),
-///   `tune_by_key` (a key first), `start_tune` and `start_tune_by_key`. All return the reply, or a
-///   [`CallError`](call::CallError) of the operation's error; the last two a
-///   [`Pending`](call::Pending).
-/// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
-///   to an object that it serves.
+///   below, for counts and servers. Each operation has two functions, as `tune` and `start_tune`.
+///   The first blocks, and returns the reply or a [`CallError`](call::CallError) of the
+///   operation's error. The second returns a [`Pending`](call::Pending).
+/// - `TunerClientView`, the client with a key or a deadline: `with` makes one of
+///   [`CallOptions`](call::CallOptions). Its functions are those of the operations.
+/// - The trait for `&T` and `Arc<T>` of any `T` with the trait, so that a program can keep a
+///   reference to an object that it serves.
 ///
 /// # What a trait may be
 /// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once)

@@ -17,7 +17,7 @@ use super::error::Refusal;
 use super::server_connection::{ServerConnection, WaitOutcome};
 use super::service::Operation;
 use super::wire::{ReplyStatus, WireReply};
-use super::{CallError, ClientOptions, Payload};
+use super::{CallError, CallOptions, ClientOptions, Payload};
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
@@ -49,7 +49,7 @@ pub struct ServerReport {
 ///
 /// let node = Node::isolated()?;
 /// let service = Service::new("adder")?.operation("add", |(a, b): (i64, i64)| Ok::<i64, String>(a + b))?;
-/// let mut server = node.service(service, ServerOptions::default())?;
+/// let mut server = node.service_server(service, ServerOptions::default())?;
 /// let adder = node.service_client("adder", ClientOptions::default())?;
 /// let add = adder.operation::<(i64, i64), i64, String>("add")?;
 /// let multiply = adder.operation::<(i64, i64), i64, String>("multiply")?;
@@ -100,6 +100,20 @@ impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
         let (core, name) = (Arc::clone(&self.core), Arc::clone(&self.name));
         Self { core, operation: self.operation, name, of: PhantomData }
     }
+}
+
+/// A view of a [`Client`] that calls with options of its own: [`Client::with`].
+///
+/// ```
+/// use stripline::call::{CallError, CallOptions, Client};
+///
+/// fn names(client: &Client<(), String>, keys: &[u64]) -> Result<Vec<String>, CallError<String>> {
+///     keys.iter().map(|key| client.with(CallOptions::key(*key)).call(&())).collect()
+/// }
+/// ```
+pub struct ClientView<'c, Req, Rep, E = String> {
+    client: &'c Client<Req, Rep, E>,
+    options: CallOptions,
 }
 
 /// A call that has been made. Dropping it cancels the call.
@@ -176,42 +190,49 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.call_at(request, None, self.core.options.deadline)
     }
 
-    /// Calls like [`Client::call`], at the server that the key selects. The same servers always
-    /// give the same choice. When a server is added or removed, only its keys move.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub fn call_by_key(&self, key: u64, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, Some(key), self.core.options.deadline)
-    }
-
-    /// Calls like [`Client::call`], with this deadline instead of the client's.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub fn call_within(&self, deadline: Duration, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, None, deadline.min(ClientOptions::DEADLINE_MAX))
-    }
-
     /// Sends a call without waiting for the reply. Blocks while there is no server or no room,
     /// until the deadline.
     ///
     /// # Errors
     /// The reason why the call could not be made.
     pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.start_at(request, None)
+        self.start_at(request, None, self.core.options.deadline)
     }
 
-    /// Sends a call like [`Client::start`], at the server that the key selects.
+    /// Returns a view of the client that calls with these options.
     ///
-    /// # Errors
-    /// As [`Client::start`].
-    pub fn start_by_key(&self, key: u64, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.start_at(request, Some(key))
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::call::{CallError, CallOptions, ClientOptions, ServerOptions};
+    /// use stripline::node::{Dispatch, Node};
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+    /// // The server does not reply yet.
+    /// let soon = double.with(CallOptions::deadline(Duration::from_millis(1)));
+    /// assert!(matches!(soon.call(&2.0), Err(CallError::Unanswered { .. } | CallError::NoServer { .. })));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| server.serve(Dispatch::Queue));
+    ///     assert_eq!(double.with(CallOptions::key(7)).call(&2.0).expect("it is served"), 4.0);
+    ///     let pending = double.with(CallOptions::key(7)).start(&3.0).expect("a server is there");
+    ///     assert_eq!(pending.wait().expect("it was served"), 6.0);
+    ///     node.stop();
+    /// });
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[inline]
+    pub fn with(&self, options: CallOptions) -> ClientView<'_, Req, Rep, E> {
+        ClientView { client: self, options }
     }
 
-    fn start_at(&self, request: &Req, key: Option<u64>) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        let mut call_deadline = CallDeadline::starting_now(self.core.options.deadline);
+    fn start_at(
+        &self,
+        request: &Req,
+        key: Option<u64>,
+        deadline: Duration,
+    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        let mut call_deadline = CallDeadline::starting_now(deadline);
         let (connection, number) = self.begin(request, key, &mut call_deadline)?;
         Ok(Pending { client: self, connection, number, deadline: call_deadline, is_over: false })
     }
@@ -293,6 +314,31 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
 
     fn label(&self, connection: usize) -> String {
         format!("{} at `{}`", self.name, self.core.connections[connection].label())
+    }
+}
+
+impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
+    /// Calls like [`Client::call`], with the view's options.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    #[inline]
+    pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
+        self.client.call_at(request, self.options.key, self.deadline())
+    }
+
+    /// Starts a call like [`Client::start`], with the view's options.
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub fn start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
+        self.client.start_at(request, self.options.key, self.deadline())
+    }
+
+    #[inline]
+    fn deadline(&self) -> Duration {
+        let own = self.options.deadline.map(|deadline| deadline.min(ClientOptions::DEADLINE_MAX));
+        own.unwrap_or(self.client.core.options.deadline)
     }
 }
 

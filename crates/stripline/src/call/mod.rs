@@ -7,17 +7,17 @@
 //!
 //! ```
 //! use stripline::call::{CallError, ClientOptions, ServerOptions};
-//! use stripline::connect::{Dispatch, Node};
+//! use stripline::node::{Dispatch, Node};
 //!
-//! let connect = Node::isolated()?;
+//! let node = Node::isolated()?;
 //! let root = |x: f64| if x < 0.0 { Err("negative".to_string()) } else { Ok(x.sqrt()) };
-//! let mut server = connect.server("root", root, ServerOptions::default())?;
-//! let client = connect.client::<f64, f64, String>("root", ClientOptions::default())?;
+//! let mut server = node.server("root", root, ServerOptions::default())?;
+//! let client = node.client::<f64, f64, String>("root", ClientOptions::default())?;
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| server.serve(Dispatch::Queue));
 //!     assert_eq!(client.call(&16.0).expect("it has a root"), 4.0);
 //!     assert!(matches!(client.call(&-1.0), Err(CallError::User(words)) if words == "negative"));
-//!     connect.stop();
+//!     node.stop();
 //! });
 //! # Ok::<(), stripline::Error>(())
 //! ```
@@ -46,10 +46,10 @@ mod server_connection;
 mod service;
 mod wire;
 
-pub use client::{Client, Pending, ServerReport, ServiceClient};
+pub use client::{Client, ClientView, Pending, ServerReport, ServiceClient};
 pub use connect::{ServerDescription, ServerOffer};
 pub use error::{CallError, NoError, Refusal};
-pub use options::{ClientOptions, ServerOptions};
+pub use options::{CallOptions, ClientOptions, ServerOptions};
 pub use payload::{Payload, Plain, Samples};
 pub use server::{Server, ServerCounts};
 pub use service::{Context, Operation, Service};

@@ -71,6 +71,39 @@ impl Default for ClientOptions {
     }
 }
 
+/// The options of single calls: [`Client::with`](super::Client::with).
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::call::CallOptions;
+///
+/// let deadline = Duration::from_millis(20);
+/// let both = CallOptions { key: Some(7), deadline: Some(deadline) };
+/// assert_eq!(CallOptions::key(7), CallOptions { deadline: None, ..both });
+/// assert_eq!(CallOptions::deadline(deadline), CallOptions { key: None, ..both });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// The key that selects the server. The same servers always give the same choice. When a
+    /// server is added or removed, only its keys move. `None`: the servers take turns.
+    pub key: Option<u64>,
+    /// How long the call may take: at most [`ClientOptions::DEADLINE_MAX`]. `None`: the client's
+    /// [`ClientOptions::deadline`].
+    pub deadline: Option<Duration>,
+}
+
+impl CallOptions {
+    /// Returns options with this key, and otherwise the client's.
+    pub fn key(key: u64) -> Self {
+        Self { key: Some(key), ..Self::default() }
+    }
+
+    /// Returns options with this deadline, and otherwise the client's.
+    pub fn deadline(deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..Self::default() }
+    }
+}
+
 /// The options of a server.
 ///
 /// ```

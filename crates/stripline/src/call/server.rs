@@ -75,7 +75,7 @@ pub struct ServerCounts {
 ///
 /// let node = Node::isolated()?;
 /// let service = Service::new("adder")?.operation("add", |(a, b): (i64, i64)| Ok::<i64, String>(a + b))?;
-/// let mut server = node.service(service, ServerOptions::default())?;
+/// let mut server = node.service_server(service, ServerOptions::default())?;
 /// let adder = node.service_client("adder", ClientOptions::default())?;
 /// let add = adder.operation::<(i64, i64), i64, String>("add")?;
 /// let sum = add.start(&(2, 3)).expect("a server is there");

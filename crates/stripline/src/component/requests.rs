@@ -99,7 +99,7 @@ impl ControlRequests {
     ///     let mut input = ports.input::<f32>("in")?;
     ///     input.serve(Dispatch::pool(4)?, move |packet| {
     ///         // One of the four threads takes it; all of them see it.
-    ///         requests.changed(|new| Ok(threshold.store(new.float("threshold").to_bits(), Ordering::Relaxed)));
+    ///         requests.apply_changes(|new| Ok(threshold.store(new.float("threshold").to_bits(), Ordering::Relaxed)));
     ///         let limit = f64::from_bits(threshold.load(Ordering::Relaxed));
     ///         println!("{} samples beyond it", packet.iter().filter(|x| f64::from(**x) > limit).count());
     ///         Ok(())

@@ -108,28 +108,28 @@ impl<T: Sample> Subscriber<T> {
         }
     }
 
-    /// Receives like [`Subscriber::receive`], for a component that also handles requests. `heed` is
-    /// called before each packet, and at once when a request arrives while there is no packet.
+    /// Receives like [`Subscriber::receive`], for a component that also handles requests. It calls
+    /// `on_request` before each packet, and at once when a request arrives while there is no packet.
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
-    /// let live = ports.live();
+    /// let requests = ports.requests();
     /// let mut input = ports.input::<f32>("in")?;
     /// let mut limit = 1.0;
     /// // A new limit need not wait for a packet.
-    /// while let Some(packet) = input.receive_with(|| live.changed(|new| Ok(limit = new.float("limit"))))? {
+    /// while let Some(packet) = input.receive_with(|| requests.apply_changes(|new| Ok(limit = new.float("limit"))))? {
     ///     println!("{} samples beyond {limit}", packet.iter().filter(|x| f64::from(**x) > limit).count());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     #[inline(always)]
-    pub fn receive_with(&mut self, mut heed: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
+    pub fn receive_with(&mut self, mut on_request: impl FnMut()) -> Result<Option<Packet<'_, T>>> {
         loop {
-            heed();
+            on_request();
             let found = self.incoming.receive_or_request()?;
             match self.fitting(found)? {
                 Received::Empty => {}

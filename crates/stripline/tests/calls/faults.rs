@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use stripline::call::{CallError, Client, ClientOptions, Context, Refusal, Samples, ServerOptions, Service};
+use stripline::call::{
+    CallError, CallOptions, Client, ClientOptions, Context, Refusal, Samples, ServerOptions, Service,
+};
 use stripline::node::{Dispatch, Node};
 
 use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, with_server};
@@ -24,7 +26,7 @@ pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &st
         .unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
         let (wait, quick) = (operation::<u32, u32>(&client, "wait"), operation::<u32, u32>(&client, "quick"));
-        let error = wait.call_within(SHORT, &1).unwrap_err();
+        let error = wait.with(CallOptions::deadline(SHORT)).call(&1).unwrap_err();
         assert!(matches!(&error, CallError::Unanswered { deadline, .. } if *deadline == SHORT), "{error}");
         assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
         assert_eq!(client.servers()[0].late, 0);
@@ -53,7 +55,8 @@ pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
         let first = wait.start(&()).unwrap();
         await_that("the first call is begun", || begun.load(Ordering::Relaxed) == 1);
         for _ in 0..3 {
-            assert!(matches!(wait.call_within(SHORT, &()), Err(CallError::Unanswered { .. })));
+            let error = wait.with(CallOptions::deadline(SHORT)).call(&()).unwrap_err();
+            assert!(matches!(error, CallError::Unanswered { .. }), "{error}");
         }
         gate.open();
         first.wait().unwrap();
@@ -316,7 +319,7 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
         scope.spawn(|| server_slow.serve(Dispatch::Queue).unwrap());
         serving(&node, &mut server_outer, Dispatch::Queue, || {
             // Both deadlines pass at about the same time; either may be first.
-            match outer.call_within(SHORT, &()) {
+            match outer.with(CallOptions::deadline(SHORT)).call(&()) {
                 Ok(_) | Err(CallError::Unanswered { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -359,7 +362,8 @@ pub fn an_undetectable_cycle_ends_at_the_deadline(transport: &str) {
         if !goes_on {
             return Ok(true);
         }
-        let thread = || own.call_within(SHORT, &false).map_err(|error| error.to_string());
+        let soon = own.with(CallOptions::deadline(SHORT));
+        let thread = || soon.call(&false).map_err(|error| error.to_string());
         std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
     };
     let mut server = node.server("own", again, over(transport)).unwrap();

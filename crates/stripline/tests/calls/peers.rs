@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use stripline::call::{CallError, Service};
+use stripline::call::{CallError, CallOptions, Service};
 use stripline::node::{Dispatch, Node, Topics};
 
 use crate::puppet::Puppet;
@@ -34,8 +35,9 @@ pub fn calls_are_distributed_in_turn_or_by_key(transport: &str) {
         for server in &mut servers {
             scope.spawn(|| server.serve(Dispatch::Queue).unwrap());
         }
-        let by_key =
-            |keys: u64| -> Vec<String> { (0..keys).map(|key| name.call_by_key(key, &()).unwrap()).collect() };
+        let by_key = |keys: u64| -> Vec<String> {
+            (0..keys).map(|key| name.with(CallOptions::key(key)).call(&()).unwrap()).collect()
+        };
         let before = std::thread::scope(|inner| {
             let (finish, finished) = std::sync::mpsc::channel::<()>();
             let mut last = last;
@@ -54,8 +56,8 @@ pub fn calls_are_distributed_in_turn_or_by_key(transport: &str) {
         });
         // The third server has left: only its keys move.
         await_that("the third is gone", || {
-            name.call_by_key(before.iter().position(|name| name == "z").unwrap() as u64, &())
-                .is_ok_and(|n| n != "z")
+            let key = before.iter().position(|name| name == "z").unwrap() as u64;
+            name.with(CallOptions::key(key)).call(&()).is_ok_and(|n| n != "z")
         });
         for (key, (before, after)) in before.iter().zip(by_key(200)).enumerate() {
             assert!(*before == after || before == "z", "key {key} went from {before} to {after}");
@@ -73,11 +75,13 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
         (Puppet::server(&domain, transport, "doomed"), Puppet::server(&domain, transport, "other"));
     assert!(client.wait_for_servers(2, LONG).unwrap());
     let (hold, name) = (operation::<(), ()>(&client, "hold"), operation::<(), String>(&client, "name"));
-    let to_doomed = (0..).find(|key| name.call_by_key(*key, &()).unwrap() == "doomed").unwrap();
-    let to_other = (0..).find(|key| name.call_by_key(*key, &()).unwrap() == "other").unwrap();
-    let lost: Vec<_> = (0..3).map(|_| hold.start_by_key(to_doomed, &()).unwrap()).collect();
+    let [to_doomed, to_other] = ["doomed", "other"].map(|wanted| {
+        let mut keys = (0..).map(CallOptions::key);
+        keys.find(|options| name.with(*options).call(&()).unwrap() == wanted).unwrap()
+    });
+    let lost: Vec<_> = (0..3).map(|_| hold.with(to_doomed).start(&()).unwrap()).collect();
     victim.hear("holding");
-    let kept = hold.start_by_key(to_other, &()).unwrap();
+    let kept = hold.with(to_other).start(&()).unwrap();
     other.hear("holding");
     victim.kill();
     for call in lost {
@@ -94,8 +98,8 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
         client.servers().iter().filter(|server| server.connected).count() == 2
             && answered(|_| name.call(&()), 2).len() == 2
     });
-    assert_eq!(name.call_by_key(to_doomed, &()).unwrap(), "doomed");
-    assert_eq!(name.call_by_key(to_other, &()).unwrap(), "other");
+    assert_eq!(name.with(to_doomed).call(&()).unwrap(), "doomed");
+    assert_eq!(name.with(to_other).call(&()).unwrap(), "other");
     drop((victim, other));
 }
 
@@ -108,7 +112,7 @@ pub fn a_server_that_dies_in_the_middle_of_a_call_ends_it(transport: &str) {
     assert!(matches!(&error, CallError::ServerGone { .. }), "{error}");
     drop(puppet);
     let name = operation::<(), String>(&client, "name");
-    let error = name.call_within(std::time::Duration::from_millis(20), &()).unwrap_err();
+    let error = name.with(CallOptions::deadline(Duration::from_millis(20))).call(&()).unwrap_err();
     assert!(matches!(&error, CallError::NoServer { .. }), "{error}");
     let _second = Puppet::server(&domain, transport, "second");
     assert_eq!(name.call(&()).unwrap(), "second");
@@ -122,7 +126,7 @@ pub fn a_stopped_server_is_late_and_not_dead(transport: &str) {
     let name = operation::<(), String>(&client, "name");
     assert_eq!(name.call(&()).unwrap(), "sleepy");
     puppet.freeze();
-    let error = name.call_within(std::time::Duration::from_millis(20), &()).unwrap_err();
+    let error = name.with(CallOptions::deadline(Duration::from_millis(20))).call(&()).unwrap_err();
     assert!(matches!(&error, CallError::Unanswered { .. }), "{error}");
     let pending = name.start(&()).unwrap();
     puppet.thaw();
@@ -139,7 +143,7 @@ pub fn a_call_given_up_while_its_server_was_stopped_is_not_carried_out(transport
     // No call waits there: it stops while it waits itself.
     puppet.freeze();
     for _ in 0..3 {
-        assert!(name.call_within(std::time::Duration::from_millis(5), &()).is_err());
+        assert!(name.with(CallOptions::deadline(Duration::from_millis(5))).call(&()).is_err());
     }
     puppet.thaw();
     assert_eq!(names.call(&()).unwrap(), 1);

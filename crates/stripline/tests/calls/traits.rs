@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stripline::call::{CallError, Context, NoError, Samples, ServerOptions, ServiceClient};
+use stripline::call::{CallError, CallOptions, Context, NoError, Samples, ServerOptions, ServiceClient};
 use stripline::node::{Dispatch, Node, Topics};
 
 use crate::support::{LONG, await_that, domain, named, over, patient, serving};
@@ -92,14 +92,16 @@ pub fn a_trait_is_called_like_a_function(transport: &str) {
         with_radio(transport, dispatch, |radio, client| {
             assert_eq!(client.tune(100e6).unwrap(), 100e6);
             assert_eq!(client.status().unwrap().hz, 100e6);
-            assert_eq!(client.tune_within(LONG, 200e6).unwrap(), 200e6);
-            assert_eq!(client.tune_by_key(7, 300e6).unwrap(), 300e6);
+            assert_eq!(client.with(CallOptions::deadline(LONG)).tune(200e6).unwrap(), 200e6);
+            assert_eq!(client.with(CallOptions::key(7)).tune(300e6).unwrap(), 300e6);
             assert_eq!(client.double(-4).unwrap(), -8);
-            assert_eq!(client.double_within(LONG, 21).unwrap(), 42);
+            assert_eq!(client.with(CallOptions::default()).double(21).unwrap(), 42);
             let pending: Vec<_> = (0..50).map(|n| client.start_double(n).unwrap()).collect();
             let doubled: Vec<_> = pending.into_iter().map(|reply| reply.wait().unwrap()).collect();
             assert_eq!(doubled, (0..50).map(|n| 2 * n).collect::<Vec<_>>());
-            assert_eq!(client.start_double_by_key(3, 5).unwrap().wait().unwrap(), 10);
+            // A call outlives the view that started it.
+            let pending = client.with(CallOptions::key(3)).start_double(5).unwrap();
+            assert_eq!(pending.wait().unwrap(), 10);
             // The served radio is the one of this process.
             assert_eq!(radio.status().hz, 300e6);
             let () = client.clone().reset().unwrap();
@@ -122,7 +124,8 @@ pub fn several_arguments_and_the_context_come_as_they_are(transport: &str) {
     with_radio(transport, Dispatch::pool(2).unwrap(), |_, client| {
         assert_eq!(client.note("antenna".into(), 2, None).unwrap(), LONG);
         let deadline = LONG / 2;
-        assert_eq!(client.note_within(deadline, "gain".into(), 1, None).unwrap(), deadline);
+        let limited = client.with(CallOptions { key: Some(1), deadline: Some(deadline) });
+        assert_eq!(limited.note("gain".into(), 1, None).unwrap(), deadline);
         let told = Duration::from_millis(3);
         assert_eq!(client.start_note(String::new(), 0, Some(told)).unwrap().wait().unwrap(), told);
         assert_eq!(client.status().unwrap().notes, ["antenna", "antenna", "gain"]);

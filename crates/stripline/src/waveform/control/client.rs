@@ -11,7 +11,7 @@ use super::{
     ComponentChange, ControlError, GetRequest, PropertyReading, RequestFault, RunningWaveform, SetRequest,
     Setting, StopRequest, Stopped, TestRequest, TestRun,
 };
-use crate::call::{CallError, ClientOptions, Payload, ServiceClient};
+use crate::call::{CallError, CallOptions, ClientOptions, Payload, ServiceClient};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::sys::process::state_and_parent;
@@ -72,11 +72,11 @@ pub fn running() -> Result<Running> {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use stripline::waveform::control::{ControlClient, Taken};
+/// use stripline::waveform::control::{ChangeState, ControlClient};
 ///
 /// let radio = ControlClient::find("radio", None)?;
 /// let changes = radio.set(&["filter.high=6e3".parse().expect("well formed")], Duration::from_secs(5))?;
-/// assert!(changes.iter().all(|change| change.taken == Taken::Applied));
+/// assert!(changes.iter().all(|change| change.taken == ChangeState::Applied));
 /// for reading in radio.get(Some("fm"), None)? {
 ///     println!("{} = {:?}", reading.property, reading.value);
 /// }
@@ -98,7 +98,10 @@ struct ServiceConnection {
 
 impl fmt::Debug for ControlClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("name", &self.name).field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("ControlClient")
+            .field("name", &self.name)
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
     }
 }
 
@@ -263,8 +266,8 @@ impl ControlClient {
         deadline: Duration,
     ) -> Result<Rep, ControlError> {
         let operation = self.link.calls.operation::<Req, Rep, RequestFault>(operation)?;
-        let deadline = deadline.min(ClientOptions::DEADLINE_MAX);
-        operation.call_within(deadline, request).map_err(|error| self.failed(error))
+        let limited = operation.with(CallOptions::deadline(deadline));
+        limited.call(request).map_err(|error| self.failed(error))
     }
 
     /// Converts the error of a call without a reply.

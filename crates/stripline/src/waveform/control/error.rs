@@ -8,9 +8,9 @@ use crate::waveform::text::{listed, quoted, suggestion};
 /// An error of a request to a running waveform.
 ///
 /// ```
-/// use stripline::waveform::control::{Client, ControlError};
+/// use stripline::waveform::control::{ControlClient, ControlError};
 ///
-/// let error = Client::find("no-such-waveform", None).unwrap_err();
+/// let error = ControlClient::find("no-such-waveform", None).unwrap_err();
 /// assert!(matches!(&error, ControlError::NoSuchWaveform { name, .. } if name == "no-such-waveform"));
 /// assert!(error.to_string().contains("is running"));
 /// ```
