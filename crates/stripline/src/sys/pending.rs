@@ -64,6 +64,9 @@ struct PendingPeer {
     deadline: Instant,
 }
 
+/// A peer's first message and the descriptors that came with it.
+type FirstMessage = (Vec<u8>, Vec<OwnedFd>);
+
 /// What became of a connection.
 pub(crate) enum Admission {
     /// It sent its first message.
@@ -216,7 +219,7 @@ impl PendingPeers {
     }
 
     /// Receives the first message and its descriptors once all of it is there, and not a byte more.
-    fn receive(&self, socket: &Socket) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, String> {
+    fn receive(&self, socket: &Socket) -> Result<Option<FirstMessage>, String> {
         let broke = |e: io::Error| format!("broke the connection during the handshake: {e}");
         let mut bytes = [0; FIRST_MESSAGE_MAX];
         let there = match rustix::net::recv(socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
