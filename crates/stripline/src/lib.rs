@@ -111,8 +111,8 @@ pub use packet::{Gap, GapReason, StreamInfo};
 ///   operation's error. The second returns a [`Pending`](call::Pending).
 /// - `TunerClientView`, the client with a key or a deadline: `with` makes one of
 ///   [`CallOptions`](call::CallOptions). Its functions are those of the operations.
-/// - The trait for `&T` and `Arc<T>` of any `T` with the trait, so that a program can keep a
-///   reference to an object that it serves.
+/// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
+///   to an object that it serves.
 ///
 /// # What a trait may be
 /// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once)

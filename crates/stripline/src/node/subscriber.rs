@@ -109,7 +109,7 @@ impl<T: Sample> Subscriber<T> {
     }
 
     /// Receives like [`Subscriber::receive`], for a component that also handles requests. It calls
-    /// `on_request` before each packet, and at once when a request arrives while there is no packet.
+    /// `on_request` before each packet, and at once when a request arrives and no packet is there.
     ///
     /// # Errors
     /// As [`Subscriber::receive`].
