@@ -61,9 +61,9 @@ pub(crate) enum Command {
 
 const CHECK_HELP: &str = "Examples:\n  \
     stripline check waveforms/fm.toml\n  \
-    stripline check waveforms/adsb.toml --set source.path=capture.bin     and what else `run` gets\n  \
+    stripline check waveforms/adsb.toml --set source.path=capture.bin     and the other options of `run`\n  \
     stripline check waveforms/adsb.toml --transport inproc --placement threads\n\n\
-    Every error and warning comes with its line and what to do about it. Executables that the file names are run with \
+    Every error and warning comes with its line and the remedy. Executables that the file names are run with \
     --describe, and files that properties name are checked; nothing is started.\n\n\
     Exit codes: 0 it can be run (there may be warnings), 2 it cannot.";
 
