@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
-use crate::transport::{Inlet, Next};
+use crate::transport::{Inlet, InletParts, Next};
 
 use super::inspect::ConnectionView;
 use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt};
@@ -57,6 +57,7 @@ impl ConnectionCounts {
 pub(super) struct IncomingConnection {
     pub name: String,
     pub inlet: Option<Box<dyn Inlet>>,
+    pub parts: InletParts,
     /// An error found by a wait, for the next `receive` to report.
     pub failed: Option<Error>,
     /// Connections made while an earlier one was still being read, with their names.
@@ -93,6 +94,7 @@ impl IncomingConnection {
         Self {
             name,
             inlet: None,
+            parts: InletParts::default(),
             failed: None,
             successors: VecDeque::new(),
             options,
@@ -116,7 +118,7 @@ impl IncomingConnection {
     /// does not pay.
     pub(super) fn wait(&self) -> WaitStrategy {
         match (self.options.wait, &self.inlet) {
-            (WaitStrategy::Adaptive, Some(inlet)) if !inlet.polls_without_syscall() => WaitStrategy::Block,
+            (WaitStrategy::Adaptive, Some(_)) if !self.parts.polls_without_syscall => WaitStrategy::Block,
             (wait, _) => wait,
         }
     }
@@ -124,12 +126,11 @@ impl IncomingConnection {
     /// Returns the view of this connection for inspection.
     pub(super) fn inspect(&self) -> ConnectionView {
         self.register();
-        let queue_probe = self.inlet.as_ref().and_then(|inlet| inlet.queue_probe());
         ConnectionView {
             name: self.name.clone(),
             options: self.options.clone(),
             open: Arc::clone(&self.open),
-            queue_probe,
+            queue_probe: self.parts.queue_probe.clone(),
         }
     }
 
@@ -143,7 +144,7 @@ impl IncomingConnection {
         self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_peer_gone())
     }
 
-    pub(super) fn connect(&mut self, name: String, inlet: Box<dyn Inlet>) {
+    pub(super) fn connect(&mut self, name: String, mut inlet: Box<dyn Inlet>) {
         if name != self.name {
             self.options = (self.options_for)(&name);
             self.name = name;
@@ -156,6 +157,7 @@ impl IncomingConnection {
         self.furthest = None;
         self.streams.clear();
         self.reassembler.forget();
+        self.parts = inlet.parts();
         self.inlet = Some(inlet);
     }
 
@@ -171,6 +173,7 @@ impl IncomingConnection {
     /// Closes the connection: nothing arrives over it any more.
     pub(super) fn disconnect(&mut self) {
         if self.inlet.take().is_some() {
+            self.parts = InletParts::default();
             self.counts.ended.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -306,10 +309,9 @@ impl IncomingConnection {
         if self.expected.is_some() {
             return;
         }
-        let inlet = self.inlet.as_ref();
-        let resumed = inlet.and_then(|inlet| inlet.resume_from());
-        let first_sent = inlet.and_then(|inlet| inlet.first_sent()).filter(|first| first.0 < header.sequence);
-        match resumed.filter(|next| *next < header.sequence) {
+        let start = self.inlet.as_ref().map(|inlet| inlet.start_position()).unwrap_or_default();
+        let first_sent = start.first_sent.filter(|first| first.0 < header.sequence);
+        match start.resume_from.filter(|next| *next < header.sequence) {
             // This receiver was restarted: the packets that its predecessor had not taken are
             // missing.
             Some(next) => {
@@ -445,7 +447,7 @@ impl IncomingConnection {
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
     fn attach_receipt(&self, taken: &mut LentPacket) {
-        if let Some(acks) = self.inlet.as_ref().and_then(|inlet| inlet.acks()) {
+        if let Some(acks) = self.parts.acks.clone() {
             taken.set_receipt(Receipt::new(acks, taken.header.sequence));
         }
     }

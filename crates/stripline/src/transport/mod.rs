@@ -23,5 +23,7 @@ mod uds;
 pub(crate) use endpoint::{Endpoint, random};
 pub(crate) use registry::find;
 pub use registry::{Capabilities, Reach, all, check};
-pub(crate) use seam::{BindRequest, ConnectRequest, Inlet, Next, Outlet, QueueProbe, Transport};
+pub(crate) use seam::{
+    BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet, QueueProbe, StartPosition, Transport,
+};
 pub(crate) use stop::{StopToken, Wait};

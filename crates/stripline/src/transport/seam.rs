@@ -148,6 +148,13 @@ pub(crate) trait Outlet: Send {
 
 /// The receiving side of one connection.
 pub(crate) trait Inlet: Send {
+    /// Returns what the link reads once, when the inlet is connected. The first call takes the flow
+    /// control.
+    fn parts(&mut self) -> InletParts;
+
+    /// Returns where the frames of this connection start. Available with the first frame.
+    fn start_position(&self) -> StartPosition;
+
     /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
@@ -186,11 +193,6 @@ pub(crate) trait Inlet: Send {
         false
     }
 
-    /// Returns the waker that ends parking for other reasons. Without it, parking is short.
-    fn waker(&self) -> Option<Arc<dyn ParkWaker>> {
-        None
-    }
-
     /// Prepares to park, as [`Inlet::prepare_sleep`] does for a sleep.
     fn prepare_park(&mut self) -> bool {
         false
@@ -205,51 +207,43 @@ pub(crate) trait Inlet: Send {
     /// Adds the descriptors that wake it.
     fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
-    /// Returns the sender of acknowledgements; `None` where the sending side cannot wait.
-    fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        None
-    }
-
-    /// Takes this receiver's flow control, if the link keeps it.
-    fn take_flow(&mut self) -> Option<flow::Receiver> {
-        None
-    }
-
-    /// Returns whether the port cannot find packets without help. Then a thread must move them to
-    /// its queue before the sender may get acknowledgements.
-    fn needs_receive_queue(&self) -> bool {
-        false
-    }
-
     /// Returns when the last frame arrived, in monotonic nanoseconds; `None`: when it was returned.
     fn received_ns(&self) -> Option<u64> {
         None
-    }
-
-    /// Returns a probe of its queue in this process, for inspection.
-    fn queue_probe(&self) -> Option<Weak<dyn QueueProbe>> {
-        None
-    }
-
-    /// Returns whether a poll takes no system call, so that a short spin pays.
-    fn polls_without_syscall(&self) -> bool {
-        false
     }
 
     /// Returns whether the other end has hung up, although frames of it may be left to take.
     fn is_peer_gone(&mut self) -> bool {
         false
     }
+}
 
-    /// Returns, after a restart of this side, the sequence number after the last packet that its
-    /// predecessor had taken. Available with the first frame.
-    fn resume_from(&self) -> Option<u64>;
+/// The constant properties of an inlet, and the parts of it that other threads use.
+#[derive(Default)]
+pub(crate) struct InletParts {
+    /// The sender of acknowledgements; `None` where the sending side cannot wait.
+    pub acks: Option<Arc<dyn AckSender>>,
+    /// This receiver's flow control, if the link keeps it.
+    pub flow: Option<flow::Receiver>,
+    /// The waker that ends parking for other reasons. Without it, parking is short.
+    pub waker: Option<Arc<dyn ParkWaker>>,
+    /// The probe of its queue in this process, for inspection.
+    pub queue_probe: Option<Weak<dyn QueueProbe>>,
+    /// Whether the port cannot find packets without help. Then a thread must move them to its queue
+    /// before the sender may get acknowledgements.
+    pub needs_receive_queue: bool,
+    /// Whether a poll takes no system call, so that a short spin pays.
+    pub polls_without_syscall: bool,
+}
 
-    /// Returns the sequence number and sample index of the first frame sent to this receiver, where
-    /// that frame may have been lost. Available with the first frame that was not.
-    fn first_sent(&self) -> Option<(u64, u64)> {
-        None
-    }
+/// The first frames of a connection.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct StartPosition {
+    /// The sequence number after the last packet that a predecessor of this receiver had taken.
+    pub resume_from: Option<u64>,
+    /// The sequence number and sample index of the first frame sent to this receiver, where that
+    /// frame may have been lost.
+    pub first_sent: Option<(u64, u64)>,
 }
 
 /// A queue that another thread can inspect.

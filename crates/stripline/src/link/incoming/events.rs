@@ -44,8 +44,8 @@ impl Incoming {
                     // A connection made earlier reports its own end.
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
-                PortEvent::Connected(name, inlet) => {
-                    if let Some(waker) = inlet.waker() {
+                PortEvent::Connected(name, mut inlet) => {
+                    if let Some(waker) = inlet.parts().waker {
                         self.events.wakers().add(&waker);
                         self.stop.wakers().add(&waker);
                     }

@@ -30,9 +30,8 @@ impl Incoming {
 
     /// Returns whether polling the last packet's connection again needs no system call.
     pub(crate) fn polls_without_syscall(&self) -> bool {
-        let inlet =
-            self.connections.get(self.taken.connection).and_then(|candidate| candidate.inlet.as_ref());
-        inlet.is_some_and(|inlet| inlet.polls_without_syscall())
+        let candidate = self.connections.get(self.taken.connection);
+        candidate.is_some_and(|candidate| candidate.parts.polls_without_syscall)
     }
 
     /// Returns whether another packet may follow the lent one without a system call.

@@ -19,13 +19,14 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::terms::{Flow, Overflow};
-use crate::transport::{ConnectRequest, Inlet, Next, QueueProbe};
+use crate::transport::{ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
-pub(crate) fn with_policy(inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+pub(crate) fn with_policy(mut inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+    let parts = inlet.parts();
     match request.options.overflow {
-        Overflow::Block if !inlet.needs_receive_queue() => Ok(inlet),
-        _ => Ok(Box::new(ReceiveQueue::start(inlet, request)?)),
+        Overflow::Block if !parts.needs_receive_queue => Ok(inlet),
+        _ => Ok(Box::new(ReceiveQueue::start(inlet, parts, request)?)),
     }
 }
 
@@ -78,12 +79,6 @@ struct ReceiveShared {
     low: usize,
 }
 
-/// The inlet's start position, available once it has a frame.
-struct StartPosition {
-    resume_from: Option<u64>,
-    first_sent: Option<(u64, u64)>,
-}
-
 /// The thread's memory of earlier frames.
 #[derive(Default)]
 struct ReceiveProgress {
@@ -106,9 +101,9 @@ struct FrameQueue {
 }
 
 impl ReceiveQueue {
-    fn start(mut inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Self> {
+    fn start(inlet: Box<dyn Inlet>, parts: InletParts, request: &ConnectRequest) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
-        let (marks, flow) = (request.options.watermarks(), inlet.take_flow());
+        let (marks, flow) = (request.options.watermarks(), parts.flow);
         let limit = match request.options.flow {
             Flow::Transport => marks.high(),
             // A sender that keeps to its credits never reaches it, and one that does not is
@@ -124,7 +119,7 @@ impl ReceiveQueue {
             start_position: OnceLock::new(),
             doorbell: Doorbell::new()?,
             space: if blocks { Some(Doorbell::new()?) } else { None },
-            acks: inlet.acks(),
+            acks: parts.acks,
             over: AtomicBool::new(false),
             says_goodbye: AtomicBool::new(false),
             connection: request.connection.clone(),
@@ -142,6 +137,15 @@ impl ReceiveQueue {
 }
 
 impl Inlet for ReceiveQueue {
+    fn parts(&mut self) -> InletParts {
+        let probe: Weak<ReceiveShared> = Arc::downgrade(&self.shared);
+        InletParts { acks: self.shared.acks.clone(), queue_probe: Some(probe), ..InletParts::default() }
+    }
+
+    fn start_position(&self) -> StartPosition {
+        self.shared.start_position.get().copied().unwrap_or_default()
+    }
+
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.current.is_none() {
             let mut queue = self.shared.queue();
@@ -204,29 +208,12 @@ impl Inlet for ReceiveQueue {
         poll_set.readable(self.shared.doorbell.as_fd());
     }
 
-    fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        self.shared.acks.clone()
-    }
-
     fn received_ns(&self) -> Option<u64> {
         self.current.as_ref().and_then(|frame| frame.received_ns)
     }
 
-    fn queue_probe(&self) -> Option<Weak<dyn QueueProbe>> {
-        let shared: Weak<ReceiveShared> = Arc::downgrade(&self.shared);
-        Some(shared)
-    }
-
     fn is_peer_gone(&mut self) -> bool {
         self.shared.queue().end.is_some()
-    }
-
-    fn resume_from(&self) -> Option<u64> {
-        self.shared.start_position.get().and_then(|start_position| start_position.resume_from)
-    }
-
-    fn first_sent(&self) -> Option<(u64, u64)> {
-        self.shared.start_position.get().and_then(|start_position| start_position.first_sent)
     }
 }
 
@@ -269,9 +256,9 @@ impl ReceiveShared {
                     let starts = header.is_none_or(|header| !header.is_continued());
                     if starts && self.start_position.get().is_none() {
                         let first = header.map(|header| (header.sequence, header.sample_index));
-                        let first_sent = inlet.first_sent().or(first);
-                        progress.next = first_sent.map(|first| first.0);
-                        let start_position = StartPosition { resume_from: inlet.resume_from(), first_sent };
+                        let mut start_position = inlet.start_position();
+                        start_position.first_sent = start_position.first_sent.or(first);
+                        progress.next = start_position.first_sent.map(|first| first.0);
                         // Only this thread sets it, once. The same frame comes again.
                         let _ = self.start_position.set(start_position);
                         continue;

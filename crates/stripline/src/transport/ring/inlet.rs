@@ -10,13 +10,12 @@ use super::acks::RingAckSender;
 use super::{CursorPage, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::flow::AckSender;
 use crate::sys::doorbell::{Doorbell, PollSet};
-use crate::sys::futex::{self, ParkWaker};
+use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::terms::Overflow;
 use crate::transport::peer_monitor::MonitoredPeer;
-use crate::transport::{ConnectRequest, Inlet, Next};
+use crate::transport::{ConnectRequest, Inlet, InletParts, Next, StartPosition};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -185,6 +184,21 @@ impl Drop for RingInlet {
 }
 
 impl Inlet for RingInlet {
+    fn parts(&mut self) -> InletParts {
+        let acks: Arc<RingAckSender> = Arc::clone(&self.acks);
+        let page: Arc<CursorPage> = Arc::clone(&self.cursor);
+        InletParts {
+            acks: Some(acks),
+            waker: Some(page),
+            polls_without_syscall: true,
+            ..InletParts::default()
+        }
+    }
+
+    fn start_position(&self) -> StartPosition {
+        StartPosition { resume_from: self.cursor.resume_from(), first_sent: self.cursor.first_sent() }
+    }
+
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.poll()? {
             return Ok(self.current_frame());
@@ -243,11 +257,6 @@ impl Inlet for RingInlet {
         true
     }
 
-    fn waker(&self) -> Option<Arc<dyn ParkWaker>> {
-        let page: Arc<CursorPage> = Arc::clone(&self.cursor);
-        Some(page)
-    }
-
     fn prepare_park(&mut self) -> bool {
         let membarrier = self.membarrier;
         let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
@@ -273,25 +282,8 @@ impl Inlet for RingInlet {
         poll_set.readable(self.doorbells.data.as_fd());
     }
 
-    fn polls_without_syscall(&self) -> bool {
-        true
-    }
-
     fn is_peer_gone(&mut self) -> bool {
         let gone = matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.check());
         gone || self.reader.is_closed()
-    }
-
-    fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        let acks: Arc<RingAckSender> = Arc::clone(&self.acks);
-        Some(acks)
-    }
-
-    fn resume_from(&self) -> Option<u64> {
-        self.cursor.resume_from()
-    }
-
-    fn first_sent(&self) -> Option<(u64, u64)> {
-        self.cursor.first_sent()
     }
 }

@@ -18,7 +18,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
 use crate::transport::handshake;
-use crate::transport::{ConnectRequest, Endpoint, Inlet, Next};
+use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, StartPosition};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
@@ -184,6 +184,20 @@ impl Drop for StreamInlet {
 }
 
 impl Inlet for StreamInlet {
+    fn parts(&mut self) -> InletParts {
+        let acks = self.acks.clone().map(|acks| acks as Arc<dyn AckSender>);
+        InletParts {
+            needs_receive_queue: acks.is_some(),
+            acks,
+            flow: self.flow.take(),
+            ..InletParts::default()
+        }
+    }
+
+    fn start_position(&self) -> StartPosition {
+        StartPosition { resume_from: self.resume_from, first_sent: None }
+    }
+
     fn try_next(&mut self) -> Result<Next<'_>> {
         if let Some(acks) = &self.acks {
             acks.retry();
@@ -262,23 +276,6 @@ impl Inlet for StreamInlet {
 
     fn say_goodbye(&mut self) {
         super::acks::say_goodbye(&self.socket);
-    }
-
-    fn acks(&self) -> Option<Arc<dyn AckSender>> {
-        let acks: Arc<StreamAckSender> = Arc::clone(self.acks.as_ref()?);
-        Some(acks)
-    }
-
-    fn take_flow(&mut self) -> Option<flow::Receiver> {
-        self.flow.take()
-    }
-
-    fn needs_receive_queue(&self) -> bool {
-        self.acks.is_some()
-    }
-
-    fn resume_from(&self) -> Option<u64> {
-        self.resume_from
     }
 }
 
