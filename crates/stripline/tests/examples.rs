@@ -1,5 +1,5 @@
-//! The examples of `docs/guide.md`, as processes: they must work as the guide describes, and print
-//! the lines that it shows.
+//! The examples, as processes. Those of `docs/guide.md` must work as it describes, and print the
+//! lines that it shows. `examples/README.md` must list all of them.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
+use stripline::waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
 
 /// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,9 +24,14 @@ struct Running {
 
 impl Running {
     fn start(example: &str, domain: &str, arguments: &[&str]) -> Self {
-        let (ours, theirs) = std::io::pipe().unwrap();
         let mut command = Command::new(built(example));
-        command.args(arguments).env("STRIPLINE_DOMAIN", domain).env_remove("STRIPLINE_TOPICS");
+        command.args(arguments);
+        Self::run(command, domain)
+    }
+
+    fn run(mut command: Command, domain: &str) -> Self {
+        let (ours, theirs) = std::io::pipe().unwrap();
+        command.env("STRIPLINE_DOMAIN", domain).env_remove("STRIPLINE_TOPICS");
         command.stdin(Stdio::null()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         let child = command.spawn().unwrap();
         let (tell, lines) = channel();
@@ -55,6 +61,19 @@ impl Running {
         let guide = include_str!("../../../docs/guide.md");
         assert!(guide.contains(words), "docs/guide.md does not have `{words}`");
         self.says(words)
+    }
+
+    /// Returns the lines that follow, up to the end of the output.
+    fn rest(&self) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => return rest,
+                Err(RecvTimeoutError::Timeout) => panic!("the output does not end: {rest:?}"),
+            }
+        }
     }
 
     fn ctrl_c(&self) {
@@ -184,4 +203,93 @@ fn calls_are_answered_over_uds() {
 #[test]
 fn calls_are_answered_over_tcp() {
     calls_are_answered("tcp");
+}
+
+#[test]
+fn windows_have_the_length_of_the_receiver() {
+    let example = Running::start("windows", &domain("windows"), &[]);
+    let lines = example.rest();
+    let windows = (0..18).map(|window| {
+        let first = 512 * window;
+        format!("window from {first}: mean {}", f64::from(first) + 511.5)
+    });
+    let expected: Vec<_> = windows.chain(["784 samples are left from 9216".into()]).collect();
+    assert_eq!(lines, expected);
+    assert_eq!(example.end(), Some(0));
+}
+
+#[test]
+fn a_program_embeds_publishers_and_subscribers() {
+    let (own, domain) = (domain("embedded"), domain("elsewhere"));
+    // The environment names another domain, which it does not use.
+    let example = Running::start("embedded", &domain, &[&own]);
+    let joined = format!("joined the domain `{own}`");
+    let expected = [&joined, "the level is 1", "the level is 2", "the measurement is stopped"];
+    assert_eq!(example.rest(), expected);
+    assert_eq!(example.end(), Some(0));
+}
+
+/// Runs two components that call a server, and one with two inputs.
+#[test]
+fn components_call_and_have_several_inputs() {
+    let domain = domain("scan");
+    let server = Running::start("tuner", &domain, &["serve"]);
+    server.says("serving `tuner` at ");
+    let mut launcher = Command::new(std::env::current_exe().unwrap());
+    launcher.args(["--exact", "launch", "--nocapture"]).env(WAVEFORM, "scan.toml");
+    let _built = ["scan", "monitor"].map(built);
+    let launcher = Running::run(launcher, &domain);
+    let lines = launcher.rest();
+    let of = |input: &str| -> Vec<&str> {
+        let prefix = format!("monitor: monitor.{input}: ");
+        lines.iter().filter_map(|line| Some(line.split_once(&prefix)?.1)).collect()
+    };
+    let low = ["433.0000", "433.0250", "433.0500"].map(|mhz| format!("1000 samples at {mhz} MHz"));
+    let high = ["868.0000", "868.0250"].map(|mhz| format!("1000 samples at {mhz} MHz"));
+    let end = "end of the stream".to_string();
+    assert_eq!(of("left"), [&low[..], &[end.clone()]].concat(), "{lines:#?}");
+    assert_eq!(of("right"), [&high[..], &[end]].concat(), "{lines:#?}");
+    assert_eq!(launcher.end(), Some(0));
+    server.ctrl_c();
+    server.says("answered 5 calls");
+    assert_eq!(server.end(), Some(0));
+}
+
+/// Set in the process that launches: the waveform's file.
+const WAVEFORM: &str = "STRIPLINE_EXAMPLES_WAVEFORM";
+
+/// An observer that prints the lines of components.
+struct Lines;
+
+impl Observer for Lines {
+    fn line(&mut self, component: &str, text: &str) {
+        println!("{component}: {text}");
+    }
+}
+
+/// Does nothing unless it is started as the launching process: a launcher handles the signals of
+/// its process.
+#[test]
+fn launch() {
+    let Some(name) = std::env::var_os(WAVEFORM) else { return };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms").join(name);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let examples = built("scan").parent().unwrap().display().to_string();
+    let text = text.replace("../target/release/examples", &examples);
+    let (components, transports) = (Default::default(), ["inproc", "shm", "uds", "tcp"]);
+    let catalog = Catalog::new(&components, &transports);
+    let checked = parse_bytes(text.as_bytes(), &file, &Overrides::default(), &catalog);
+    let (waveform, _) = checked.unwrap_or_else(|problems| panic!("{problems:?}"));
+    let host = std::env::current_exe().unwrap();
+    let options = RunOptions { host, duration: None, sampling: Default::default(), quiet: false };
+    assert_eq!(run(&waveform, &options, &mut Lines).unwrap().failure, None);
+}
+
+#[test]
+fn all_examples_are_listed() {
+    let list = include_str!("../../../examples/README.md");
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(list.contains(&format!("(../crates/stripline/examples/{name})")), "{name}");
+    }
 }

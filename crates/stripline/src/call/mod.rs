@@ -2,8 +2,7 @@
 //!
 //! A *service* is a set of named *operations*, each with a type of request, of reply and of error.
 //! A server runs their handlers. Any number of clients call them, over one connection each, with
-//! any number of calls outstanding. [`Node::client`](crate::node::Node::client) and
-//! [`Node::server`](crate::node::Node::server) make both.
+//! any number of calls outstanding. [`Node::client`] and [`Node::server`] make both.
 //!
 //! ```
 //! use stripline::call::{CallError, ClientOptions, ServerOptions};
@@ -24,6 +23,24 @@
 //!
 //! A trait with the attribute [`stripline::service`](macro@crate::service) defines a service with
 //! less code.
+//!
+//! | type | what it is | made by |
+//! | --- | --- | --- |
+//! | [`Service`] | named operations and their handlers, connected to nothing | [`Service::new`] |
+//! | [`Server`] | serves one service to all its clients | [`Node::service_server`], [`Node::server`] |
+//! | [`ServiceClient`] | the connections to all servers of a service | [`Node::service_client`] |
+//! | [`Client`] | calls one operation of them | [`ServiceClient::operation`], [`Node::client`] |
+//! | [`ClientView`] | the same with a key or a deadline of its own | [`Client::with`] |
+//! | [`Pending`] | a call that was started | [`Client::start`], [`ClientView::start`] |
+//!
+//! `Node::server` and `Node::client` are for a service with one operation.
+//! [`Node::known_servers`] lists the servers of all services in the domain.
+//!
+//! [`Node::server`]: crate::node::Node::server
+//! [`Node::client`]: crate::node::Node::client
+//! [`Node::service_server`]: crate::node::Node::service_server
+//! [`Node::service_client`]: crate::node::Node::service_client
+//! [`Node::known_servers`]: crate::node::Node::known_servers
 //!
 //! `docs/calls.md` describes the wire format byte by byte.
 

@@ -1,5 +1,29 @@
-//! Publishers and subscribers of typed payloads. A component's ports are publishers and subscribers
-//! as well, already connected. Without a waveform a [`Node`] connects them by topic.
+//! Publishers and subscribers of typed payloads. Without a waveform a [`Node`] connects them by
+//! topic. A component's ports are already connected. They are of the same types: [`Input`] is
+//! another name of [`Subscriber`], and [`Output`] one of [`Publisher`].
+//!
+//! # Which one do I want?
+//!
+//! | to | use | example |
+//! | --- | --- | --- |
+//! | receive packets one by one | [`Subscriber::receive`] | `subscriber` |
+//! | receive what is there without a wait | [`Subscriber::try_receive`] | `embedded` |
+//! | wait for a packet, but not longer than a time | [`Subscriber::receive_timeout`] | |
+//! | take samples in a length of your own, across packets | [`Subscriber::windowed`] | `windows` |
+//! | take property changes and tests while no packet comes | [`Subscriber::receive_with`] | `gain` |
+//! | run a handler for each packet, on one thread or a pool | [`Subscriber::serve`], [`Dispatch`] | |
+//! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
+//! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
+//! | wait for several inputs at once, then receive | [`wait_any`] | `monitor` |
+//! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
+//! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
+//! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
+//! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
+//! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
+//! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
+//!
+//! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
+//! ways to receive have the same contract: order, gaps, overflow, end of stream.
 
 mod connection_log;
 mod dispatch;

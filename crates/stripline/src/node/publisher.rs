@@ -18,7 +18,8 @@ use crate::transport::Wait;
 use super::subscriber::Subscriber;
 use super::view::{Stamped, sealed::Stamps};
 
-/// A component's input port.
+/// A component's input port: another name of [`Subscriber`], and the same type. A function that
+/// takes an `Input` also takes a subscriber of a node.
 ///
 /// ```
 /// fn next_sum(input: &mut stripline::Input<f32>) -> stripline::Result<Option<f32>> {
@@ -26,7 +27,7 @@ use super::view::{Stamped, sealed::Stamps};
 /// }
 /// ```
 pub type Input<T> = Subscriber<T>;
-/// A component's output port.
+/// A component's output port: another name of [`Publisher`], and the same type.
 ///
 /// ```
 /// fn silence(output: &mut stripline::Output<f32>) -> stripline::Result<()> {

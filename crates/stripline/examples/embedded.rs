@@ -1,0 +1,79 @@
+//! Publishers and subscribers in a program of one's own, without launcher, waveform or environment:
+//! the program names its domain. A thread measures; the main loop has other work, and takes the
+//! levels that have arrived since its last turn.
+//!
+//! ```text
+//! cargo run -p stripline --example embedded            in the domain `embedded`
+//! cargo run -p stripline --example embedded -- bench   in this one
+//! ```
+//!
+//! Other programs join by the name: `STRIPLINE_DOMAIN=embedded stripline ps` shows the links.
+
+use std::time::Duration;
+
+use stripline::node::{Node, Topics};
+use stripline::{Error, Received, Result};
+
+/// The user's choices, with the keys of a topics file.
+const TOPICS: &str = "
+[default]
+transport = 'shm'      # other processes can subscribe, too
+
+[topic.levels]
+overflow = 'drop-oldest'
+depth = 16             # a main loop that is late gets the newest levels
+";
+
+/// Publishes levels until the node is stopped. Another thread sets the gain.
+fn measure(node: &Node) -> Result<()> {
+    let mut levels = node.publisher::<f32>("levels")?;
+    let mut gains = node.message_subscriber::<f32>("gain")?;
+    let mut gain = 1.0;
+    loop {
+        if let Some(message) = gains.try_receive()?.packet() {
+            gain = message.value;
+        }
+        levels.send(&[gain; 64])?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs the program's own loop, which never waits for a packet. It ends when the level is 2.
+fn main_loop(node: &Node) -> Result<()> {
+    let mut levels = node.subscriber::<f32>("levels")?;
+    let mut gain = node.message_publisher::<f32>("gain")?;
+    let mut shown = 0.0;
+    loop {
+        while let Received::Packet(packet) = levels.try_receive()? {
+            if packet[0] == shown {
+                continue;
+            }
+            shown = packet[0];
+            println!("the level is {shown}");
+            if shown == 2.0 {
+                return Ok(());
+            }
+            gain.wait_for_receivers(1, Duration::from_secs(60))?;
+            gain.send(&2.0)?;
+        }
+        // Other work of the program: here, a display with 50 pictures a second.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn main() -> Result<()> {
+    let domain = std::env::args().nth(1).unwrap_or_else(|| "embedded".into());
+    let node = Node::join(&domain, Topics::parse(TOPICS)?)?;
+    println!("joined the domain `{domain}`");
+    std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| measure(&node));
+        let outcome = main_loop(&node);
+        // Every blocking call of the node now returns `Error::Stopped`, and so do later ones.
+        node.stop();
+        match measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            Err(Error::Stopped) => println!("the measurement is stopped"),
+            other => return other,
+        }
+        outcome
+    })
+}

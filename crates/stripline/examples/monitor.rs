@@ -1,0 +1,58 @@
+//! A component with several inputs: one thread waits for all of them at once, and takes packets as
+//! they arrive. `waveforms/scan.toml` runs it behind two of `scan`.
+
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+use stripline::node::{Waitable, wait_any};
+use stripline::{Input, Received, Result};
+
+/// A printer of the packets of two inputs.
+struct Monitor;
+
+impl Component for Monitor {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("monitor", "Prints the packets of two inputs.")
+            .input("left", PortTypes::of::<Complex<f32>>(), "samples")
+            .input("right", PortTypes::of::<Complex<f32>>(), "others")
+    }
+
+    fn new(_: &Properties) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let mut inputs: Vec<Input<Complex<f32>>> = vec![ports.input("left")?, ports.input("right")?];
+        while !inputs.is_empty() {
+            // Inputs may have different types, and messages among them.
+            let mut all: Vec<&mut dyn Waitable> = inputs.iter_mut().map(|input| input as _).collect();
+            let ready = wait_any(&mut all, None)?;
+            // From the last, so that removing one leaves the other indices valid.
+            for index in ready.into_iter().rev() {
+                if !take(&mut inputs[index])? {
+                    let ended = inputs.remove(index);
+                    eprintln!("{}: end of the stream", ended.name());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes one packet, if there is one. False: the stream has ended.
+fn take(input: &mut Input<Complex<f32>>) -> Result<bool> {
+    let name = input.name().to_string();
+    match input.try_receive()? {
+        Received::Packet(packet) => {
+            let mhz = packet.stream().center_frequency_hz.unwrap_or_default() / 1e6;
+            // The launcher prints what a component writes to its standard error.
+            eprintln!("{name}: {} samples at {mhz:.4} MHz", packet.len());
+        }
+        Received::Empty => {}
+        Received::Ended => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn main() -> std::process::ExitCode {
+    stripline::component::main::<Monitor>()
+}
