@@ -10,7 +10,7 @@
 mod group;
 mod options;
 mod wait_strategy;
-mod watermarks;
+pub(crate) mod watermarks;
 
 pub use group::Group;
 pub use options::{LinkOptions, Overflow, Resequence, Scope};

@@ -1,9 +1,8 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
 //! names and the layers.
 //!
-//! CONTRIBUTING.md has the rules. `not_yet.txt` lists the files that still break one, and
-//! `to_come.txt` the names that the documents use before the source has them. Both only shrink;
-//! `STRIPLINE_HOUSE=write cargo test -p stripline --test house` brings both up to date.
+//! CONTRIBUTING.md has the rules. `not_yet.txt` lists the files that still break one. It only
+//! shrinks; `STRIPLINE_HOUSE=write cargo test -p stripline --test house` brings it up to date.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
