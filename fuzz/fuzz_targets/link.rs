@@ -11,9 +11,9 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use num_complex::Complex;
 use stripline::fuzzing::Switchboard;
-use stripline::terms::Overflow;
 use stripline::node::{Subscriber, wait_any};
 use stripline::packet::{HEADER_BYTES, Header, Kind};
+use stripline::terms::Overflow;
 use stripline::{Error, Received, Sample};
 use stripline_fuzz::Choices;
 
@@ -186,12 +186,12 @@ fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
                 let _ = packet.stream().id.len();
             }
             Ok(Received::Empty | Received::Ended) => break,
-            Err(Error::PeerMisbehaved { peer, deed }) => {
-                assert!(NAMES.contains(&&*peer), "{peer} {deed}");
-                if deed.contains("as samples of") {
+            Err(Error::PeerMisbehaved { peer, violation }) => {
+                assert!(NAMES.contains(&&*peer), "{peer} {violation}");
+                if violation.contains("as samples of") {
                     // It was taken, and then refused for its size.
                     seen.packets += 1;
-                    seen.bytes += bytes_of(&deed);
+                    seen.bytes += bytes_of(&violation);
                 }
             }
             Err(Error::Ejected { .. }) => {}
@@ -204,6 +204,6 @@ fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
 }
 
 /// Returns the bytes in the message "sent N bytes as samples of M bytes".
-fn bytes_of(deed: &str) -> u64 {
-    deed.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap()
+fn bytes_of(violation: &str) -> u64 {
+    violation.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap()
 }

@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stripline::Error;
 use stripline::fuzzing::Switchboard;
-use stripline::terms::Overflow;
 use stripline::node::Received;
 use stripline::packet::{Header, Kind};
+use stripline::terms::Overflow;
 use stripline_fuzz::Choices;
 
 /// A message with every kind of value that serde supports.

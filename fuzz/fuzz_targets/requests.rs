@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::component::Value;
-use stripline::fuzzing::{control_words, setting};
+use stripline_waveform::fuzzing::{control_words, setting};
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, bytes)) = data.split_first() else { return };

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::Switchboard;
-use stripline::terms::Overflow;
 use stripline::node::Subscriber;
 use stripline::packet::{HEADER_BYTES, Header, Kind};
+use stripline::terms::Overflow;
 use stripline::{Error, Received};
 use stripline_fuzz::Choices;
 
@@ -108,7 +108,7 @@ fn receive(packets: &mut Subscriber<u32>, received: &mut u32, last: &mut Last) {
                 }
             }
             Ok(Received::Empty | Received::Ended) => break,
-            Err(Error::WindowOverflow { connection, .. } | Error::Twice { connection, .. }) => {
+            Err(Error::WindowOverflow { connection, .. } | Error::DuplicatePacket { connection, .. }) => {
                 assert!(NAMES.contains(&&*connection));
             }
             Err(Error::PeerMisbehaved { peer, .. }) => assert!(NAMES.contains(&&*peer)),

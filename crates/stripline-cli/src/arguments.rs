@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use stripline::waveform::control::Setting;
+use stripline_waveform::control::Setting;
 
 /// Low-loss links between radio components.
 #[derive(Debug, Parser)]

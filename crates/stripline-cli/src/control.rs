@@ -10,8 +10,8 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stripline::component::{Access, Value};
-use stripline::waveform::RunReport;
-use stripline::waveform::control::{
+use stripline_waveform::RunReport;
+use stripline_waveform::control::{
     self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading,
     RunningComponent, RunningWaveform, Setting, Stopped, TestRun,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
-use stripline::waveform::suggestion;
+use stripline_waveform::suggestion;
 
 use crate::Exit;
 use crate::arguments::PsArguments;
@@ -58,7 +58,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
 /// Removes the ports of launchers that serve `stripline ls` and the like, unless the filter names
 /// them.
 fn leave_out(overview: &mut Overview, name: Option<&str>) {
-    let service = stripline::waveform::control::SERVICE;
+    let service = stripline_waveform::control::SERVICE;
     if name.is_some_and(|name| name.contains(service)) {
         return;
     }

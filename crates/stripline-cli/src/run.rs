@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::Sampling;
-use stripline::waveform::control::NewValue;
-use stripline::waveform::{
+use stripline_waveform::control::NewValue;
+use stripline_waveform::{
     Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         quiet: arguments.quiet,
     };
     let mut screen = Screen::new(&waveform, arguments.quiet);
-    let outcome = stripline::waveform::run(&waveform, &options, &mut screen);
+    let outcome = stripline_waveform::run(&waveform, &options, &mut screen);
     screen.clear();
     let report = match outcome {
         Ok(report) => report,

@@ -303,9 +303,9 @@ impl Reader {
     /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
     /// use std::sync::atomic::{Ordering, fence};
     /// assert!(reader.prepare_park_with(|| fence(Ordering::SeqCst)));
-    /// let mut naps = false;
-    /// writer.for_each_sleeper(|sleeper| naps = sleeper.naps);
-    /// assert!(naps);
+    /// let mut parked = false;
+    /// writer.for_each_sleeper(|sleeper| parked = sleeper.is_parked);
+    /// assert!(parked);
     /// ```
     pub fn prepare_park_with(&mut self, barrier: impl FnOnce()) -> bool {
         self.announce_sleep(PARKED, barrier)

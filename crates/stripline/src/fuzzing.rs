@@ -11,9 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::Payload;
 use crate::component::control::{ControlChannel, LauncherCommand, Report};
-use crate::component::{ComponentSpec, Properties, PropertySpec, Value};
 use crate::flow;
 use crate::flow::AckWait;
 use crate::link::policy;
@@ -26,7 +24,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
-use crate::terms::{LinkOptions, Overflow, Scope, WaitStrategy};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::stream::{AckReader, StreamInlet};
 use crate::transport::{ConnectRequest, Endpoint, Inlet, Next, StopToken, random};
@@ -84,9 +82,9 @@ pub fn flow(
     most: u64,
     bytes: &[u8],
 ) -> Result<(u64, Vec<u8>), String> {
-    let kind = if credits { flow::Flow::Credit } else { flow::Flow::StopResume };
+    let kind = if credits { Flow::Credit } else { Flow::StopResume };
     let channel = if lossy { flow::ChannelKind::Lossy } else { flow::ChannelKind::Ordered };
-    let (marks, own) = (flow::Watermarks::of_depth(8), flow::Incarnation::ONLY);
+    let (marks, own) = (Watermarks::of_depth(8), flow::Incarnation::ONLY);
     let mut sender = flow::Sender::new(kind, marks, channel, own, Some(own)).ok_or("no flow control")?;
     (0..sent).for_each(|_| sender.send());
     let mut receiver = flow::Receiver::new(kind, marks, own, Some(own)).ok_or("no flow control")?;
@@ -297,55 +295,6 @@ pub fn reports<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool
     }
     let _ = (sum.latency.percentiles(), sum.queued.percentiles(), sum.service.percentiles());
     (words.iter().map(json).collect(), sound)
-}
-
-/// Parses the bytes as a request to a launcher or as one of its replies, depending on `kind`.
-/// Returns equivalent bytes, and the text for display.
-pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
-    use crate::waveform::control as c;
-    fn word<T: Payload + std::fmt::Debug>(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
-        let word = T::decode(bytes).ok()?;
-        let mut scratch = Vec::new();
-        let again = word.encode(&mut scratch).ok()?.to_vec();
-        Some((again, format!("{word:?}")))
-    }
-    match kind % 10 {
-        0 => word::<c::GetRequest>(bytes),
-        1 => word::<c::SetRequest>(bytes),
-        2 => word::<c::TestRequest>(bytes),
-        3 => word::<c::StopRequest>(bytes),
-        4 => word::<c::RunningWaveform>(bytes),
-        5 => word::<Vec<c::PropertyReading>>(bytes),
-        6 => word::<Vec<c::ComponentChange>>(bytes),
-        7 => word::<Vec<c::TestRun>>(bytes),
-        8 => word::<c::Stopped>(bytes),
-        _ => word::<c::RequestFault>(bytes),
-    }
-}
-
-/// Parses an argument of `stripline set`. Returns it as it would be written, and the value for a
-/// property of each kind, where it is valid.
-pub fn setting(text: &str) -> Option<(String, Vec<Result<Value, String>>)> {
-    let setting: crate::waveform::control::Setting = text.parse().ok()?;
-    let kinds = [
-        PropertySpec::float("p", 0.5, "").range(0.0, 1.0),
-        PropertySpec::integer("p", 0, -5, 5, ""),
-        PropertySpec::boolean("p", true, ""),
-        PropertySpec::choice("p", &["yes", "no"], "no", ""),
-        PropertySpec::text("p", "", ""),
-        PropertySpec::path("p", ""),
-    ];
-    let spec = |kind: PropertySpec| ComponentSpec::new("x", "").property(kind.changeable());
-    let taken = kinds.into_iter().map(|kind| {
-        let value = kind.parse(&setting.value)?;
-        let spec = spec(kind);
-        let changes = [("p".to_string(), value)].into();
-        let all = Properties::defaults(&spec).and_then(|all| all.changed(&spec, &changes));
-        all.map_err(|errors| errors.join("; "))
-            .map(|all| all.value("p").cloned().unwrap_or(Value::Boolean(false)))
-    });
-    let taken = taken.collect();
-    Some((format!("{}.{}={}", setting.component, setting.property, setting.value), taken))
 }
 
 fn listen<'a, S: Serialize, R: DeserializeOwned>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<R>, bool) {

@@ -8,7 +8,6 @@
 //!
 //! | layer | folder | what it is |
 //! | --- | --- | --- |
-//! | waveform | [`waveform`] | the description file, checking, launching, supervision |
 //! | component | [`component`] | components, their ports and properties, and their `main` |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | call | [`call`] | clients and servers of operations with replies |
@@ -16,7 +15,8 @@
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
 //! | sys | private | the edge to the operating system |
 //!
-//! Below all of them is the crate `stripline-ring`, the lock-free ring itself.
+//! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
+//! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.
 
 pub mod call;
 pub mod component;
@@ -30,13 +30,14 @@ mod flow;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod inspect;
+#[doc(hidden)]
+pub mod internal;
 pub mod link;
 pub mod node;
 pub mod packet;
 mod sys;
 pub mod terms;
 pub mod transport;
-pub mod waveform;
 
 pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use stripline::waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
 
 /// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);

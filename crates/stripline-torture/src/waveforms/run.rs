@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use stripline::waveform::RunReport;
+use stripline_waveform::RunReport;
 
 use super::component::{ENOUGH, LAUNCH};
 use super::ledger::{self, Count, Life};

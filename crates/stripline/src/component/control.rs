@@ -5,6 +5,8 @@
 //! release. Configure, query and self-test are [`Ask`]. A message is its length (4 bytes,
 //! little-endian) and that many bytes of JSON.
 
+#![expect(missing_docs, reason = "public only in the hidden interface for the launcher")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::marker::PhantomData;
@@ -23,17 +25,17 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
-pub(crate) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 /// Environment variable with the descriptor of a component process's control socket.
-pub(crate) const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
+pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Environment variable with the launcher's process number.
-pub(crate) const LAUNCHER_VARIABLE: &str = "STRIPLINE_LAUNCHER_PID";
+pub const LAUNCHER_VARIABLE: &str = "STRIPLINE_LAUNCHER_PID";
 /// The longest message, in bytes.
 const MESSAGE_MAX: usize = 16 << 20;
 
 /// A message from the launcher.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum LauncherCommand {
+pub enum LauncherCommand {
     /// Create these components and open their outputs.
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
@@ -59,7 +61,7 @@ pub(crate) enum LauncherCommand {
 
 /// A request to a running component, which takes it between packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub enum Ask {
     /// Take these values, all or none.
     Configure(BTreeMap<String, Value>),
     /// Run this self-test.
@@ -68,7 +70,7 @@ pub(crate) enum Ask {
 
 /// One component of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Assignment {
+pub struct Assignment {
     pub name: String,
     pub type_name: String,
     pub properties: Properties,
@@ -89,15 +91,18 @@ pub(crate) struct Assignment {
 
 /// One transport of one output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct OutputAssignment {
+pub struct OutputAssignment {
+    /// The port's name.
     pub port: String,
+    /// The transport's name.
     pub transport: String,
+    /// The strongest options of its connections.
     pub options: SenderOptions,
 }
 
 /// One connection of one input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct InputAssignment {
+pub struct InputAssignment {
     pub port: String,
     pub connection: String,
     pub options: LinkOptions,
@@ -105,7 +110,7 @@ pub(crate) struct InputAssignment {
 
 /// The parameters with which an input connects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ConnectionAssignment {
+pub struct ConnectionAssignment {
     pub component: String,
     pub port: String,
     pub connection: String,
@@ -116,7 +121,7 @@ pub(crate) struct ConnectionAssignment {
 
 /// A message to the launcher.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub enum Report {
     /// The first message.
     Registered { version: u32 },
     /// A component is created and its outputs are open.
@@ -143,7 +148,7 @@ pub(crate) enum Report {
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum RequestAnswer {
+pub enum RequestAnswer {
     /// The request is queued for the component. `looks`: whether the component polls for requests.
     /// Another answer follows.
     Waiting { looks: bool },
@@ -161,13 +166,13 @@ pub(crate) enum RequestAnswer {
 
 /// The address of an output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct OpenOutput {
+pub struct OpenOutput {
     pub port: String,
     pub endpoint: Endpoint,
 }
 
 /// One end of the control socket: sends `S`, receives `R`.
-pub(crate) struct ControlChannel<S, R> {
+pub struct ControlChannel<S, R> {
     stream: Descriptor<UnixStream>,
     incoming: Vec<u8>,
     messages: PhantomData<fn(S) -> R>,
@@ -175,13 +180,13 @@ pub(crate) struct ControlChannel<S, R> {
 
 impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
     /// Wraps a stream. Its writes may block, and it is read only when data is available.
-    pub(crate) fn new(stream: UnixStream) -> Self {
+    pub fn new(stream: UnixStream) -> Self {
         Self { stream: Descriptor::new(stream), incoming: Vec::new(), messages: PhantomData }
     }
 
     /// Reads once, blocking if no data is available; appends whole messages to `words`. Returns
     /// false if the other end closed the connection.
-    pub(crate) fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
+    pub fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
         let mut piece = [0; 16 * 1024];
         match (&*self.stream).read(&mut piece) {
             Ok(0) => return Ok(false),
@@ -206,7 +211,7 @@ impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
         Ok(true)
     }
 
-    pub(crate) fn try_clone(&self) -> io::Result<UnixStream> {
+    pub fn try_clone(&self) -> io::Result<UnixStream> {
         self.stream.try_clone()
     }
 }
@@ -218,12 +223,12 @@ impl<S, R> AsFd for ControlChannel<S, R> {
 }
 
 /// Sends one message; several threads must not do so at a time.
-pub(crate) fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
+pub fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
     stream.write_all(&framed(word)?)
 }
 
 /// Encodes one message as it is sent.
-pub(crate) fn framed(word: &impl Serialize) -> io::Result<Vec<u8>> {
+pub fn framed(word: &impl Serialize) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(word)?;
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(&text);

@@ -73,7 +73,7 @@ mod ports;
 mod properties;
 mod registry;
 mod requests;
-mod spec;
+pub(crate) mod spec;
 mod status;
 pub(crate) mod units;
 mod validate;
@@ -85,7 +85,6 @@ pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use registry::Registry;
 pub use requests::{Change, ControlRequests, Request, Test, TestResult, TestSpec};
-pub(crate) use spec::number;
 pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 pub use status::{Status, StatusValue};
 

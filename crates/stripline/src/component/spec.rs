@@ -569,6 +569,6 @@ impl PropertyKind {
 }
 
 /// Formats a number for users: very large and very small ones with an exponent.
-pub(crate) fn number(x: f64) -> String {
+pub fn number(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }

@@ -4,7 +4,7 @@ use super::spec::number;
 
 /// Suggests how to write a text that is not a number: `10 MHz` where the unit is Hz. Returns `None`
 /// where it does not resemble a number.
-pub(crate) fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
+pub fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
     let registered = |value: f64| if whole { value.round().to_string() } else { number(value) };

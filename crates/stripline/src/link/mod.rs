@@ -18,7 +18,7 @@ mod receipt;
 mod reorder_buffer;
 mod resequencer;
 mod sampler;
-mod stats;
+pub(crate) mod stats;
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef};

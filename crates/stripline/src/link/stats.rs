@@ -147,7 +147,8 @@ pub struct ConnectionReport {
 
 /// The counters and times of one connection, as a process reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct FullReport {
+pub struct FullReport {
+    /// The counters.
     pub counters: ConnectionReport,
     /// Sent to received.
     pub latency: RawLatencies,
@@ -172,7 +173,7 @@ impl ConnectionReport {
 
 impl FullReport {
     /// Adds the counts of a later incarnation of the receiver.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
         self.latency.0.extend_from_slice(&other.latency.0);
         self.queued.0.extend_from_slice(&other.queued.0);

@@ -22,7 +22,7 @@ use super::fork::{self, Descriptor};
 /// file, which both sides share and either can change. So between processes it is a pair of
 /// sockets, one for each side. Every call on them is explicitly non-blocking.
 #[derive(Clone, Debug)]
-pub(crate) struct Doorbell(Arc<DoorbellEnd>);
+pub struct Doorbell(Arc<DoorbellEnd>);
 
 #[derive(Debug)]
 enum DoorbellEnd {
@@ -35,7 +35,7 @@ pub(crate) type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
     /// Returns a doorbell for this process, which has only one end.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         fork::open(|| eventfd(0, flags).map(|fd| [fd]))
             .map(|[fd]| Self(Arc::new(DoorbellEnd::Event(fd))))
@@ -66,7 +66,7 @@ impl Doorbell {
     }
 
     /// Rings it.
-    pub(crate) fn notify(&self) {
+    pub fn notify(&self) {
         // It fails when there is no room (it is ringing already), or when a peer broke it, which
         // harms only that peer.
         let _ = match &*self.0 {
@@ -85,7 +85,7 @@ impl Doorbell {
     }
 
     /// Drains the rings; false: the doorbell is broken and rings permanently.
-    pub(crate) fn drain(&self) -> bool {
+    pub fn drain(&self) -> bool {
         match &*self.0 {
             DoorbellEnd::Event(fd) => {
                 let _ = rustix::io::read(fd, &mut [0u8; 8]);
@@ -108,21 +108,23 @@ impl AsFd for Doorbell {
 
 /// A set of descriptors to wait for: readable (or hung up) ones, and writable ones.
 #[derive(Default)]
-pub(crate) struct PollSet<'a> {
+pub struct PollSet<'a> {
     fds: Vec<PollFd<'a>>,
 }
 
 impl<'a> PollSet<'a> {
-    pub(crate) fn readable(&mut self, fd: BorrowedFd<'a>) {
+    /// Adds a descriptor to wait for until it can be read or is hung up.
+    pub fn readable(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
     }
 
-    pub(crate) fn writable(&mut self, fd: BorrowedFd<'a>) {
+    /// Adds a descriptor to wait for until it can be written.
+    pub fn writable(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
     }
 
     /// Waits until one of them is ready or the deadline passes; true: one is ready.
-    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
+    pub fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
         loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             match poll(&mut self.fds, timeout.map(timespec).as_ref()) {
@@ -135,7 +137,7 @@ impl<'a> PollSet<'a> {
     }
 
     /// Returns whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.
-    pub(crate) fn is_ready(&self, index: usize) -> bool {
+    pub fn is_ready(&self, index: usize) -> bool {
         self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }
 }

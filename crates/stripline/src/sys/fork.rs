@@ -67,18 +67,20 @@ impl OwnerProcess {
 /// A value that only the process that made it drops. A child leaves it as it is. A drop there could
 /// wait for a lock that a thread of the parent held, or join a thread that does not exist.
 #[derive(Debug)]
-pub(crate) struct Local<T> {
+pub struct Local<T> {
     process: OwnerProcess,
     value: ManuallyDrop<T>,
 }
 
 impl<T> Local<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// Takes a value that belongs to this process.
+    pub fn new(value: T) -> Self {
         Self { process: OwnerProcess::current(), value: ManuallyDrop::new(value) }
     }
 
+    /// Returns whether this is the process that made it.
     #[inline(always)]
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         self.process.is_current()
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn set_priority(priority: u8) -> Result<()> {
 
 /// Removes a real-time priority that the calling thread inherited from its parent. A failure is
 /// ignored: keeping the priority is harmless.
-pub(crate) fn clear_priority() {
+pub fn clear_priority() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
@@ -55,7 +55,7 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
 }
 
 /// Returns the process's state, as one letter, and its parent.
-pub(crate) fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
+pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
     // The command before it may have any characters, brackets too.

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 
 /// Returns the end of a name of that form, unique to this call.
-pub(crate) fn unique_suffix() -> Result<String> {
+pub fn unique_suffix() -> Result<String> {
     let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
@@ -12,7 +12,7 @@ pub(crate) fn unique_suffix() -> Result<String> {
 /// Returns the listening sockets with that prefix, with or without a tag: name and process. Any
 /// user can choose such names, so a connecting process must get the listener's credentials from the
 /// kernel.
-pub(crate) fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
+pub fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
     let list = || {
         std::fs::read("/proc/net/unix")
             .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))

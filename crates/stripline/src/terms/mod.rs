@@ -9,9 +9,9 @@
 
 mod group;
 mod options;
-mod sender_options;
+pub(crate) mod sender_options;
 mod wait_strategy;
-mod watermarks;
+pub(crate) mod watermarks;
 
 pub use group::Group;
 pub use options::{LinkOptions, Overflow, Resequence, Scope};

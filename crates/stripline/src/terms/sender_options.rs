@@ -9,8 +9,10 @@ use super::{Group, LinkOptions, Scope, WaitStrategy, Watermarks};
 /// The options of a sending port over one transport: those of one connection, or the strongest of
 /// several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SenderOptions {
+pub struct SenderOptions {
+    /// The scope of its sends.
     pub scope: Scope,
+    /// How long a send waits for acknowledgements, in milliseconds.
     pub deadline_ms: u32,
     /// Bytes of a shared ring; half of it bounds a frame on every transport.
     pub buffer: u32,
@@ -18,6 +20,7 @@ pub(crate) struct SenderOptions {
     pub watermarks: Watermarks,
     /// How long a send waits for room, in milliseconds.
     pub send_timeout_ms: Option<u32>,
+    /// How the port waits for room.
     pub wait: WaitStrategy,
     /// Whether the ring uses huge pages.
     pub huge_pages: bool,
@@ -30,7 +33,7 @@ pub(crate) struct SenderOptions {
 impl SenderOptions {
     /// Takes the stronger of each two options.
     #[must_use]
-    pub(crate) fn merged(self, other: Self) -> Self {
+    pub fn merged(self, other: Self) -> Self {
         Self {
             scope: self.scope.max(other.scope),
             deadline_ms: self.deadline_ms.max(other.deadline_ms),
@@ -44,7 +47,8 @@ impl SenderOptions {
         }
     }
 
-    pub(crate) fn send_timeout(&self) -> Option<Duration> {
+    /// Returns how long a send waits for room.
+    pub fn send_timeout(&self) -> Option<Duration> {
         self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
 }

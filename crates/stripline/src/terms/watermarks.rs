@@ -46,7 +46,7 @@ impl Flow {
 /// The number of packets at which a sender stops, and the smaller number at which it resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[u32; 2]", into = "[u32; 2]")]
-pub(crate) struct Watermarks {
+pub struct Watermarks {
     high: u32,
     low: u32,
 }

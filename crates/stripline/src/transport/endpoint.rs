@@ -9,8 +9,10 @@ use crate::error::{Error, Result};
 /// The address of a sending port. A process that has it may connect, subject to the transport's own
 /// checks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
+    /// The transport's name.
     pub transport: String,
+    /// Where it listens, in the transport's own form.
     pub address: String,
     /// The key that the connecting side must send, and the one that the listening side must return.
     pub keys: [u64; 2],

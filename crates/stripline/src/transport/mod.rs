@@ -20,7 +20,8 @@ pub(crate) mod stream;
 mod tcp;
 mod uds;
 
-pub(crate) use endpoint::{Endpoint, random};
+pub use endpoint::Endpoint;
+pub(crate) use endpoint::random;
 pub(crate) use registry::find;
 pub use registry::{Capabilities, Reach, all, check};
 pub(crate) use seam::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::glossary;
-use crate::tree::{self, Exceptions};
+use crate::tree;
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
@@ -17,8 +17,6 @@ fn the_first_documents_are_short() {
 }
 
 /// Compares folders, crates and types of the documents to those of the source.
-///
-/// The list has those that the source does not have yet, and those that the documents lack.
 #[test]
 fn names_in_the_documents_are_those_of_the_source() {
     let mut differ = BTreeSet::new();
@@ -26,26 +24,15 @@ fn names_in_the_documents_are_those_of_the_source() {
         ("folder", names_in_table("| folder |", "/"), tree::folders("crates/stripline/src")),
         ("crate", names_in_table("| crate |", ""), tree::folders("crates")),
     ] {
-        differ.extend(here.difference(&there).map(|name| format!("{what} {name} to come")));
-        differ.extend(there.difference(&here).map(|name| format!("{what} {name} to go")));
+        differ.extend(here.difference(&there).map(|name| format!("{what} {name} is not in the source")));
+        differ.extend(there.difference(&here).map(|name| format!("{what} {name} is not in the documents")));
     }
     let (named, declared) = (glossary::type_names(), glossary::declared_types());
-    differ.extend(named.difference(&declared).map(|name| format!("type {name} to come")));
+    differ.extend(named.difference(&declared).map(|name| format!("type {name} is not in the source")));
 
-    let to_come = Exceptions::read("to_come.txt");
-    if to_come.write_if_asked(&differ) {
-        return;
-    }
-    let unlisted: Vec<_> = differ.iter().filter(|entry| !to_come.contains(entry)).collect();
     assert!(
-        unlisted.is_empty(),
-        "documents and source differ (tables of ARCHITECTURE.md, types of docs/glossary.md): {unlisted:#?}"
-    );
-    let done = to_come.stale(&differ);
-    assert!(
-        done.is_empty(),
-        "documents and source agree on these now: take them off tests/house/to_come.txt, by hand or \
-         with STRIPLINE_HOUSE=write: {done:#?}"
+        differ.is_empty(),
+        "documents and source differ (tables of ARCHITECTURE.md, types of docs/glossary.md): {differ:#?}"
     );
 }
 

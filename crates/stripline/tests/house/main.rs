@@ -1,9 +1,7 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
 //! names and the layers.
 //!
-//! CONTRIBUTING.md has the rules. `to_come.txt` lists the names that the documents use before the
-//! source has them. It only shrinks; `STRIPLINE_HOUSE=write cargo test -p stripline --test house`
-//! brings it up to date.
+//! CONTRIBUTING.md has the rules.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 

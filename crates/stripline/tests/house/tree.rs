@@ -1,4 +1,4 @@
-//! The files of the repository, and the list of exceptions.
+//! The files of the repository.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,47 +43,4 @@ fn collect(folder: &Path, prefix: &str, ending: &str, found: &mut Vec<String>) {
             found.push(path);
         }
     }
-}
-
-/// A list of exceptions beside this file: one entry a line, `#` before a comment.
-pub struct Exceptions {
-    file: &'static str,
-    entries: BTreeSet<String>,
-}
-
-impl Exceptions {
-    /// Reads the list.
-    pub fn read(file: &'static str) -> Self {
-        let lines = read(&path_of(file));
-        let entries = lines.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        Self { file, entries: entries.map(String::from).collect() }
-    }
-
-    pub fn contains(&self, entry: &str) -> bool {
-        self.entries.contains(entry)
-    }
-
-    /// Returns the entries that nothing needs any more.
-    pub fn stale<'a>(&'a self, needed: &BTreeSet<String>) -> Vec<&'a str> {
-        self.entries.iter().filter(|entry| !needed.contains(*entry)).map(String::as_str).collect()
-    }
-
-    /// Replaces the entries in the file, if the environment asks for it.
-    pub fn write_if_asked(&self, needed: &BTreeSet<String>) -> bool {
-        if std::env::var("STRIPLINE_HOUSE").as_deref() != Ok("write") {
-            return false;
-        }
-        let path = path_of(self.file);
-        let old = read(&path);
-        let mut text: String =
-            old.lines().filter(|line| line.starts_with('#')).map(|l| format!("{l}\n")).collect();
-        needed.iter().for_each(|entry| text.push_str(&format!("{entry}\n")));
-        std::fs::write(root().join(&path), text).unwrap();
-        println!("{path}: {} entries, before {}", needed.len(), self.entries.len());
-        true
-    }
-}
-
-fn path_of(file: &str) -> String {
-    format!("crates/stripline/tests/house/{file}")
 }

@@ -1,0 +1,221 @@
+//! The check of a whole waveform, before any part of it starts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use stripline::component::{ComponentSpec, InvalidProperties, Properties};
+use stripline::packet::payload::TypeName;
+
+use super::components::CheckedComponent;
+use super::connections::ResolvedConnection;
+use super::describe::{DescribeError, ask_validity, describe};
+use super::diagnostics::Diagnostics;
+use super::file::{self, NAME_BYTES_MAX};
+use super::overrides::{self, Overrides};
+use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
+use super::{components, connections, type_inference};
+
+/// The launcher's catalog: the stock components, the transports, and the functions that query an
+/// executable.
+///
+/// ```
+/// use stripline::component::{ComponentSpec, PortTypes};
+/// use stripline_waveform::{Catalog, DescribeError};
+///
+/// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
+/// let components = [(null.name.clone(), null)].into();
+/// // Where no program may run, as in an editor, no executable is queried.
+/// let ask_nobody = |path: &std::path::Path| Err(DescribeError::Missing(path.into()));
+/// let catalog = Catalog { describe: ask_nobody, ..Catalog::new(&components, &["inproc", "shm"]) };
+/// assert!(catalog.components.contains_key("null"));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Catalog<'a> {
+    /// The stock components by type name.
+    pub components: &'a BTreeMap<String, ComponentSpec>,
+    /// The names of the transports.
+    pub transports: &'a [&'a str],
+    /// Returns an executable's specification; [`describe`] unless a test or a fuzzer sets another
+    /// function.
+    pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
+    /// Lets an executable check its properties; [`ask_validity`] likewise.
+    pub ask_validity: fn(&Path, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
+}
+
+impl<'a> Catalog<'a> {
+    /// Creates a catalog that queries executables by running them.
+    pub fn new(components: &'a BTreeMap<String, ComponentSpec>, transports: &'a [&'a str]) -> Self {
+        Self { components, transports, describe, ask_validity }
+    }
+}
+
+/// Reads and checks a waveform file. Returns the waveform with the warnings, if any.
+///
+/// Runs the executables that the file names with `--describe`, and with `--check` if their
+/// specification has [`validates`](ComponentSpec::validates). No other program starts. Files named
+/// by properties are checked.
+///
+/// # Errors
+/// All problems of the file, not only the first.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use stripline_waveform::{Catalog, Code, Overrides, load};
+///
+/// let components = BTreeMap::new();
+/// let catalog = Catalog::new(&components, &["shm"]);
+/// let found = load("no/such/file.toml".as_ref(), &Overrides::default(), &catalog).unwrap_err();
+/// assert_eq!(found.iter().next().unwrap().code(), Code::Unreadable);
+/// ```
+pub fn load(
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    parse_bytes(&file::read_bytes(path)?, path, overrides, catalog)
+}
+
+/// Checks a waveform file that has already been read; `path` is its nominal path.
+///
+/// # Errors
+/// As [`load`].
+///
+/// ```
+/// use stripline::component::{ComponentSpec, PortTypes};
+/// use stripline_waveform::{Catalog, Overrides, parse_bytes};
+///
+/// let ramp = ComponentSpec::new("ramp", "Counts.").output("out", PortTypes::of::<f32>(), "numbers");
+/// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
+/// let components = [ramp, null].map(|spec| (spec.name.clone(), spec)).into();
+/// let catalog = Catalog::new(&components, &["inproc", "shm"]);
+/// let text = br#"
+///     [component.source]
+///     type = "ramp"
+///
+///     [component.sink]
+///     type = "null"
+///
+///     [[connection]]
+///     from = "source.out"
+///     to = "sink.in"
+/// "#;
+/// let (waveform, warnings) =
+///     parse_bytes(text, "count.toml".as_ref(), &Overrides::default(), &catalog).expect("it is right");
+/// assert_eq!((waveform.name.as_str(), waveform.components.len()), ("count", 2));
+/// assert_eq!(waveform.connections[0].payload.as_str(), "f32");
+/// assert!(warnings.is_empty());
+/// ```
+pub fn parse_bytes(
+    bytes: &[u8],
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    let source = file::source(bytes, path)?;
+    let mut found = Diagnostics::default();
+    let options = overrides::read(overrides, &mut found);
+    let Some(draft) = file::read(&source, &mut found) else {
+        found.sort();
+        return Err(found);
+    };
+    let folder = folder_of(path);
+    let components = components::check(draft.components, &options, catalog, &folder, &mut found);
+    if components.is_empty() {
+        // Already reported; that the connections have no ends adds no information.
+        found.sort();
+        return Err(found);
+    }
+    let links = connections::check(draft.connections, &components, &options, catalog, &mut found);
+    let types = type_inference::resolve(&components, &links, catalog, &mut found);
+    found.sort();
+    if found.has_errors() {
+        return Err(found);
+    }
+    let waveform = Waveform {
+        name: draft.name.unwrap_or_else(|| name_of(path)),
+        description: draft.description,
+        path: path.to_path_buf(),
+        connections: connection_plans(&components, links, &types),
+        components: component_plans(components, &types),
+    };
+    Ok((waveform, found))
+}
+
+/// Returns the absolute path of the file's folder.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    // Without a current folder paths stay relative, and opening them reports the problem.
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
+
+/// Returns the file's stem as a name: characters that names cannot have become `-`.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let letter = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = stem.chars().map(letter).take(NAME_BYTES_MAX).collect();
+    if name.is_empty() { "waveform".into() } else { name }
+}
+
+type PortTypesFound = BTreeMap<connections::ConnectionEnd, TypeName>;
+
+fn connection_plans(
+    components: &[CheckedComponent],
+    links: Vec<ResolvedConnection>,
+    types: &PortTypesFound,
+) -> Vec<ConnectionPlan> {
+    // Every link has both ends and a type here: all other cases were errors.
+    let plan = |link: ResolvedConnection| {
+        let (from, to) = (link.from?, link.to?);
+        let port = |end: connections::ConnectionEnd| {
+            let component = &components[end.component];
+            let port = component.spec.as_ref()?.ports[end.port].name.clone();
+            Some(PortRef { component: component.name.value.clone(), port })
+        };
+        Some(ConnectionPlan {
+            from: port(from)?,
+            to: port(to)?,
+            transport: link.transport,
+            options: link.options,
+            payload: types.get(&from)?.clone(),
+        })
+    };
+    links.into_iter().filter_map(plan).collect()
+}
+
+fn component_plans(components: Vec<CheckedComponent>, types: &PortTypesFound) -> Vec<ComponentPlan> {
+    let plan = |(index, component): (usize, CheckedComponent)| {
+        let spec = component.spec?.into_owned();
+        let range = connections::ConnectionEnd { component: index, port: 0 }..connections::ConnectionEnd {
+            component: index + 1,
+            port: 0,
+        };
+        let port_types =
+            types.range(range).map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
+        Some(ComponentPlan {
+            name: component.name.value,
+            program: component.executable.map_or(Program::Stock, Program::Executable),
+            properties: component.properties.unwrap_or_else(Properties::default),
+            spec,
+            placement: component.placement,
+            restart: component.restart,
+            priority: component.priority,
+            cpus: component.cpus,
+            dispatch: component.dispatch,
+            port_types,
+        })
+    };
+    components.into_iter().enumerate().filter_map(plan).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_comes_from_the_stem() {
+        assert_eq!(name_of(Path::new("a/adsb.toml")), "adsb");
+        assert_eq!(name_of(Path::new("my wave (1).toml")), "my-wave--1-");
+        assert_eq!(name_of(Path::new("/")), "waveform");
+    }
+}

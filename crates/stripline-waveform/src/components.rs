@@ -1,0 +1,515 @@
+//! The check of each component: its program, its placement, its properties.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use stripline::component::{
+    Access, CHECK_OPTION, ComponentSpec, Properties, PropertyKind, PropertySpec, Value,
+};
+use stripline::internal::{number, units};
+use stripline::node::Dispatch;
+
+use super::check::Catalog;
+use super::describe::DescribeError;
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
+use super::file::ComponentDraft;
+use super::listing::example_value;
+use super::overrides::{Options, SetOption};
+use super::text::{did_you_mean, listed, quoted};
+use super::{Placement, Restart};
+
+/// A component after its own checks.
+pub(super) struct CheckedComponent<'c> {
+    pub name: At<String>,
+    /// `None` when the component's specification is unavailable, which has been reported.
+    pub spec: Option<Cow<'c, ComponentSpec>>,
+    pub executable: Option<PathBuf>,
+    pub placement: Placement,
+    pub restart: Restart,
+    pub priority: Option<u8>,
+    pub cpus: Vec<usize>,
+    pub dispatch: Dispatch,
+    /// `None` when one of them is wrong, which has been reported.
+    pub properties: Option<Properties>,
+    /// The place in the source where each property was set.
+    pub property_places: BTreeMap<String, Place>,
+}
+
+/// Checks every component.
+pub(super) fn check<'c>(
+    drafts: Vec<ComponentDraft>,
+    options: &Options,
+    catalog: &Catalog<'c>,
+    folder: &Path,
+    found: &mut Diagnostics,
+) -> Vec<CheckedComponent<'c>> {
+    let described = describe_all(&drafts, catalog, folder);
+    let cpus_here = cpus_of_this_machine();
+    check_set_names(options, &drafts, found);
+    if let Some(placement) = options.placement.as_ref().filter(|at| at.value == Placement::Thread) {
+        let executables = drafts.iter().filter(|draft| draft.executable.is_some());
+        let names: Vec<&str> = executables.map(|draft| draft.name.value.as_str()).collect();
+        if !names.is_empty() {
+            let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
+            let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible";
+            let error = Diagnostic::error(Code::PlacementUnfit, &placement.place, message);
+            found.push(error.help(remedy));
+        }
+    }
+    let mut components = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let mut checker = ComponentChecker { draft: &draft, found };
+        let executable = draft.executable.as_ref().map(|at| folder.join(&at.value));
+        let spec = checker.spec(executable.as_deref(), catalog, &described);
+        checker.unknown_keys(spec.as_deref());
+        let placement = checker.placement(options);
+        let restart = checker.restart(placement, options);
+        let cpus = checker.cpus(cpus_here.as_deref());
+        let dispatch = checker.dispatch(spec.as_deref(), catalog);
+        let mut property_places = BTreeMap::new();
+        let properties = match &spec {
+            Some(spec) => checker.properties(spec, options, folder, &mut property_places),
+            None => None,
+        };
+        if let (Some(spec), Some(properties)) = (&spec, &properties) {
+            let asked = ValidityCheck { spec, properties, places: &property_places };
+            checker.validate(&asked, executable.as_deref(), catalog);
+        }
+        let priority = draft.priority;
+        let name = draft.name;
+        components.push(CheckedComponent {
+            name,
+            spec,
+            executable,
+            placement,
+            restart,
+            priority,
+            cpus,
+            dispatch,
+            properties,
+            property_places,
+        });
+    }
+    components
+}
+
+type Described = BTreeMap<PathBuf, Result<ComponentSpec, DescribeError>>;
+
+/// Queries every executable once, several at a time.
+fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> Described {
+    const AT_ONCE: usize = 8;
+    let paths: BTreeSet<PathBuf> =
+        drafts.iter().filter_map(|draft| Some(folder.join(&draft.executable.as_ref()?.value))).collect();
+    let paths: Vec<PathBuf> = paths.into_iter().collect();
+    let mut described = Described::new();
+    for group in paths.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            let ask = |path: &'_ PathBuf| (catalog.describe)(path);
+            let (first, others) = group.split_at(1.min(group.len()));
+            let others: Vec<_> = others
+                .iter()
+                .map(|path| (path, std::thread::Builder::new().spawn_scoped(scope, move || ask(path))))
+                .collect();
+            for path in first {
+                described.insert(path.clone(), ask(path));
+            }
+            for (path, thread) in others {
+                // If the thread could not be started, or panicked, this thread queries the
+                // executable.
+                let result = thread.ok().and_then(|thread| thread.join().ok());
+                described.insert(path.clone(), result.unwrap_or_else(|| ask(path)));
+            }
+        });
+    }
+    described
+}
+
+/// Returns the numbers of the processors that are online; `None` where they cannot be determined.
+fn cpus_of_this_machine() -> Option<Vec<std::ops::RangeInclusive<usize>>> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    text.trim().split(',').map(range).collect()
+}
+
+fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Diagnostics) {
+    let names = || drafts.iter().map(|draft| draft.name.value.as_str());
+    let known: BTreeSet<&str> = names().collect();
+    for SetOption { component, .. } in &options.set {
+        if !known.contains(component.value.as_str()) {
+            let message = format!("there is no component {}", quoted(&component.value));
+            let remedy = did_you_mean(&component.value, known.iter().copied(), "the components are");
+            let error = Diagnostic::error(Code::UnknownComponent, &component.place, message);
+            found.push(error.help(remedy));
+        }
+    }
+}
+
+/// A property's value as written, and the folder that a path in it is relative to.
+struct PropertyText<'s> {
+    name: &'s At<String>,
+    place: &'s Place,
+    value: Result<&'s Value, &'s str>,
+    folder: Option<&'s Path>,
+}
+
+/// A component's properties, valid one by one.
+struct ValidityCheck<'s> {
+    spec: &'s ComponentSpec,
+    properties: &'s Properties,
+    places: &'s BTreeMap<String, Place>,
+}
+
+struct ComponentChecker<'d> {
+    draft: &'d ComponentDraft,
+    found: &'d mut Diagnostics,
+}
+
+impl ComponentChecker<'_> {
+    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+        self.found.push(Diagnostic::error(code, place, message).help(remedy));
+    }
+
+    fn spec<'c>(
+        &mut self,
+        executable: Option<&Path>,
+        catalog: &Catalog<'c>,
+        described: &Described,
+    ) -> Option<Cow<'c, ComponentSpec>> {
+        let draft = self.draft;
+        match (&draft.stock, &draft.executable) {
+            (None, None) if draft.has_program => None,
+            (None, None) => {
+                let message = format!("component `{}` has neither `type` nor `exec`", draft.name.value);
+                let remedy = "give it a stock type, as type = \"null-sink\", or an executable of yours, as \
+                              exec = \"../target/release/gain\"";
+                self.error(Code::Program, &draft.name.place, message, remedy);
+                None
+            }
+            (Some(stock), Some(executable)) => {
+                let message = format!("component `{}` has both `type` and `exec`", draft.name.value);
+                let error = Diagnostic::error(Code::Program, &executable.place, message)
+                    .label("the user's executable")
+                    .also(&stock.place, "a stock type")
+                    .help("keep one of the two");
+                self.found.push(error);
+                None
+            }
+            (Some(stock), None) => {
+                let spec = catalog.components.get(&stock.value);
+                if spec.is_none() {
+                    let message = format!("unknown component type {}", quoted(&stock.value));
+                    let names = catalog.components.keys().map(String::as_str);
+                    let mut remedy = did_you_mean(&stock.value, names, "the stock types are");
+                    if stock.value.contains('/') {
+                        remedy = "an executable is named by `exec` in place of `type`".into();
+                    }
+                    self.error(Code::UnknownType, &stock.place, message, remedy);
+                }
+                spec.map(Cow::Borrowed)
+            }
+            (None, Some(at)) => match described.get(executable?)? {
+                Ok(spec) => Some(Cow::Owned(spec.clone())),
+                Err(error) => {
+                    let bad_spec = matches!(error, DescribeError::BadSpec(..));
+                    let code = if bad_spec { Code::BadSpec } else { Code::Describe };
+                    let mut finding =
+                        Diagnostic::error(code, &at.place, error.to_string()).help(error.remedy());
+                    if let DescribeError::Missing(path) = error {
+                        finding = finding.label(format!("searched as {}", path.display()));
+                    }
+                    self.found.push(finding);
+                    None
+                }
+            },
+        }
+    }
+
+    fn unknown_keys(&mut self, spec: Option<&ComponentSpec>) {
+        const KEYS: [&str; 8] =
+            ["type", "exec", "placement", "restart", "priority", "cpu", "dispatch", "properties"];
+        let draft = self.draft;
+        for key in &draft.unknown_keys {
+            let is_property = spec.is_some_and(|spec| spec.find_property(&key.value).is_some());
+            let remedy = if is_property {
+                let name = &draft.name.value;
+                format!("it is a property: move it into the table [component.{name}.properties]")
+            } else {
+                did_you_mean(&key.value, KEYS, "the keys here are")
+            };
+            self.error(Code::UnknownKey, &key.place, format!("unknown key {}", quoted(&key.value)), remedy);
+        }
+    }
+
+    fn placement(&mut self, options: &Options) -> Placement {
+        let draft = self.draft;
+        if let Some(option) = &options.placement {
+            // That an executable cannot follow the option has been reported once for all.
+            return if draft.executable.is_some() { Placement::Process } else { option.value };
+        }
+        let Some(placement) = &draft.placement else { return Placement::Process };
+        if placement.value == Placement::Thread && draft.executable.is_some() {
+            let remedy = "leave `placement` out: an executable is a process of its own";
+            self.error(Code::PlacementUnfit, &placement.place, "an executable cannot be a thread", remedy);
+            return Placement::Process;
+        }
+        placement.value
+    }
+
+    fn restart(&mut self, placement: Placement, options: &Options) -> Restart {
+        let draft = self.draft;
+        let Some(restart) = draft.restart.as_ref().filter(|at| at.value == Restart::OnFailure) else {
+            return Restart::Never;
+        };
+        if placement == Placement::Process {
+            return Restart::OnFailure;
+        }
+        if options.placement.is_some() {
+            let warning =
+                Diagnostic::warning(Code::RestartIgnored, &restart.place, "a thread is not started again")
+                    .help("`--placement threads` makes this component a thread; it will end the waveform");
+            self.found.push(warning);
+        } else {
+            let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
+            self.error(Code::RestartUnfit, &restart.place, "a thread cannot be started again", remedy);
+        }
+        Restart::Never
+    }
+
+    fn cpus(&mut self, here: Option<&[std::ops::RangeInclusive<usize>]>) -> Vec<usize> {
+        let draft = self.draft;
+        for cpu in &draft.cpus {
+            let number = cpu.value;
+            if here.is_some_and(|ranges| !ranges.iter().any(|range| range.contains(&number))) {
+                let message = format!("this machine has no processor {number}");
+                let ranges =
+                    here.unwrap_or_default().iter().map(|range| match (range.start(), range.end()) {
+                        (first, last) if first == last => first.to_string(),
+                        (first, last) => format!("{first} to {last}"),
+                    });
+                let remedy = format!("it has {}", ranges.collect::<Vec<_>>().join(", "));
+                self.found.push(Diagnostic::warning(Code::NoSuchCpu, &cpu.place, message).help(remedy));
+            }
+        }
+        draft.cpus.iter().map(|cpu| cpu.value).collect()
+    }
+
+    /// Returns what runs the component's code: the `dispatch`, or the component itself if it owns
+    /// its loop.
+    fn dispatch(&mut self, spec: Option<&ComponentSpec>, catalog: &Catalog) -> Dispatch {
+        let draft = self.draft;
+        let Some(dispatch) = draft.dispatch.as_ref().filter(|at| at.value != Dispatch::Queue) else {
+            return Dispatch::Queue;
+        };
+        if let Some(spec) = spec.filter(|spec| !spec.any_dispatch) {
+            let (name, value) = (&draft.name.value, dispatch.value);
+            let message =
+                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{value}\"");
+            let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
+            let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
+            let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();
+            if !handlers.is_empty() {
+                remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
+            }
+            let error = Diagnostic::error(Code::DispatchUnfit, &dispatch.place, message)
+                .label(format!("`{}` owns its loop", spec.name));
+            self.found.push(error.help(remedy));
+        }
+        dispatch.value
+    }
+
+    fn properties(
+        &mut self,
+        spec: &ComponentSpec,
+        options: &Options,
+        folder: &Path,
+        places: &mut BTreeMap<String, Place>,
+    ) -> Option<Properties> {
+        let draft = self.draft;
+        let here = std::path::absolute(".").ok();
+        let mut all_fit = true;
+        let mut values = BTreeMap::new();
+        let in_file = draft.properties.iter().map(|property| {
+            let value = property.value.value.as_ref();
+            (value.is_some()).then_some(PropertyText {
+                name: &property.name,
+                place: &property.value.place,
+                value: value.ok_or(""),
+                folder: Some(folder),
+            })
+        });
+        let set = options.set.iter().filter(|set| set.component.value == draft.name.value);
+        let set = set.map(|set| {
+            let value = Err(set.text.value.as_str());
+            Some(PropertyText { name: &set.property, place: &set.text.place, value, folder: here.as_deref() })
+        });
+        let names: Vec<&str> = draft.properties.iter().map(|property| property.name.value.as_str()).collect();
+        for said in in_file.chain(set) {
+            match said.and_then(|said| Some((self.property(spec, &said)?, said))) {
+                Some((value, said)) => {
+                    places.insert(said.name.value.clone(), said.place.clone());
+                    values.insert(said.name.value.clone(), value);
+                }
+                None => all_fit = false,
+            }
+        }
+        for property in &spec.properties {
+            let name = property.name.as_str();
+            if property.default.is_none() && !values.contains_key(name) && !names.contains(&name) {
+                let example = example_value(property);
+                let message = format!("`{}` needs its property `{name}`", draft.name.value);
+                let remedy = format!(
+                    "add properties = {{ {name} = {example} }}, or --set {}.{name}=…; it is: {}",
+                    draft.name.value, property.summary
+                );
+                self.error(Code::MissingProperty, &draft.name.place, message, remedy);
+                all_fit = false;
+            }
+        }
+        if !all_fit {
+            return None;
+        }
+        // All given values have been checked; a remaining error is a fault of the component itself.
+        Properties::new(spec, values)
+            .map_err(|errors| {
+                let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
+                self.error(
+                    Code::BadSpec,
+                    &draft.name.place,
+                    message,
+                    "correct the ComponentSpec in its source",
+                );
+            })
+            .ok()
+    }
+
+    /// Lets the component check its properties together, before it is created.
+    fn validate(&mut self, asked: &ValidityCheck, executable: Option<&Path>, catalog: &Catalog) {
+        let name = &self.draft.name;
+        let invalid = match executable.filter(|_| asked.spec.validates) {
+            None => asked.spec.validate(asked.properties).err(),
+            Some(path) => match (catalog.ask_validity)(path, asked.properties) {
+                Ok(invalid) => invalid,
+                Err(error) => {
+                    let place = self.draft.executable.as_ref().map_or(&name.place, |at| &at.place);
+                    let said = error.of_option(CHECK_OPTION);
+                    self.found.push(Diagnostic::error(Code::Describe, place, said).help(error.remedy()));
+                    None
+                }
+            },
+        };
+        let Some(invalid) = invalid else { return };
+        let property = invalid.property.as_deref().and_then(|name| asked.spec.find_property(name));
+        let said = property.and_then(|property| asked.places.get(&property.name));
+        let message = format!("`{}`: {}", name.value, invalid.message);
+        let remedy = match (invalid.remedy.is_empty(), executable) {
+            (false, _) => invalid.remedy,
+            (true, None) => format!("`stripline components {}` lists what it takes", asked.spec.name),
+            (true, Some(_)) => "change its properties".into(),
+        };
+        let mut error =
+            Diagnostic::error(Code::PropertiesUnfit, said.unwrap_or(&name.place), message).help(remedy);
+        let relative = |at: &&Place| !at.text().trim_start_matches(['"', '\'']).starts_with('/');
+        if property.is_some_and(|property| property.kind == PropertyKind::Path) {
+            error = match said {
+                None => error.label("it is not set, and its default is relative to the current folder"),
+                Some(at) if !relative(&at) => error,
+                Some(at) if at.is_option() => error.label("relative to the current folder"),
+                Some(_) => error.label("relative to the waveform file"),
+            };
+        }
+        self.found.push(error);
+    }
+
+    /// Checks one given property; returns its checked value.
+    fn property(&mut self, spec: &ComponentSpec, said: &PropertyText) -> Option<Value> {
+        let name = &said.name.value;
+        let Some(property) = spec.find_property(name) else {
+            let message = format!("`{}` has no property {}", spec.name, quoted(name));
+            let names = spec.properties.iter().map(|property| property.name.as_str());
+            let mut remedy = did_you_mean(name, names, "its properties are");
+            if spec.properties.is_empty() {
+                remedy = "it has no properties at all".into();
+            }
+            self.error(Code::UnknownProperty, &said.name.place, message, remedy);
+            return None;
+        };
+        if property.access == Access::ReadOnly {
+            let message = format!("`{name}` cannot be set: the component sets it while it runs");
+            let remedy = "leave it out; `stripline get` prints it";
+            self.error(Code::BadProperty, &said.name.place, message, remedy);
+            return None;
+        }
+        let checked = match said.value {
+            Ok(value) => property.check(value).map_err(|error| invalid(property, value, error)),
+            Err(text) => property.parse(text).map_err(|error| {
+                let value = text.parse().map_or_else(|_| Value::Text(text.into()), Value::Float);
+                invalid(property, &value, error)
+            }),
+        };
+        match checked {
+            Err((message, remedy)) => {
+                self.error(Code::BadProperty, said.place, message, remedy);
+                None
+            }
+            Ok(Value::Text(path)) if matches!(property.kind, PropertyKind::Path) => {
+                let absolute = absolute_path(path, said.folder);
+                if absolute.is_none() {
+                    let message = format!("the folder that `{name}` is relative to is not UTF-8 text");
+                    self.error(Code::BadProperty, said.place, message, "write the path from the root");
+                }
+                absolute.map(Value::Text)
+            }
+            Ok(value) => Some(value),
+        }
+    }
+}
+
+/// Returns an absolute path; the empty path, which means no file, stays empty.
+pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<String> {
+    if path.is_empty() || path == "-" || Path::new(&path).is_absolute() {
+        return Some(path);
+    }
+    let path = folder?.join(path);
+    // Resolves `.` but not `..`, which may lead elsewhere behind a symbolic link.
+    let path = std::path::absolute(&path).unwrap_or(path);
+    path.into_os_string().into_string().ok()
+}
+
+/// Returns the problem with a value, and the allowed values.
+fn invalid(property: &PropertySpec, value: &Value, error: String) -> (String, String) {
+    let name = &property.name;
+    let must_be = || format!("it must be {}", property.kind.range_text());
+    match (&property.kind, value) {
+        (PropertyKind::Float { .. }, Value::Float(x)) => (format!("`{name}` is {}", number(*x)), must_be()),
+        (PropertyKind::Float { .. }, Value::Integer(n)) => (format!("`{name}` is {n}"), must_be()),
+        (PropertyKind::Integer { .. }, Value::Integer(n)) => (format!("`{name}` is {n}"), must_be()),
+        (PropertyKind::Integer { min, max }, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 1e15 => {
+            let whole = *x as i64;
+            if (min..=max).contains(&&whole) {
+                let remedy = format!("write it without point and exponent: {whole}");
+                (format!("`{name}` takes a whole number"), remedy)
+            } else {
+                (format!("`{name}` is {whole}"), must_be())
+            }
+        }
+        (PropertyKind::Integer { .. }, Value::Float(x)) => {
+            (format!("`{name}` takes a whole number, not {}", number(*x)), String::new())
+        }
+        (PropertyKind::Choice { choices }, Value::Text(word)) => {
+            let remedy = did_you_mean(word, choices.iter().map(String::as_str), "it is one of");
+            (format!("`{name}` cannot be {}", quoted(word)), remedy)
+        }
+        (kind, Value::Text(text)) if !matches!(kind, PropertyKind::Text | PropertyKind::Path) => {
+            let remedy = match property.parse(text) {
+                Ok(_) => "write it without quotes".into(),
+                Err(_) => units::remedy(property, text).unwrap_or_default(),
+            };
+            (format!("`{name}` takes {}, not the text {}", kind.noun(), quoted(text)), remedy)
+        }
+        _ => (error, String::new()),
+    }
+}

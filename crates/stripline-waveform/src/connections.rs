@@ -1,0 +1,525 @@
+//! The check of each connection: its ends, its transport, its rules; and that every mandatory port
+//! has one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stripline::Error;
+use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes};
+use stripline::terms::{Flow, LinkOptions, Overflow, Scope};
+use stripline::transport;
+
+use super::Placement;
+use super::check::Catalog;
+use super::components::CheckedComponent;
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
+use super::file::ConnectionDraft;
+use super::overrides::Options;
+use super::resequence_check;
+use super::text::{count, did_you_mean, listed, quoted, suggestion};
+
+/// The transport that joins components of one process only.
+const SAME_PROCESS: &str = "inproc";
+/// The default transport between processes.
+const BETWEEN_PROCESSES: &str = "shm";
+
+/// A port of a component, both by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ConnectionEnd {
+    pub component: usize,
+    pub port: usize,
+}
+
+/// A connection after its own checks. An end is `None` when its port could not be determined, which
+/// has been reported.
+pub(super) struct ResolvedConnection {
+    pub from: Option<ConnectionEnd>,
+    pub to: Option<ConnectionEnd>,
+    pub transport: String,
+    pub options: LinkOptions,
+    /// The place where the receiving end is named, or that of the whole connection.
+    pub place: Place,
+}
+
+/// Checks every connection.
+pub(super) fn check(
+    drafts: Vec<ConnectionDraft>,
+    components: &[CheckedComponent],
+    options: &Options,
+    catalog: &Catalog,
+    found: &mut Diagnostics,
+) -> Vec<ResolvedConnection> {
+    let mut checker = ConnectionChecker {
+        names: components.iter().enumerate().map(|(n, c)| (c.name.value.as_str(), n)).collect(),
+        components,
+        options,
+        catalog,
+        found,
+        used: BTreeSet::new(),
+        excused: BTreeSet::new(),
+        unread_output: false,
+        unread_input: false,
+        unknown_ports: BTreeSet::new(),
+    };
+    checker.transport_option();
+    let mut links: Vec<ResolvedConnection> = drafts.iter().map(|draft| checker.resolve(draft)).collect();
+    checker.repeated(&drafts, &links);
+    checker.unknown_ports_by_option();
+    checker.unconnected();
+    resequence_check::check(&drafts, &links, components, found);
+    share_buffers(&drafts, &mut links);
+    links
+}
+
+/// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
+/// any of them requires.
+fn share_buffers(drafts: &[ConnectionDraft], links: &mut [ResolvedConnection]) {
+    let mut largest: BTreeMap<(ConnectionEnd, String), u32> = BTreeMap::new();
+    for (draft, link) in drafts.iter().zip(&*links) {
+        if let (Some(from), Some(asked)) = (link.from, draft.buffer) {
+            let buffer = largest.entry((from, link.transport.clone())).or_insert(asked);
+            *buffer = asked.max(*buffer);
+        }
+    }
+    for link in links {
+        if let Some(from) = link.from
+            && let Some(buffer) = largest.get(&(from, link.transport.clone()))
+        {
+            link.options.buffer = *buffer;
+        }
+    }
+}
+
+/// The port that the text of an end names.
+enum Named {
+    Port(ConnectionEnd),
+    /// A port of the other direction, or a component that has only such ports.
+    Backwards(Option<ConnectionEnd>),
+    /// No port, which has been reported.
+    Nothing,
+}
+
+impl Named {
+    fn end(&self) -> Option<ConnectionEnd> {
+        match *self {
+            Self::Port(end) | Self::Backwards(Some(end)) => Some(end),
+            _ => None,
+        }
+    }
+}
+
+struct ConnectionChecker<'c> {
+    components: &'c [CheckedComponent<'c>],
+    names: BTreeMap<&'c str, usize>,
+    options: &'c Options,
+    catalog: &'c Catalog<'c>,
+    found: &'c mut Diagnostics,
+    /// Ports that a connection names, rightly or not.
+    used: BTreeSet<ConnectionEnd>,
+    /// Components with a wrongly named port, by direction; their missing ports cannot be
+    /// determined.
+    excused: BTreeSet<(usize, bool)>,
+    /// Whether a sending, or receiving, end cannot be read: it might mean any port.
+    unread_output: bool,
+    unread_input: bool,
+    /// Components that the transport given as an option cannot join, because each is a process.
+    unknown_ports: BTreeSet<usize>,
+}
+
+impl<'c> ConnectionChecker<'c> {
+    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+        self.found.push(Diagnostic::error(code, place, message).help(remedy));
+    }
+
+    fn resolve(&mut self, draft: &ConnectionDraft) -> ResolvedConnection {
+        let from = draft.from.as_ref().map(|at| (at, self.named(at, Direction::Output)));
+        let to = draft.to.as_ref().map(|at| (at, self.named(at, Direction::Input)));
+        self.unread_output |= from.is_none();
+        self.unread_input |= to.is_none();
+        match (&from, &to) {
+            (Some((from_at, Named::Backwards(_))), Some((to_at, Named::Backwards(_)))) => {
+                let (was_from, was_to) = (&from_at.value, &to_at.value);
+                let remedy = format!("write from = \"{was_to}\" and to = \"{was_from}\"");
+                let error = Diagnostic::error(
+                    Code::PortDirection,
+                    &from_at.place,
+                    "this connection is the wrong way round",
+                )
+                .label("an input, which cannot send")
+                .also(&to_at.place, "an output, which cannot receive")
+                .help(remedy);
+                self.found.push(error);
+            }
+            (from, to) => {
+                for ((at, named), wanted) in
+                    from.iter().zip([Direction::Output]).chain(to.iter().zip([Direction::Input]))
+                {
+                    if let Named::Backwards(end) = named {
+                        self.backwards(at, *end, wanted);
+                    }
+                }
+            }
+        }
+        let port = |named: &Option<(&At<String>, Named)>| match named {
+            Some((_, Named::Port(end))) => Some(*end),
+            _ => None,
+        };
+        let ends = [&from, &to].map(|named| named.as_ref().and_then(|(_, named)| named.end()));
+        self.used.extend(ends.iter().flatten());
+        let transport = self.transport(draft, ends);
+        let [huge_pages, locked] = self.memory(draft, &transport);
+        let mut options = LinkOptions::default();
+        options.overflow = draft.overflow.unwrap_or(options.overflow);
+        options.depth = draft.depth.unwrap_or(options.depth);
+        self.watermarks(draft, &mut options);
+        options.flow = draft.flow.as_ref().map_or(options.flow, |at| at.value);
+        options.send_timeout_ms = draft.send_timeout_ms;
+        options.buffer = draft.buffer.unwrap_or(options.buffer);
+        options.wait = draft.wait.unwrap_or(options.wait);
+        (options.huge_pages, options.locked) = (huge_pages, locked);
+        options.scope = draft.scope.unwrap_or(options.scope);
+        options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
+        options.resequence = draft.resequence.as_ref().map(|at| at.value);
+        let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
+        let link =
+            ResolvedConnection { from: port(&from), to: port(&to), transport, options, place: place.clone() };
+        if let (Some(from), Some(to)) = (link.from, link.to)
+            && from.component == to.component
+            && (options.overflow == Overflow::Block || options.scope == Scope::Target)
+        {
+            let name = &self.components[from.component].name.value;
+            let message = format!("`{name}` is connected to itself and would wait for itself");
+            let remedy = if options.overflow == Overflow::Block {
+                "write overflow = \"drop-oldest\" or \"drop-newest\", or put another component between"
+            } else {
+                "write scope = \"server\" or a weaker one, or put another component between"
+            };
+            self.error(Code::SelfLoop, place, message, remedy);
+        }
+        link
+    }
+
+    /// Finds the port that a text such as `demodulator.in` names.
+    fn named(&mut self, at: &At<String>, wanted: Direction) -> Named {
+        let (name, port) = match at.value.split_once('.') {
+            Some((name, port)) => (name, Some(port)),
+            None => (at.value.as_str(), None),
+        };
+        let Some(&component) = self.names.get(name) else {
+            let known = || self.names.keys().copied();
+            let remedy = did_you_mean(name, known(), "the components are");
+            if let Some(meant) = suggestion(name, known()) {
+                self.excused.insert((self.names[meant], wanted == Direction::Output));
+            }
+            self.error(
+                Code::UnknownComponent,
+                &at.place,
+                format!("there is no component {}", quoted(name)),
+                remedy,
+            );
+            return Named::Nothing;
+        };
+        let Some(spec) = self.components[component].spec.as_deref() else { return Named::Nothing };
+        let direction = words(wanted);
+        let candidates: Vec<usize> =
+            (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
+        let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
+        let (code, message, remedy) = match port {
+            Some(port) => match spec.ports.iter().position(|p| p.name == port) {
+                Some(port) if spec.ports[port].direction == wanted => {
+                    return Named::Port(ConnectionEnd { component, port });
+                }
+                Some(port) => return Named::Backwards(Some(ConnectionEnd { component, port })),
+                None => {
+                    let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
+                    if candidates.is_empty() {
+                        remedy = format!("it has no {direction} at all");
+                    }
+                    (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
+                }
+            },
+            None => match candidates[..] {
+                [port] => return Named::Port(ConnectionEnd { component, port }),
+                [] => return Named::Backwards(None),
+                _ => {
+                    let message = format!("`{name}` has more than one {direction}");
+                    let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
+                    let remedy = format!("name one: {}", listed(choices.iter().map(String::as_str), "or"));
+                    (Code::WhichPort, message, remedy)
+                }
+            },
+        };
+        self.excused.insert((component, wanted == Direction::Output));
+        self.error(code, &at.place, message, remedy);
+        Named::Nothing
+    }
+
+    fn backwards(&mut self, at: &At<String>, end: Option<ConnectionEnd>, wanted: Direction) {
+        let (key, is, does) = match wanted {
+            Direction::Output => ("from", "input", "sends"),
+            Direction::Input => ("to", "output", "receives"),
+        };
+        let name = at.value.split('.').next().unwrap_or_default();
+        let spec = self.names.get(name).and_then(|&n| self.components[n].spec.as_deref());
+        let ports = ports_of(spec, wanted);
+        let wanted = words(wanted);
+        let remedy = if ports.is_empty() {
+            format!("`{name}` has no {wanted}")
+        } else {
+            format!("its {wanted}s are {}", listed(ports, "and"))
+        };
+        let message = match end {
+            Some(_) => format!("{} is an {is}, but `{key}` names the port that {does}", quoted(&at.value)),
+            None => format!("`{name}` has no {wanted}, but `{key}` names the component that {does}"),
+        };
+        let remedy = if end.is_none() { "are `from` and `to` the wrong way round?".into() } else { remedy };
+        self.error(Code::PortDirection, &at.place, message, remedy);
+    }
+
+    /// Returns the transport of a connection, and checks that it can join the two ends.
+    fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<ConnectionEnd>; 2]) -> String {
+        let known = |name: &str| self.catalog.transports.contains(&name);
+        let ends = ends.map(|end| end.map(|end| end.component));
+        let threads = |&n: &usize| self.components[n].placement == Placement::Thread;
+        let same_process = match ends {
+            [Some(from), Some(to)] => from == to || threads(&from) && threads(&to),
+            // An unresolved end is not an error here.
+            _ => true,
+        };
+        if let Some(said) = &draft.transport
+            && !known(&said.value)
+        {
+            let remedy =
+                did_you_mean(&said.value, self.catalog.transports.iter().copied(), "the transports are");
+            let message = format!("unknown transport {}", quoted(&said.value));
+            self.error(Code::UnknownTransport, &said.place, message, remedy);
+        }
+        if let Some(option) = &self.options.transport {
+            if option.value == SAME_PROCESS && !same_process {
+                self.unknown_ports.extend(ends.iter().flatten().filter(|n| !threads(n)));
+            }
+            return option.value.clone();
+        }
+        if let Some(said) = &draft.transport {
+            if said.value == SAME_PROCESS && !same_process {
+                self.cannot_join(said, ends);
+            }
+            return said.value.clone();
+        }
+        let both_threads = ends.iter().flatten().count() == 2 && ends.iter().flatten().all(threads);
+        let default = if both_threads { SAME_PROCESS } else { BETWEEN_PROCESSES };
+        if !known(default) {
+            let message = format!("the default transport `{default}` is not in this program");
+            let remedy =
+                format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
+            self.error(Code::UnknownTransport, &draft.place, message, remedy);
+        }
+        default.into()
+    }
+
+    fn cannot_join(&mut self, said: &At<String>, ends: [Option<usize>; 2]) {
+        let processes = ends.iter().flatten().map(|&n| &self.components[n]);
+        let processes: Vec<_> = processes.filter(|c| c.placement == Placement::Process).collect();
+        let names = listed(processes.iter().map(|c| c.name.value.as_str()), "and");
+        let verb =
+            if processes.len() == 1 { "is a process of its own" } else { "are processes of their own" };
+        let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
+        let others = self.other_transports();
+        let remedy = if processes.iter().any(|c| c.executable.is_some()) {
+            format!("choose another transport, as an executable cannot be a thread: {others}")
+        } else if self.options.placement.is_some() {
+            format!("leave out `--placement processes`, or choose another transport: {others}")
+        } else {
+            format!("write placement = \"thread\" for {names}, or choose another transport: {others}")
+        };
+        self.error(Code::TransportUnfit, &said.place, message, remedy);
+    }
+
+    fn other_transports(&self) -> String {
+        listed(self.catalog.transports.iter().copied().filter(|&name| name != SAME_PROCESS), "or")
+    }
+
+    /// Checks the name given by `--transport`.
+    fn transport_option(&mut self) {
+        let Some(option) = &self.options.transport else { return };
+        if !self.catalog.transports.contains(&option.value.as_str()) {
+            let transports = self.catalog.transports.iter().copied();
+            let remedy = did_you_mean(&option.value, transports, "the transports are");
+            let message = format!("unknown transport {}", quoted(&option.value));
+            self.error(Code::UnknownTransport, &option.place, message, remedy);
+        }
+    }
+
+    /// Reports once all components that `--transport inproc` cannot join.
+    fn unknown_ports_by_option(&mut self) {
+        let Some(option) = &self.options.transport else { return };
+        if self.unknown_ports.is_empty() {
+            return;
+        }
+        let unknown = || self.unknown_ports.iter().map(|&n| &self.components[n]);
+        let names = listed(unknown().map(|c| c.name.value.as_str()), "and");
+        let verb = if unknown().count() == 1 { "is a process" } else { "are processes" };
+        let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
+        let others = self.other_transports();
+        let remedy = if unknown().any(|c| c.executable.is_some()) {
+            format!("choose another transport, as an executable cannot be a thread: {others}")
+        } else if self.options.placement.is_some() {
+            format!("use `--placement threads`, or choose another transport: {others}")
+        } else {
+            format!("add `--placement threads`, or choose another transport: {others}")
+        };
+        self.error(Code::TransportUnfit, &option.place, message, remedy);
+    }
+
+    /// Reads where the sender blocks and resumes; values that contradict each other are left out.
+    fn watermarks(&mut self, draft: &ConnectionDraft, options: &mut LinkOptions) {
+        if options.overflow != Overflow::Block {
+            self.flow_of_a_dropping_receiver(draft, options.overflow);
+            return;
+        }
+        let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
+        let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
+        if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
+            let message = format!(
+                "`high-watermark` is {}, but only {} may wait",
+                at.value,
+                count(options.depth as usize, "packet")
+            );
+            self.error(
+                Code::BadValue,
+                &at.place,
+                message,
+                "make it at most the connection's `depth`, or raise that",
+            );
+            return;
+        }
+        let most = high.unwrap_or(options.depth);
+        if let Some(at) = draft.low_watermark.as_ref().filter(|at| at.value >= most) {
+            let message =
+                format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
+            let remedy = "make it less than the high watermark (the `depth`, unless `high-watermark` is set)";
+            self.error(Code::BadValue, &at.place, message, remedy);
+            return;
+        }
+        (options.high_watermark, options.low_watermark) = (high, low);
+    }
+
+    /// Reports flow-control keys for a receiver that drops packets, which never blocks its sender.
+    fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft, overflow: Overflow) {
+        let flow = draft.flow.as_ref().filter(|at| at.value != Flow::Transport);
+        let keys = [
+            ("high-watermark", draft.high_watermark.as_ref().map(|at| &at.place)),
+            ("low-watermark", draft.low_watermark.as_ref().map(|at| &at.place)),
+            ("flow", flow.map(|at| &at.place)),
+        ];
+        for (key, place) in keys {
+            let Some(place) = place else { continue };
+            let message = format!("`{key}` holds the sender up, but overflow = \"{overflow}\" never does");
+            let remedy = format!("remove `{key}`, or write overflow = \"block\"");
+            self.error(Code::FlowUnfit, place, message, remedy);
+        }
+    }
+
+    /// Reads the requirements on the ring's memory, and checks that the transport has a ring.
+    fn memory(&mut self, draft: &ConnectionDraft, transport: &str) -> [bool; 2] {
+        let huge_pages = draft.huge_pages.as_ref().is_some_and(|at| at.value);
+        let locked = draft.locked.as_ref().is_some_and(|at| at.value);
+        for (at, options) in [
+            (&draft.huge_pages, LinkOptions { huge_pages, ..LinkOptions::default() }),
+            (&draft.locked, LinkOptions { locked, ..LinkOptions::default() }),
+        ] {
+            // An unknown transport has been reported.
+            if let Some(at) = at
+                && let Err(Error::Unsupported { transport, rule, alternatives }) =
+                    transport::check(transport, &options)
+            {
+                let message = format!("transport `{transport}` cannot keep {rule}");
+                self.error(
+                    Code::TransportUnfit,
+                    &at.place,
+                    message,
+                    format!("{alternatives}, or leave it out"),
+                );
+            }
+        }
+        [huge_pages, locked]
+    }
+
+    /// Reports the same connection twice, and several writers where one is allowed.
+    fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[ResolvedConnection]) {
+        let mut connections: BTreeMap<(ConnectionEnd, ConnectionEnd), &Place> = BTreeMap::new();
+        let mut writers: BTreeMap<ConnectionEnd, &Place> = BTreeMap::new();
+        for (draft, link) in drafts.iter().zip(links) {
+            let (Some(from), Some(to)) = (link.from, link.to) else { continue };
+            let Some((name, port)) = self.port(to) else { continue };
+            let place = draft.from.as_ref().map_or(&link.place, |at| &at.place);
+            if let Some(first) = connections.insert((from, to), place) {
+                let error = Diagnostic::error(Code::SameConnection, place, "this connection already exists")
+                    .label("again here")
+                    .also(first, "first here")
+                    .help("remove one of the two");
+                connections.insert((from, to), first);
+                self.found.push(error);
+            } else if let Some(first) = writers.get(&to).filter(|_| !port.many_writers) {
+                let message = format!("`{name}.{}` takes packets of one writer only", port.name);
+                let error = Diagnostic::error(Code::TwoWriters, place, message)
+                    .label("another writer")
+                    .also(first, "the first writer")
+                    .help("connect the other to an input of its own, or to a component that merges streams");
+                self.found.push(error);
+            } else {
+                writers.insert(to, place);
+            }
+        }
+    }
+
+    fn unconnected(&mut self) {
+        for (n, component) in self.components.iter().enumerate() {
+            let Some(spec) = component.spec.as_deref() else { continue };
+            for (index, port) in spec.ports.iter().enumerate() {
+                let is_output = port.direction == Direction::Output;
+                let unread = if is_output { self.unread_output } else { self.unread_input };
+                let excused = unread || self.excused.contains(&(n, is_output));
+                if port.mandatory
+                    && !excused
+                    && !self.used.contains(&ConnectionEnd { component: n, port: index })
+                {
+                    let name = &component.name.value;
+                    let message =
+                        format!("{} `{name}.{}` is not connected", words(port.direction), port.name);
+                    let (this, other) = if is_output { ("from", "to") } else { ("to", "from") };
+                    let types = match &port.types {
+                        PortTypes::OneOf(_) => format!("type {}", port.types),
+                        PortTypes::Any => "any type".into(),
+                        PortTypes::SameAs(other) => format!("the type of `{other}`"),
+                        PortTypes::Property(name) => format!("the type in property `{name}`"),
+                    };
+                    let port = &port.name;
+                    let remedy = format!(
+                        "add a [[connection]] with {this} = \"{name}.{port}\" and {other} = \"…\" ({types})"
+                    );
+                    let error = Diagnostic::error(Code::Unconnected, &component.name.place, message);
+                    self.found.push(error.help(remedy));
+                }
+            }
+        }
+    }
+
+    /// Returns a component's name and one of its ports.
+    fn port(&self, end: ConnectionEnd) -> Option<(&'c str, &'c PortSpec)> {
+        let component = &self.components[end.component];
+        let port = &component.spec.as_deref()?.ports[end.port];
+        Some((&component.name.value, port))
+    }
+}
+
+fn words(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Input => "input",
+        Direction::Output => "output",
+    }
+}
+
+fn ports_of(spec: Option<&ComponentSpec>, direction: Direction) -> Vec<&str> {
+    let ports = spec.map_or(&[][..], |spec| &spec.ports);
+    ports.iter().filter(|port| port.direction == direction).map(|port| port.name.as_str()).collect()
+}

@@ -1,0 +1,367 @@
+//! Finds the running waveforms of this user, and calls them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use stripline::call::{CallError, CallOptions, ClientOptions, Payload, ServiceClient};
+use stripline::internal::process::state_and_parent;
+use stripline::internal::{observe, socket_names};
+use stripline::node::Node;
+use stripline::terms::WaitStrategy;
+use stripline::{Error, Result};
+
+use super::service::{SERVICE, VERSION, tag};
+use super::{
+    ComponentChange, ControlError, GetRequest, PropertyReading, RequestFault, RunningWaveform, SetRequest,
+    Setting, StopRequest, Stopped, TestRequest, TestRun,
+};
+
+/// Time limit of a launcher for requests that need no component.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Launchers queried at a time.
+const AT_ONCE: usize = 32;
+/// The most launchers queried in all: any user may choose such names.
+const LAUNCHERS_MAX: usize = 1024;
+/// The interval between progress reports of a stop.
+const PROGRESS_TIME: Duration = Duration::from_millis(250);
+
+/// The running waveforms of this user, and the launchers that did not respond.
+///
+/// ```
+/// let overview = stripline_waveform::control::Running::default();
+/// assert!(overview.waveforms.is_empty());
+/// ```
+#[derive(Debug, Default, Serialize)]
+pub struct Running {
+    /// The waveforms, by name and process.
+    pub waveforms: Vec<RunningWaveform>,
+    /// Processes that hold a launcher's name but do not respond as one, and the reason.
+    pub problems: Vec<(u32, String)>,
+}
+
+/// Finds the running waveforms of this user. Takes as long as the slowest response, at most three
+/// seconds.
+///
+/// # Errors
+/// When the kernel's list of sockets cannot be read.
+///
+/// ```
+/// for waveform in stripline_waveform::control::running()?.waveforms {
+///     println!("{} has run for {:.0} s", waveform.name, waveform.elapsed_s);
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub fn running() -> Result<Running> {
+    let mut found = Running::default();
+    for (client, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?)? {
+        match answer {
+            Ok(waveform) => found.waveforms.push(waveform),
+            // It has just ended.
+            Err(ControlError::Gone { .. }) => {}
+            Err(error) => found.problems.push((client.pid, error.to_string())),
+        }
+    }
+    found.problems.extend(others()?);
+    found.waveforms.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
+    Ok(found)
+}
+
+/// A client of a running waveform. If the launcher ends meanwhile, the call returns an error.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use stripline_waveform::control::{ChangeState, ControlClient};
+///
+/// let radio = ControlClient::find("radio", None)?;
+/// let changes = radio.set(&["filter.high=6e3".parse().expect("well formed")], Duration::from_secs(5))?;
+/// assert!(changes.iter().all(|change| change.taken == ChangeState::Applied));
+/// for reading in radio.get(Some("fm"), None)? {
+///     println!("{} = {:?}", reading.property, reading.value);
+/// }
+/// # Ok::<(), stripline_waveform::control::ControlError>(())
+/// ```
+#[derive(Clone)]
+pub struct ControlClient {
+    name: String,
+    pid: u32,
+    link: Arc<ServiceConnection>,
+}
+
+/// The connection to one launcher.
+struct ServiceConnection {
+    calls: ServiceClient,
+    /// The launcher's domain, joined.
+    _node: Node,
+}
+
+impl fmt::Debug for ControlClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlClient")
+            .field("name", &self.name)
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControlClient {
+    /// Finds a running waveform of this user by its name; where several have it, by its launcher's
+    /// process.
+    ///
+    /// # Errors
+    /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be
+    /// listed.
+    pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
+        let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
+        let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
+        named.retain(|(_, its)| is_meant(*its));
+        let mut found = Vec::new();
+        for (client, answer) in launchers(named)? {
+            match answer {
+                Ok(registered) if registered.name == waveform => found.push(Ok(client)),
+                Ok(_) | Err(ControlError::Gone { .. }) => {}
+                // The domain gives its name, although it did not respond.
+                Err(error) => found.push(Err(error.about(waveform))),
+            }
+        }
+        // Of several, those that respond.
+        if found.len() > 1 && found.iter().any(Result::is_ok) {
+            found.retain(Result::is_ok);
+        }
+        match (found.pop(), &found[..]) {
+            (Some(only), []) => only,
+            (Some(last), others) => {
+                let pids = others.iter().chain([&last]).filter_map(|one| one.as_ref().ok().map(Self::pid));
+                let mut pids: Vec<u32> = pids.collect();
+                pids.sort_unstable();
+                // None of them responds: report the reason of one.
+                if pids.is_empty() {
+                    last
+                } else {
+                    Err(ControlError::Several { name: waveform.into(), pids })
+                }
+            }
+            (None, _) => {
+                let all = running()?;
+                let mut running: Vec<(String, u32)> =
+                    all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
+                running.sort();
+                let mut silent: Vec<u32> = all.problems.into_iter().map(|(pid, _)| pid).collect();
+                silent.dedup();
+                Err(ControlError::NoSuchWaveform { name: waveform.into(), pid, running, silent })
+            }
+        }
+    }
+
+    /// Returns the waveform's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the launcher's process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Returns the components and the phase of the waveform.
+    ///
+    /// # Errors
+    /// When the launcher has ended or does not respond within three seconds, as for all calls.
+    pub fn show(&self) -> Result<RunningWaveform, ControlError> {
+        self.call("show", &(), PATIENCE)
+    }
+
+    /// Returns the present values of properties: of all components, of one component, or a single
+    /// one. This neither disturbs a component nor waits for it. The values of a process that is
+    /// stopped are reported as unknown after a second.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when no component or property has that name.
+    pub fn get(
+        &self,
+        component: Option<&str>,
+        property: Option<&str>,
+    ) -> Result<Vec<PropertyReading>, ControlError> {
+        let request = GetRequest { component: component.map(Into::into), property: property.map(Into::into) };
+        self.call("get", &request, PATIENCE)
+    }
+
+    /// Sets properties; those of one component are taken all or none. If one of them is unknown,
+    /// invalid or not changeable at run time, none is set.
+    ///
+    /// Waits until the components have taken or refused them, at most for `timeout` (an hour at
+    /// most). Components that have not polled for requests by then take them later. A path is
+    /// relative to the current folder.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] with all their problems.
+    pub fn set(&self, settings: &[Setting], timeout: Duration) -> Result<Vec<ComponentChange>, ControlError> {
+        let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
+        let timeout_ms = milliseconds(timeout);
+        let request = SetRequest { folder, settings: settings.to_vec(), timeout_ms };
+        self.call("set", &request, timeout.saturating_add(PATIENCE))
+    }
+
+    /// Runs self-tests of a component, those named or all that it has, between its packets. Tests
+    /// that have not started within `timeout` are not run.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when the component has no self-tests, or none of that name.
+    pub fn test(
+        &self,
+        component: &str,
+        tests: &[String],
+        timeout: Duration,
+    ) -> Result<Vec<TestRun>, ControlError> {
+        let timeout_ms = milliseconds(timeout);
+        let request = TestRequest { component: component.into(), tests: tests.to_vec(), timeout_ms };
+        self.call("test", &request, timeout.saturating_add(PATIENCE))
+    }
+
+    /// Stops the waveform and waits for its end.
+    ///
+    /// By default the sources stop first, so that all packets in transit still arrive. With `now`
+    /// everything stops at once, and packets in transit are lost. With a component's name only that
+    /// component stops, and the rest goes on as far as it can. `progress` gets the state of the run
+    /// every quarter of a second.
+    ///
+    /// # Errors
+    /// [`ControlError::Wrong`] when there is no such component; [`ControlError::Cannot`] when it
+    /// does not stop.
+    pub fn stop(
+        &self,
+        component: Option<&str>,
+        now: bool,
+        progress: &mut dyn FnMut(&RunningWaveform),
+    ) -> Result<Stopped, ControlError> {
+        let request = StopRequest { component: component.map(Into::into), now };
+        let stop = self.link.calls.operation::<StopRequest, Stopped, RequestFault>("stop")?;
+        // The launcher bounds the time: it ends components that do not stop.
+        let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
+        let stopped = loop {
+            match stopping.wait_timeout(PROGRESS_TIME) {
+                Some(stopped) => break stopped.map_err(|error| self.failed(error))?,
+                None => match self.show() {
+                    Ok(registered) => progress(&registered),
+                    // The waveform is already ending.
+                    Err(ControlError::Cannot(_)) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        };
+        if component.is_none() {
+            // The launcher waits for this acknowledgement, so that it does not exit before its
+            // reply arrives.
+            let _ = self.call::<(), ()>("heard", &(), PATIENCE);
+        }
+        Ok(stopped)
+    }
+
+    /// Calls an operation, for an hour at most.
+    fn call<Req: Payload, Rep: Payload>(
+        &self,
+        operation: &str,
+        request: &Req,
+        deadline: Duration,
+    ) -> Result<Rep, ControlError> {
+        let operation = self.link.calls.operation::<Req, Rep, RequestFault>(operation)?;
+        let limited = operation.with(CallOptions::deadline(deadline));
+        limited.call(request).map_err(|error| self.failed(error))
+    }
+
+    /// Converts the error of a call without a reply.
+    fn failed(&self, error: CallError<RequestFault>) -> ControlError {
+        let (name, pid) = (self.name.clone(), self.pid);
+        match error {
+            CallError::User(RequestFault::Wrong(faults)) => ControlError::Wrong(faults),
+            CallError::User(RequestFault::Cannot(why)) => ControlError::Cannot(why),
+            CallError::ServerGone { .. } | CallError::Link(Error::Stopped) => {
+                ControlError::Gone { name, pid }
+            }
+            CallError::NoServer { .. } | CallError::Unanswered { .. } => match state_and_parent(pid).0 {
+                None | Some('Z' | 'X') => ControlError::Gone { name, pid },
+                Some('T' | 't') => {
+                    let how = format!("is stopped and does not answer; `kill -CONT {pid}` lets it go on");
+                    ControlError::Silent { name, pid, how }
+                }
+                Some(_) => ControlError::Silent { name, pid, how: "does not answer".into() },
+            },
+            CallError::Link(error) => error.into(),
+            error => Error::failed(format!("the launcher of `{name}` (process {pid}): {error}")).into(),
+        }
+    }
+}
+
+/// A launcher, and its description of itself.
+type Launcher = (ControlClient, Result<RunningWaveform, ControlError>);
+
+/// Finds launchers of other protocol versions, which this client cannot query.
+fn others() -> Result<Vec<(u32, String)>> {
+    // One version before and the next few; later ones come with another `stripline` command.
+    let mut found = Vec::new();
+    for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
+        for (_, pid) in socket_names::listening(&prefix(version), true)? {
+            found.push((
+                pid,
+                format!(
+                    "the launcher in process {pid} uses version {version} of this protocol, not {VERSION}; use the \
+                     `stripline` that it was started with"
+                ),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the prefix of the names of this user's domains.
+fn user() -> String {
+    format!("stripline-{}-", rustix::process::geteuid().as_raw())
+}
+
+/// Returns the prefix of the names of launchers' domains.
+fn prefix(version: u32) -> String {
+    format!("{}run-{version}-", user())
+}
+
+/// Queries launchers for their descriptions.
+fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
+    let user = user();
+    names.truncate(LAUNCHERS_MAX);
+    let mut found = Vec::new();
+    for batch in names.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            let ask = |(name, pid): &(String, u32)| {
+                let domain = name.strip_prefix(&user).unwrap_or_default().to_string();
+                let pid = *pid;
+                scope.spawn(move || launcher(&domain, pid))
+            };
+            let asking: Vec<_> = batch.iter().map(ask).collect();
+            // These threads do not panic; one that did would have no result.
+            found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
+        });
+    }
+    found.into_iter().collect()
+}
+
+fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
+    let node = observe(domain)?;
+    let options = ClientOptions {
+        deadline: ClientOptions::DEADLINE_MAX,
+        wait: WaitStrategy::Block,
+        outstanding: 16,
+        ..ClientOptions::default()
+    };
+    let calls = node.service_client(SERVICE, options)?;
+    let mut client =
+        ControlClient { name: "?".into(), pid, link: Arc::new(ServiceConnection { calls, _node: node }) };
+    let registered = client.show();
+    if let Ok(registered) = &registered {
+        client.name.clone_from(&registered.name);
+    }
+    Ok((client, registered))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

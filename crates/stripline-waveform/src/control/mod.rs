@@ -1,0 +1,25 @@
+//! Requests to a running waveform: to describe it, to read and change properties, to test
+//! components, to stop.
+//!
+//! Each launcher is a server of [calls](stripline::call) in a domain of its own. The domain's name
+//! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
+//! the same user can connect. There is no daemon, and no name or file remains after the launcher,
+//! however it ended. The `stripline` command uses [`ControlClient`];
+//! [`ControlRequests`](stripline::component::ControlRequests) is the component's side.
+
+mod client;
+mod error;
+mod service;
+mod types;
+
+pub use client::{ControlClient, Running, running};
+pub use error::ControlError;
+pub use service::SERVICE;
+pub(crate) use service::{ControlService, Operations};
+pub use types::{
+    ChangeState, ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform,
+    Setting, Stopped, TestRun,
+};
+pub(crate) use types::{
+    GetRequest, RequestFault, SET_MAX, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest,
+};

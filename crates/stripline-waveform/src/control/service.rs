@@ -1,0 +1,165 @@
+//! The service that a launcher offers to its clients.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use stripline::call::{self, Payload, ServerOptions};
+use stripline::internal::Local;
+use stripline::internal::{process, socket_names};
+use stripline::node::{Dispatch, Node, Topics};
+use stripline::terms::WaitStrategy;
+use stripline::{Error, Result};
+
+use super::{GetRequest, RequestFault, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest};
+
+/// The version of the operations and their types, part of the domain's name.
+pub(super) const VERSION: u32 = 2;
+/// The name of the service that every launcher offers in its domain.
+///
+/// ```
+/// assert_eq!(stripline_waveform::control::SERVICE, "waveform-control");
+/// ```
+pub const SERVICE: &str = "waveform-control";
+/// Calls served at a time: most of them wait for a component, or for the waveform's end.
+const CALLS_MAX: usize = 16;
+/// Clients at a time.
+const CLIENTS_MAX: u32 = 128;
+
+/// The operations behind the service, independent of the way that serves them.
+pub(crate) trait Operations: Send + Sync + 'static {
+    /// Serves a request, and returns within the time that it gives.
+    fn call(&self, request: WaveformRequest) -> WaveformReply;
+}
+
+/// The server in its domain; both end when this is dropped.
+pub(crate) struct ControlService {
+    node: Node,
+    thread: Local<Option<JoinHandle<()>>>,
+}
+
+impl ControlService {
+    pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
+        let domain = format!("run-{VERSION}-{}-{}", tag(waveform), socket_names::unique_suffix()?);
+        let node = Node::join(&domain, Topics::default())?;
+        let operations = Arc::new(operations);
+        let options = ServerOptions {
+            // No memory of its own, so a client with a single request need not map any.
+            transport: Some("uds".into()),
+            wait: WaitStrategy::Block,
+            clients: CLIENTS_MAX,
+            ..ServerOptions::default()
+        };
+        let service = call::Service::new(SERVICE)?;
+        let service = add(
+            service,
+            "show",
+            &operations,
+            |()| WaveformRequest::Show,
+            |reply| match reply {
+                WaveformReply::Shown(registered) => Ok(registered),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "get",
+            &operations,
+            |get: GetRequest| WaveformRequest::Get(get),
+            |reply| match reply {
+                WaveformReply::Got(readings) => Ok(readings),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "set",
+            &operations,
+            |set: SetRequest| WaveformRequest::Set(set),
+            |reply| match reply {
+                WaveformReply::Set(changes) => Ok(changes),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "test",
+            &operations,
+            |test: TestRequest| WaveformRequest::Test(test),
+            |reply| match reply {
+                WaveformReply::Tested(runs) => Ok(runs),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "stop",
+            &operations,
+            |stop: StopRequest| WaveformRequest::Stop(stop),
+            |reply| match reply {
+                WaveformReply::Stopped(stopped) => Ok(stopped),
+                other => Err(other),
+            },
+        )?;
+        let service = add(
+            service,
+            "heard",
+            &operations,
+            |()| WaveformRequest::Acknowledged,
+            |reply| match reply {
+                WaveformReply::Acknowledged => Ok(()),
+                other => Err(other),
+            },
+        )?;
+        let mut server = node.service_server(service, options)?;
+        let pool = Dispatch::pool(CALLS_MAX)?;
+        let thread = std::thread::Builder::new()
+            .name("stripline-ctl".into())
+            .spawn(move || {
+                process::clear_priority();
+                // It ends when the node is stopped; without threads, no call is served.
+                if let Err(error) = server.serve(pool) {
+                    eprintln!("stripline: the waveform serves no more requests: {error}");
+                }
+            })
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { node, thread: Local::new(Some(thread)) })
+    }
+}
+
+impl Drop for ControlService {
+    fn drop(&mut self) {
+        if !self.thread.is_current() {
+            return;
+        }
+        self.node.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns a short hash that the domains of all waveforms of that name share. A client that
+/// searches for one name then queries only those launchers; a domain's own name is too short for
+/// theirs. FNV-1a (Fowler, Noll, Vo).
+pub(super) fn tag(waveform: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// Adds an operation: from its own request to a [`WaveformRequest`], and from a [`WaveformReply`]
+/// to its own.
+fn add<Req: Payload, Rep: Payload>(
+    service: call::Service<'static>,
+    name: &str,
+    operations: &Arc<impl Operations>,
+    request: impl Fn(Req) -> WaveformRequest + Send + Sync + 'static,
+    reply: impl Fn(WaveformReply) -> Result<Rep, WaveformReply> + Send + Sync + 'static,
+) -> Result<call::Service<'static>> {
+    let operations = Arc::clone(operations);
+    service.operation(name, move |asked: Req| {
+        reply(operations.call(request(asked))).map_err(|other| match other {
+            WaveformReply::Failed(fault) => fault,
+            _ => RequestFault::Cannot("the launcher's answer does not fit the request".into()),
+        })
+    })
+}

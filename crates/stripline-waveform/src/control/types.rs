@@ -1,0 +1,353 @@
+//! The descriptions of a running waveform, and the requests to it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use stripline::component::{Access, TestResult, Value};
+
+use crate::{Placement, RunReport};
+
+/// A running waveform, as its launcher describes it.
+///
+/// ```
+/// for running in stripline_waveform::control::running()?.waveforms {
+///     println!("{} ({}): {}", running.name, running.pid, running.phase);
+/// }
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningWaveform {
+    /// Its name.
+    pub name: String,
+    /// The launcher's process.
+    pub pid: u32,
+    /// The absolute path of its file.
+    pub file: String,
+    /// The phase of its run.
+    pub phase: RunPhase,
+    /// Seconds since all components run.
+    pub elapsed_s: f64,
+    /// Its components, in the file's order.
+    pub components: Vec<RunningComponent>,
+    /// Packets carried by its connections.
+    pub packets: u64,
+    /// Packets lost by them.
+    pub lost: u64,
+}
+
+/// The phase of a run.
+///
+/// ```
+/// assert_eq!(stripline_waveform::control::RunPhase::Running.to_string(), "running");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunPhase {
+    /// Its components are being created and connected.
+    Starting,
+    /// All of them have been started.
+    Running,
+    /// The sources must stop while the rest finishes; or all must stop.
+    Stopping,
+}
+
+impl std::fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+        })
+    }
+}
+
+/// A component of a running waveform.
+///
+/// ```
+/// use stripline_waveform::control::RunningComponent;
+///
+/// fn line(component: &RunningComponent) -> String {
+///     format!("{} ({}): {}", component.name, component.type_name, component.state)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningComponent {
+    /// Its name in the waveform.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Its placement.
+    pub placement: Placement,
+    /// Its process; `None` while it has no process.
+    pub pid: Option<u32>,
+    /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or
+    /// `failed`.
+    pub state: String,
+    /// Number of restarts.
+    pub restarts: u32,
+    /// The names of its self-tests.
+    pub tests: Vec<String>,
+}
+
+impl RunningComponent {
+    /// The state of a component with a process that a signal or a debugger has halted.
+    pub const SUSPENDED: &str = "suspended";
+}
+
+/// A property of a running component.
+///
+/// ```
+/// use stripline_waveform::control::PropertyReading;
+///
+/// fn line(reading: &PropertyReading) -> String {
+///     let value = reading.value.as_ref().map_or("unknown".into(), |value| value.to_string());
+///     format!("{}.{} = {value} {}", reading.component, reading.property, reading.unit)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PropertyReading {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The property's name.
+    pub property: String,
+    /// Its value; `None`: unknown, and `problem` gives the reason.
+    pub value: Option<Value>,
+    /// The value that was set, if the component has not taken it yet.
+    pub waiting: Option<Value>,
+    /// Whether it was changed since the start.
+    pub changed: bool,
+    /// The source of the value, and the time at which it is set.
+    pub access: Access,
+    /// Unit for users; may be empty.
+    pub unit: String,
+    /// The allowed values as a phrase; empty where any value of its kind is allowed.
+    pub allowed: String,
+    /// One line for users.
+    pub summary: String,
+    /// The reason that the value is unknown.
+    pub problem: Option<String>,
+}
+
+/// The result of setting properties of one component: all of them or none.
+///
+/// ```
+/// use stripline_waveform::control::{ComponentChange, ChangeState};
+///
+/// fn all_taken(changes: &[ComponentChange]) -> bool {
+///     changes.iter().all(|change| change.taken == ChangeState::Applied)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComponentChange {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The properties, by name.
+    pub values: BTreeMap<String, NewValue>,
+    /// Whether they are in effect.
+    pub taken: ChangeState,
+    /// The reason if they are not; else empty.
+    pub reason: String,
+}
+
+/// A new value and the value before.
+///
+/// ```
+/// use stripline::component::Value;
+/// use stripline_waveform::control::NewValue;
+///
+/// let louder = NewValue { value: Value::Float(2.0), before: Value::Float(1.0), unit: "dB".into() };
+/// assert_ne!(louder.value, louder.before);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewValue {
+    /// The new value.
+    pub value: Value,
+    /// The value before.
+    pub before: Value,
+    /// Unit for users; may be empty.
+    pub unit: String,
+}
+
+/// The state of a change in a component.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline_waveform::control::ChangeState::NotYet).unwrap();
+/// assert_eq!(word, r#""not-yet""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeState {
+    /// They are in effect.
+    Applied,
+    /// The component has not polled for requests; the values are queued and take effect when it
+    /// does.
+    NotYet,
+    /// The component keeps the old values.
+    Refused,
+    /// The component has ended, or is being started again; the values have no effect.
+    Ended,
+}
+
+/// A self-test and its result.
+///
+/// ```
+/// use stripline_waveform::control::TestRun;
+///
+/// fn passed(runs: &[TestRun]) -> bool {
+///     runs.iter().all(|run| run.result.as_ref().is_some_and(|result| result.passed))
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestRun {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The test's name.
+    pub test: String,
+    /// The subject of the test.
+    pub summary: String,
+    /// The result; `None`: it was not run, and `problem` gives the reason.
+    pub result: Option<TestResult>,
+    /// The reason that it was not run.
+    pub problem: Option<String>,
+}
+
+/// The result of `stop`.
+///
+/// ```
+/// use stripline_waveform::control::Stopped;
+///
+/// fn is_clean(stopped: &Stopped) -> bool {
+///     match stopped {
+///         Stopped::Waveform(report) => report.failure.is_none(),
+///         Stopped::Component { state, .. } => state == "ended",
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// The waveform has ended: its report.
+    Waveform(Box<RunReport>),
+    /// One component has ended; the waveform goes on as far as it can without it.
+    Component {
+        /// Its name in the waveform.
+        component: String,
+        /// `ended` or `failed`.
+        state: String,
+    },
+}
+
+/// The most properties that one request sets.
+pub(crate) const SET_MAX: usize = 256;
+/// The longest value in a request, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// A request for properties: of all components, of one component, or a single one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GetRequest {
+    pub component: Option<String>,
+    pub property: Option<String>,
+}
+
+/// A request to set these. A path is relative to the folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetRequest {
+    pub folder: Option<String>,
+    pub settings: Vec<Setting>,
+    pub timeout_ms: u64,
+}
+
+/// A request to run these self-tests of a component, or all that it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TestRequest {
+    pub component: String,
+    pub tests: Vec<String>,
+    pub timeout_ms: u64,
+}
+
+/// A request to stop; the reply comes at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StopRequest {
+    pub component: Option<String>,
+    pub now: bool,
+}
+
+/// A request to a launcher.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum WaveformRequest {
+    Show,
+    Get(GetRequest),
+    Set(SetRequest),
+    Test(TestRequest),
+    Stop(StopRequest),
+    /// The client has received the reply to a `Stop`.
+    Acknowledged,
+}
+
+/// One value for one property, as text.
+///
+/// ```
+/// use stripline_waveform::control::Setting;
+///
+/// let setting: Setting = "filter.high=6e3".parse().unwrap();
+/// assert_eq!((setting.component.as_str(), setting.value.as_str()), ("filter", "6e3"));
+/// assert!("filter=6e3".parse::<Setting>().unwrap_err().contains("COMPONENT.PROPERTY=VALUE"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The property's name.
+    pub property: String,
+    /// The value, written as its type requires.
+    pub value: String,
+}
+
+impl std::str::FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (place, value) =
+            text.split_once('=').ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
+        let (component, property) = place
+            .split_once('.')
+            .filter(|(component, property)| !component.is_empty() && !property.is_empty())
+            .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(format!("a value has at most {VALUE_BYTES_MAX} bytes"));
+        }
+        Ok(Self { component: component.into(), property: property.into(), value: value.into() })
+    }
+}
+
+/// A launcher's reply.
+#[derive(Clone, Debug)]
+pub(crate) enum WaveformReply {
+    Shown(RunningWaveform),
+    Got(Vec<PropertyReading>),
+    Set(Vec<ComponentChange>),
+    Tested(Vec<TestRun>),
+    Stopped(Stopped),
+    Acknowledged,
+    Failed(RequestFault),
+}
+
+/// The reason that a launcher refuses a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RequestFault {
+    /// The request is wrong, and had no effect: a sentence for each fault.
+    Wrong(Vec<String>),
+    /// The request is valid but cannot be served now.
+    Cannot(String),
+}
+
+impl std::fmt::Display for RequestFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(faults) => f.write_str(&faults.join("\n")),
+            Self::Cannot(why) => f.write_str(why),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Reads a waveform file: from bytes to tables with valid keys and kinds of value. `check` then
+//! decides whether they fit together.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use stripline::component::Value;
+use stripline::internal::units;
+use stripline::node::Dispatch;
+use stripline::terms::{Flow, Overflow, Resequence, Scope, WaitStrategy};
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
+use super::text::quoted;
+use super::toml_reader::{TomlReader, in_order};
+use super::{Placement, Restart};
+
+/// The largest waveform file, in bytes.
+pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+/// The longest line of a waveform file, in bytes.
+const LINE_BYTES_MAX: usize = 1 << 16;
+/// The most components of a waveform.
+pub(super) const COMPONENTS_MAX: usize = 1024;
+/// The most connections of a waveform.
+pub(super) const CONNECTIONS_MAX: usize = 4096;
+/// The longest name of a component or waveform, in bytes.
+pub(super) const NAME_BYTES_MAX: usize = 64;
+
+/// The content of the file, before names are resolved.
+pub(super) struct Draft {
+    pub name: Option<String>,
+    pub description: String,
+    pub components: Vec<ComponentDraft>,
+    pub connections: Vec<ConnectionDraft>,
+}
+
+/// One `[component.NAME]`.
+pub(super) struct ComponentDraft {
+    pub name: At<String>,
+    pub stock: Option<At<String>>,
+    pub executable: Option<At<String>>,
+    /// Whether one of the two is present, readable or not.
+    pub has_program: bool,
+    pub placement: Option<At<Placement>>,
+    pub restart: Option<At<Restart>>,
+    pub priority: Option<u8>,
+    pub cpus: Vec<At<usize>>,
+    pub dispatch: Option<At<Dispatch>>,
+    pub properties: Vec<Property>,
+    pub unknown_keys: Vec<At<String>>,
+}
+
+/// One property as written; without a value where it is an array or another kind that no property
+/// takes.
+pub(super) struct Property {
+    pub name: At<String>,
+    pub value: At<Option<Value>>,
+}
+
+/// One `[[connection]]`. `None` is a key left out or, in `from` and `to`, one already found wrong.
+pub(super) struct ConnectionDraft {
+    pub place: Place,
+    pub from: Option<At<String>>,
+    pub to: Option<At<String>>,
+    pub transport: Option<At<String>>,
+    pub overflow: Option<Overflow>,
+    pub depth: Option<u32>,
+    pub high_watermark: Option<At<u32>>,
+    pub low_watermark: Option<At<u32>>,
+    pub flow: Option<At<Flow>>,
+    pub send_timeout_ms: Option<u32>,
+    pub scope: Option<Scope>,
+    pub deadline_ms: Option<u32>,
+    pub resequence: Option<At<Resequence>>,
+    pub buffer: Option<u32>,
+    pub wait: Option<WaitStrategy>,
+    pub huge_pages: Option<At<bool>>,
+    pub locked: Option<At<bool>>,
+}
+
+/// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
+    let name = quoted(&path.display().to_string());
+    let fail = |code, message: String, remedy: &str| {
+        let place = Place::new(&Source::file(path.display().to_string(), String::new()), 0..0);
+        let mut found = Diagnostics::default();
+        found.push(Diagnostic::error(code, &place, message).help(remedy));
+        Err(found)
+    };
+    if path.is_dir() {
+        return fail(Code::Unreadable, format!("{name} is a folder"), "name the waveform file in it");
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let remedy = if path.is_relative() { "the path is relative to the current folder" } else { "" };
+            fail(Code::Unreadable, format!("there is no file {name}"), remedy)
+        }
+        Err(error) => fail(Code::Unreadable, format!("cannot read {name}: {error}"), ""),
+        Ok(_) if bytes.len() > FILE_BYTES_MAX => {
+            let message = format!("{name} is larger than a waveform file can be");
+            fail(Code::Limit, message, "the limit is 1 MiB; is this the right file?")
+        }
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// Returns the text of the file as a source for findings, or a finding when it is not text.
+pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnostics> {
+    let name = path.display().to_string();
+    let fail = |code, text: String, at: usize, message: &str, remedy: &str| {
+        let place = Place::new(&Source::file(name.clone(), text), at..at + 1);
+        let mut found = Diagnostics::default();
+        found.push(Diagnostic::error(code, &place, message).help(remedy));
+        Err(found)
+    };
+    if bytes.len() > FILE_BYTES_MAX {
+        let remedy = "the limit is 1 MiB; is this the right file?";
+        return fail(Code::Limit, String::new(), 0, "the waveform file is too large", remedy);
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match std::str::from_utf8(bytes) {
+        Err(error) => {
+            // Only the part before is printed: the rest may be arbitrary bytes.
+            let at = error.valid_up_to();
+            let mut text = String::from_utf8_lossy(&bytes[..at]).into_owned();
+            text.push('\u{fffd}');
+            let remedy = "a waveform file is UTF-8 text; save it as such, or is this the right file?";
+            let start = at - text[..at].rfind('\n').map_or(0, |n| n + 1);
+            if start > LINE_BYTES_MAX {
+                text.clear();
+            }
+            fail(Code::NotText, text, at, "this is not UTF-8 text", remedy)
+        }
+        Ok(text) if text.lines().any(|line| line.len() > LINE_BYTES_MAX) => {
+            let remedy = "the limit is 64 KiB a line; is this the right file?";
+            fail(Code::Limit, String::new(), 0, "the waveform file has a line that is too long", remedy)
+        }
+        Ok(text) => Ok(Source::file(name, text.to_owned())),
+    }
+}
+
+/// Reads the tables of the file; `None` when it is not TOML, or far too large.
+pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draft> {
+    let (root, errors) = DeTable::parse_recoverable(source.text());
+    if !errors.is_empty() {
+        // The tables of a broken file are unreliable, so no further checks follow.
+        report_syntax(source, &errors, found);
+        return None;
+    }
+    let mut reader = TomlReader { source, found };
+    let mut draft =
+        Draft { name: None, description: String::new(), components: Vec::new(), connections: Vec::new() };
+    const KEYS: [&str; 3] = ["waveform", "component", "connection"];
+    for (key, max) in [("component", COMPONENTS_MAX), ("connection", CONNECTIONS_MAX)] {
+        if let Some(item) = root.get_ref().get(key) {
+            let len = match item.get_ref() {
+                DeValue::Table(table) => table.len(),
+                DeValue::Array(list) => list.len(),
+                _ => 0,
+            };
+            if !reader.is_within_limit(item, len, max, key) {
+                return None;
+            }
+        }
+    }
+    for (key, value) in in_order(root.get_ref()) {
+        match key.get_ref().as_ref() {
+            "waveform" => reader.waveform(value, &mut draft),
+            "component" => draft.components = reader.components(value),
+            "connection" => draft.connections = reader.connections(value),
+            _ => reader.unknown_key(key, &KEYS),
+        }
+    }
+    if root.get_ref().get("component").is_none() {
+        let remedy = "add a table [component.NAME] with `type` or `exec`";
+        let place = Place::new(source, 0..0);
+        found.push(Diagnostic::error(Code::Empty, &place, "the waveform has no component").help(remedy));
+    }
+    Some(draft)
+}
+
+fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {
+    let text = source.text();
+    // The end of a table with a repeated header: its repeated keys are not reported.
+    let mut repeated_until = 0;
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let place = Place::new(source, span.clone());
+        if error.message() != "duplicate key" {
+            let message = format!("this is not TOML: {}", error.message());
+            // The parser takes a word without quotes for a boolean, a number or a date.
+            let word = &text[span.start.min(text.len())..span.end.min(text.len())];
+            let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic()) && !word.contains(['"', '=']);
+            let remedy = if is_word && text[..span.start].trim_end().ends_with('=') {
+                format!("a text is written in quotes: \"{}\"", word.trim_end())
+            } else {
+                // `10 MHz`: only the component determines the unit.
+                let unit = units::fix(word, "", false).filter(|_| word.contains(char::is_alphabetic));
+                unit.map_or(String::new(), |_| {
+                    "write the number alone: a property has its own unit, which `stripline components TYPE` prints".into()
+                })
+            };
+            found.push(Diagnostic::error(Code::Syntax, &place, message).help(remedy));
+        } else if span.start >= repeated_until {
+            let line = text[..span.start].rfind('\n').map_or(0, |n| n + 1);
+            if text[line..].starts_with('[') {
+                repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
+            }
+            let remedy = "every component has a name of its own, and every key appears once";
+            let error = Diagnostic::error(Code::Duplicate, &place, "this name is already taken");
+            found.push(error.help(remedy));
+        }
+    }
+}
+
+/// Returns whether a text can name a component or a waveform.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert!(is_name("a-1_B") && is_name(&"x".repeat(64)));
+        assert!(!is_name("") && !is_name("a.b") && !is_name("é") && !is_name(&"x".repeat(65)));
+    }
+}

@@ -1,0 +1,105 @@
+//! The launcher's state of one connection.
+
+use stripline::internal::FullReport;
+use stripline::link::ConnectionReport;
+
+/// One connection's state.
+pub(super) struct ConnectionState {
+    /// Packets sent by all incarnations of the sender; `None`: one died without a report.
+    pub sent: Option<u64>,
+    /// The receiver was commanded to connect.
+    pub ordered: bool,
+    pub connected: bool,
+    /// Orders to connect that the receiver has not reported on.
+    unanswered: u32,
+    /// Failures in a row to connect.
+    pub attempts: u32,
+    /// The measurements of earlier incarnations of the receiver.
+    before: FullReport,
+    /// The counters of the present one so far.
+    pub counters: ConnectionReport,
+    /// Its measurements, once it has ended.
+    pub last: Option<FullReport>,
+    /// Figures of a receiver that died are missing.
+    pub partial: bool,
+}
+
+impl ConnectionState {
+    pub(super) fn new() -> Self {
+        Self {
+            sent: Some(0),
+            ordered: false,
+            connected: false,
+            unanswered: 0,
+            attempts: 0,
+            before: FullReport::default(),
+            counters: ConnectionReport::default(),
+            last: None,
+            partial: false,
+        }
+    }
+
+    /// Records that the receiver was ordered to connect, which it reports on.
+    pub(super) fn order(&mut self) {
+        self.ordered = true;
+        self.unanswered += 1;
+    }
+
+    /// Records a report on an order to connect. Returns whether it is the report on the last order:
+    /// the sender of an earlier one may have died meanwhile.
+    pub(super) fn answer(&mut self) -> bool {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.ordered && self.unanswered == 0
+    }
+
+    /// Records that one end is gone: the connection is to be made again.
+    pub(super) fn disconnect(&mut self) {
+        (self.ordered, self.connected) = (false, false);
+    }
+
+    /// Returns the sum over all incarnations of the receiver.
+    pub(super) fn total(&self) -> FullReport {
+        let mut total = self.before.clone();
+        match &self.last {
+            Some(last) => total.add(last),
+            None => total.add(&FullReport { counters: self.counters.clone(), ..Default::default() }),
+        }
+        total
+    }
+
+    /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones.
+    pub(super) fn settle(&mut self) {
+        self.partial |= self.last.is_none();
+        self.before = self.total();
+        self.counters = ConnectionReport::default();
+        self.last = None;
+        self.unanswered = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
+        let mut link = ConnectionState::new();
+        link.order();
+        link.disconnect();
+        assert!(!link.answer(), "its sender has died");
+        link.order();
+        assert!(link.answer());
+        link.disconnect();
+        link.order();
+        link.disconnect();
+        link.order();
+        assert!(!link.answer(), "the sender of the order before has died");
+        assert!(link.answer());
+        link.order();
+        link.disconnect();
+        // A receiver that was started again does not report on orders for the one before it.
+        link.settle();
+        link.order();
+        assert!(link.answer());
+    }
+}

@@ -1,0 +1,139 @@
+//! Launching and supervision. There is one process per component, or one for all thread-placed
+//! ones, each with a control socket. One loop waits for all of them.
+
+mod connection_state;
+mod process;
+mod report;
+mod request_inbox;
+mod signals;
+mod supervisor;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use report::{ComponentResult, ConnectionResult, Progress, RunReport};
+
+use super::control::NewValue;
+use super::plan::Waveform;
+use stripline::Result;
+use stripline::link::Sampling;
+
+/// The options of a run.
+///
+/// ```
+/// use std::time::Duration;
+/// use stripline::link::Sampling;
+/// use stripline_waveform::RunOptions;
+///
+/// let host = std::env::current_exe()?;
+/// let ten_seconds = Some(Duration::from_secs(10));
+/// let options = RunOptions { host, duration: ten_seconds, sampling: Sampling::Auto, quiet: false };
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The executable with the stock components, which must first call
+    /// [`host_if_launched`](stripline::component::host_if_launched).
+    pub host: PathBuf,
+    /// Stops the waveform in order after this time.
+    pub duration: Option<Duration>,
+    /// Which packets are measured.
+    pub sampling: Sampling,
+    /// Whether components print warnings and errors only.
+    pub quiet: bool,
+}
+
+/// The observer of a run.
+///
+/// ```
+/// use stripline_waveform::Observer;
+///
+/// #[derive(Default)]
+/// struct Log(Vec<String>);
+///
+/// impl Observer for Log {
+///     fn warning(&mut self, component: &str, text: &str) {
+///         self.0.push(format!("{component}: {text}"));
+///     }
+/// }
+///
+/// let mut log = Log::default();
+/// log.warning("source", "runs at normal priority");
+/// assert_eq!(log.0, ["source: runs at normal priority"]);
+/// ```
+pub trait Observer {
+    /// Receives the notice that all components run.
+    fn started(&mut self) {}
+
+    /// Receives the progress, about four times a second.
+    fn progress(&mut self, progress: &Progress) {
+        let _ = progress;
+    }
+
+    /// Receives a problem that does not stop the waveform; `component` names its subject.
+    fn warning(&mut self, component: &str, text: &str) {
+        let _ = (component, text);
+    }
+
+    /// Receives a line that a component wrote on its standard error.
+    fn line(&mut self, component: &str, text: &str) {
+        let _ = (component, text);
+    }
+
+    /// Receives the values that a component has taken from a client.
+    fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
+        let _ = (component, values);
+    }
+
+    /// Receives the reason when the waveform is stopped in order.
+    fn stopping(&mut self, reason: &str) {
+        let _ = reason;
+    }
+}
+
+/// Runs a waveform and blocks until it has ended. It ends when all its components have ended, when
+/// one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A second signal ends
+/// it at once. Afterwards no process, socket, shared memory or file of the run is left.
+///
+/// # Errors
+/// When the system lacks a resource for the run. A waveform that starts and fails is a
+/// [`RunReport`] with a failure.
+///
+/// ```standalone_crate
+/// use std::process::ExitCode;
+/// use stripline::component::{Registry, host_if_launched};
+/// use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+/// # use stripline::{Result, component::{Component, ComponentSpec, Ports, Properties}};
+///
+/// struct Silent;
+/// impl Observer for Silent {}
+/// # struct Ticker;
+/// # impl Component for Ticker {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("ticker", "WaitFlags a moment.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, ports: Ports) -> Result<()> {
+/// #         ports.stop_signal().sleep(std::time::Duration::from_millis(1))
+/// #     }
+/// # }
+///
+/// fn main() -> ExitCode {
+///     let registry = Registry::new().with::<Ticker>();
+///     // This executable is also the one that the components run in.
+///     if let Some(code) = host_if_launched(&registry) {
+///         return code;
+///     }
+///     let catalog = Catalog::new(registry.specs(), &["inproc", "shm"]);
+///     let text = b"[component.clock]\ntype = \"ticker\"";
+///     let checked = parse_bytes(text, "clock.toml".as_ref(), &Overrides::default(), &catalog);
+///     let (waveform, _) = checked.expect("nothing is wrong with it");
+///     let host = std::env::current_exe().expect("its path");
+///     let options = RunOptions { host, duration: None, sampling: Default::default(), quiet: true };
+///     let report = run(&waveform, &options, &mut Silent).expect("the system has what it takes");
+///     assert_eq!((report.failure, report.components[0].outcome.as_str()), (None, "ended"));
+///     ExitCode::SUCCESS
+/// }
+/// ```
+pub fn run(waveform: &Waveform, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunReport> {
+    supervisor::Supervisor::new(waveform, options, observer)?.run()
+}

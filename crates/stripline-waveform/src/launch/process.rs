@@ -1,0 +1,267 @@
+//! One component process, from the launcher's side.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use rustix::net::SendFlags;
+use rustix::process::{Pid, PidfdFlags};
+use stripline::internal::PollSet;
+use stripline::internal::control::{
+    self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
+};
+use stripline::internal::process;
+use stripline::{Error, Result};
+
+/// Lines of standard error kept for the report of a failure.
+const STDERR_TAIL: usize = 12;
+/// Characters of a line that are kept.
+const LINE_MAX: usize = 4096;
+
+/// Bytes that may wait for a process to read them, before it gets no further requests.
+const UNSENT_MAX: usize = 1 << 20;
+
+/// A running process with its control socket and its standard error.
+pub(super) struct ComponentProcess {
+    child: Child,
+    /// Becomes readable when the process has ended.
+    pidfd: OwnedFd,
+    /// `None` once the other end closed it.
+    channel: Option<ControlChannel<LauncherCommand, Report>>,
+    stderr: Option<ChildStderr>,
+    /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
+    unsent: Vec<u8>,
+    partial: Vec<u8>,
+    stderr_tail: VecDeque<String>,
+    pub exit: Option<ExitStatus>,
+}
+
+impl ComponentProcess {
+    pub(super) fn spawn(program: &Path, names: &str) -> Result<Self> {
+        let failed = |e: io::Error| Error::system(format!("cannot start {}", program.display()), e);
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // Only this thread starts processes, so no other child inherits the descriptor in between.
+        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| failed(e.into()))?;
+        let mut child = Command::new(program)
+            // For users that list the processes; the program does not read them.
+            .args(["component", names])
+            .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
+            .env(LAUNCHER_VARIABLE, std::process::id().to_string())
+            .stderr(Stdio::piped())
+            // Ctrl-C reaches the launcher alone, which stops the components in order.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        drop(theirs);
+        let stderr = child.stderr.take();
+        if let Some(stderr) = &stderr {
+            let flags = rustix::fs::fcntl_getfl(stderr).map_err(|e| failed(e.into()))?;
+            rustix::fs::fcntl_setfl(stderr, flags | rustix::fs::OFlags::NONBLOCK)
+                .map_err(|e| failed(e.into()))?;
+        }
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pidfd = pid
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|e| failed(e.into()));
+        match pidfd {
+            Ok(pidfd) => Ok(Self {
+                child,
+                pidfd,
+                channel: Some(ControlChannel::new(ours)),
+                stderr,
+                unsent: Vec::new(),
+                partial: Vec::new(),
+                stderr_tail: VecDeque::new(),
+                exit: None,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        if self.exit.is_none() {
+            poll_set.readable(self.pidfd.as_fd());
+        }
+        if let Some(channel) = &self.channel {
+            poll_set.readable(channel.as_fd());
+            if !self.unsent.is_empty() {
+                poll_set.writable(channel.as_fd());
+            }
+        }
+        if let Some(stderr) = &self.stderr {
+            poll_set.readable(stderr.as_fd());
+        }
+    }
+
+    /// Sends a command, without blocking; the exit of a process that no longer reads is detected
+    /// separately.
+    pub(super) fn order(&mut self, order: &LauncherCommand) {
+        // A process that does not even read this needs no further requests for counters.
+        if matches!(order, LauncherCommand::Poll) && !self.unsent.is_empty() {
+            return;
+        }
+        if self.channel.is_some()
+            && let Ok(bytes) = control::framed(order)
+        {
+            self.unsent.extend_from_slice(&bytes);
+            self.flush();
+        }
+    }
+
+    /// Sends queued bytes as far as its socket accepts them.
+    pub(super) fn flush(&mut self) {
+        while let Some(channel) = self.channel.as_ref().filter(|_| !self.unsent.is_empty()) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(channel, &self.unsent, flags) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                // It has ended; its exit is detected separately.
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+
+    /// Returns whether it may get more requests: not while many bytes wait for it.
+    pub(super) fn reads_commands(&self) -> bool {
+        self.channel.is_some() && self.unsent.len() < UNSENT_MAX
+    }
+
+    /// Returns its process number.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the probable reason that it sends no reports.
+    pub(super) fn silence(&self) -> String {
+        let pid = self.pid();
+        match self.is_stopped() {
+            true => format!("its process {pid} is stopped; `kill -CONT {pid}` lets it go on"),
+            false => format!("its process {pid} does not answer"),
+        }
+    }
+
+    /// Returns whether it is stopped, as by a debugger or SIGSTOP.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(process::state_and_parent(self.pid()).0, Some('T' | 't'))
+    }
+
+    /// Returns the reports received since the last call, without blocking.
+    ///
+    /// # Errors
+    /// The invalid message that it sent.
+    pub(super) fn reports(&mut self) -> Result<VecDeque<Report>, String> {
+        self.flush();
+        let mut reports = VecDeque::new();
+        while let Some(channel) = &mut self.channel {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(channel.as_fd());
+            if !poll_set.wait(Some(std::time::Instant::now())).unwrap_or(false) {
+                break;
+            }
+            drop(poll_set);
+            match channel.receive(&mut reports) {
+                Ok(true) => {}
+                Ok(false) => self.channel = None,
+                Err(error) => {
+                    self.channel = None;
+                    return Err(format!("sent an invalid message: {error}"));
+                }
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Returns complete lines of its standard error since the last call.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut piece = [0; 4096];
+        while let Some(stderr) = &mut self.stderr {
+            match stderr.read(&mut piece) {
+                Ok(0) => self.stderr = None,
+                Ok(read) => self.partial.extend_from_slice(&piece[..read]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.stderr = None,
+            }
+            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
+                lines.push(text(&line));
+            }
+            if self.partial.len() > LINE_MAX {
+                lines.push(text(&std::mem::take(&mut self.partial)));
+            }
+        }
+        if self.stderr.is_none() && !self.partial.is_empty() {
+            lines.push(text(&std::mem::take(&mut self.partial)));
+        }
+        for line in &lines {
+            if self.stderr_tail.len() == STDERR_TAIL {
+                self.stderr_tail.pop_front();
+            }
+            self.stderr_tail.push_back(line.clone());
+        }
+        lines
+    }
+
+    /// Returns its last lines of standard error.
+    pub(super) fn stderr_tail(&self) -> Vec<String> {
+        self.stderr_tail.iter().cloned().collect()
+    }
+
+    /// Checks for its exit; true the first time.
+    pub(super) fn has_exited(&mut self) -> bool {
+        if self.exit.is_some() {
+            return false;
+        }
+        self.exit = self.child.try_wait().ok().flatten();
+        self.exit.is_some()
+    }
+
+    pub(super) fn kill(&mut self) {
+        if self.exit.is_none() {
+            // Its whole process group: a component's own children end with it.
+            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            }
+            let _ = self.child.kill();
+        }
+    }
+}
+
+impl Drop for ComponentProcess {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Describes how a process ended.
+pub(super) fn exit_text(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "exited before its work was done".into(),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(9)) => "was killed (SIGKILL)".into(),
+        (None, Some(11)) => "crashed (SIGSEGV)".into(),
+        (None, Some(6)) => "aborted (SIGABRT)".into(),
+        (None, Some(7)) => "crashed (SIGBUS)".into(),
+        (None, Some(15)) => "was terminated (SIGTERM)".into(),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_string()
+}

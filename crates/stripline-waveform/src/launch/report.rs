@@ -1,0 +1,189 @@
+//! The results of a run, connection by connection.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use stripline::component::Value;
+use stripline::link::{ConnectionReport, LatencyReport};
+
+use super::connection_state::ConnectionState;
+use crate::plan::{ComponentPlan, ConnectionPlan, Placement};
+
+/// The results of a whole run.
+///
+/// ```
+/// use stripline_waveform::RunReport;
+///
+/// fn exit_code(report: &RunReport) -> u8 {
+///     for connection in &report.connections {
+///         println!("{} -> {}: {} packets", connection.from, connection.to, connection.packets);
+///     }
+///     u8::from(report.failure.is_some())
+/// }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The waveform's name.
+    pub waveform: String,
+    /// Seconds from the start of all components to the end of the last.
+    pub duration_s: f64,
+    /// The reason of the failure; `None`: it ended cleanly.
+    pub failure: Option<String>,
+    /// The reason that it was stopped before its own end, if it was.
+    pub stopped: Option<String>,
+    /// The components, in the waveform's order.
+    pub components: Vec<ComponentResult>,
+    /// The connections, in the waveform's order.
+    pub connections: Vec<ConnectionResult>,
+}
+
+/// One component of a run.
+///
+/// ```
+/// use stripline_waveform::ComponentResult;
+///
+/// fn row(component: &ComponentResult) -> String {
+///     format!("{}: {}, started again {} times", component.name, component.outcome, component.restarts)
+/// }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ComponentResult {
+    /// Its name in the waveform.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// `thread` or `process`.
+    pub placement: String,
+    /// Number of restarts.
+    pub restarts: u32,
+    /// `ended`, `failed` or `stopped`.
+    pub outcome: String,
+    /// The values set while it ran, by property.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Value>,
+}
+
+/// One connection of a run.
+///
+/// ```
+/// use stripline_waveform::ConnectionResult;
+///
+/// /// The part of the packets that was lost, 0 to 1.
+/// fn loss(connection: &ConnectionResult) -> f64 {
+///     connection.lost as f64 / (connection.lost + connection.packets).max(1) as f64
+/// }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConnectionResult {
+    /// The sending port.
+    pub from: String,
+    /// The receiving port.
+    pub to: String,
+    /// The transport's name.
+    pub transport: String,
+    /// The payload type.
+    pub payload: String,
+    /// Packets sent by the sending port; `None`: its component died without a report.
+    pub sent: Option<u64>,
+    /// Packets received.
+    pub packets: u64,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Payload bytes a second over the run.
+    pub bytes_per_s: f64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Packets sent that are neither received nor counted as lost: their receiver ended or died
+    /// before it took them, or with its last figures.
+    pub unaccounted: Option<u64>,
+    /// Samples lost, except those lost by a restart, which cannot be counted.
+    pub lost_samples: u64,
+    /// Gaps reported to the receiver.
+    pub gaps: u64,
+    /// Packets that arrived after a later one; with `resequence` they were put back in sequence.
+    pub reordered: u64,
+    /// Whether the connection has `resequence`.
+    #[serde(default)]
+    pub resequenced: bool,
+    /// Number of times that the sender disappeared.
+    pub peer_deaths: u64,
+    /// Time from sent to received, in nanoseconds.
+    pub latency_ns: LatencyReport,
+    /// Time from received to taken by the component, in nanoseconds.
+    pub queued_ns: LatencyReport,
+    /// Time from taken to finished, in nanoseconds.
+    pub service_ns: LatencyReport,
+    /// `complete`, or `partial` when the receiver died with its last figures.
+    pub statistics: String,
+}
+
+/// The progress of a run.
+///
+/// ```
+/// use stripline_waveform::Progress;
+///
+/// let progress = Progress { elapsed_s: 0.25, connections: Vec::new(), ended: (1, 3) };
+/// assert_eq!(format!("{} of {} ended", progress.ended.0, progress.ended.1), "1 of 3 ended");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Seconds since all components run.
+    pub elapsed_s: f64,
+    /// The counters of every connection, in the waveform's order.
+    pub connections: Vec<ConnectionReport>,
+    /// Components that have ended, and the number of all.
+    pub ended: (usize, usize),
+}
+
+impl RunReport {
+    /// The failure of a run that `stripline stop --now` ended on request.
+    pub const ENDED_NOW: &str = "ended at once by `stripline stop --now`; packets on their way are lost";
+}
+
+impl ComponentResult {
+    pub(super) fn new(
+        plan: &ComponentPlan,
+        restarts: u32,
+        outcome: &str,
+        set: BTreeMap<String, Value>,
+    ) -> Self {
+        let placement = match plan.placement {
+            Placement::Thread => "thread".into(),
+            Placement::Process => "process".into(),
+        };
+        let (name, type_name) = (plan.name.clone(), plan.spec.name.clone());
+        Self { name, type_name, placement, restarts, outcome: outcome.into(), set }
+    }
+}
+
+impl ConnectionResult {
+    pub(super) fn new(plan: &ConnectionPlan, link: &ConnectionState, duration_s: f64) -> Self {
+        let total = link.total();
+        let counters = &total.counters;
+        let known = counters.packets.saturating_add(counters.lost);
+        let unaccounted = link.sent.map(|sent| sent.saturating_sub(known));
+        let partial = link.partial || unaccounted.is_some_and(|count| count > 0);
+        Self {
+            from: plan.from.to_string(),
+            to: plan.to.to_string(),
+            transport: plan.transport.clone(),
+            payload: plan.payload.to_string(),
+            sent: link.sent,
+            packets: counters.packets,
+            bytes: counters.bytes,
+            bytes_per_s: if duration_s > 0.0 { counters.bytes as f64 / duration_s } else { 0.0 },
+            lost: counters.lost,
+            unaccounted,
+            lost_samples: counters.lost_samples,
+            gaps: counters.gaps,
+            reordered: counters.reordered,
+            resequenced: plan.options.resequence.is_some(),
+            peer_deaths: counters.peer_deaths,
+            latency_ns: total.latency.percentiles(),
+            queued_ns: total.queued.percentiles(),
+            service_ns: total.service.percentiles(),
+            statistics: if partial { "partial".into() } else { "complete".into() },
+        }
+    }
+}

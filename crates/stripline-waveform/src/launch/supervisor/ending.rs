@@ -1,0 +1,150 @@
+//! The orderly stop, failures, and the cleanup.
+
+use std::time::{Duration, Instant};
+
+use stripline::internal::PollSet;
+use stripline::internal::control::LauncherCommand;
+use stripline::terms::Overflow;
+
+use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
+
+impl Supervisor<'_> {
+    /// Stops the sources; the rest ends when it has received everything.
+    pub(super) fn drain(&mut self, reason: &str) {
+        self.observer.stopping(reason);
+        self.phase = Phase::Draining(Instant::now());
+        let mut sources: Vec<usize> = Vec::new();
+        for (index, component) in self.waveform.components.iter().enumerate() {
+            if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {
+                sources.push(index);
+            }
+        }
+        if sources.is_empty() {
+            sources = (0..self.members.len()).collect();
+        }
+        sources.into_iter().for_each(|index| self.stop(index));
+    }
+
+    pub(super) fn stop_all(&mut self, grace: Duration) {
+        self.phase = Phase::Stopping(Instant::now() + grace);
+        self.give_up_restarts();
+        (0..self.members.len()).for_each(|index| self.stop(index));
+    }
+
+    pub(super) fn stop(&mut self, index: usize) {
+        let component = self.waveform.components[index].name.clone();
+        self.order(self.members[index].group, &LauncherCommand::Stop { component });
+    }
+
+    pub(super) fn give_up_restarts(&mut self) {
+        for group in 0..self.groups.len() {
+            if self.groups[group].restart_at.take().is_some() {
+                self.mark_failed(group);
+            }
+        }
+    }
+
+    pub(super) fn kill_all(&mut self) {
+        let stuck: Vec<usize> =
+            (0..self.members.len()).filter(|index| self.process_of_unfinished(*index).is_some()).collect();
+        if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
+            self.fail(self.unstopped(&stuck));
+        }
+        for group in 0..self.groups.len() {
+            if let Some(process) = &mut self.groups[group].process {
+                process.kill();
+            }
+            self.mark_failed(group);
+        }
+    }
+
+    /// Returns the process of a component that has not ended.
+    fn process_of_unfinished(&self, index: usize) -> Option<&ComponentProcess> {
+        let member = &self.members[index];
+        let process = self.groups[member.group].process.as_ref();
+        process.filter(|_| !matches!(member.state, ComponentState::Ended | ComponentState::Failed))
+    }
+
+    /// Distinguishes components that did not stop from those that only wait for them. A stopping
+    /// component still delivers its sent packets to receivers that take them.
+    fn unstopped(&self, stuck: &[usize]) -> String {
+        let name = |index: &usize| self.waveform.components[*index].name.as_str();
+        let is_stopped =
+            |index: &usize| self.process_of_unfinished(*index).is_some_and(ComponentProcess::is_stopped);
+        let waits_for = |index: &usize| -> Vec<usize> {
+            let its = self.waveform.connections.iter().filter(|c| c.from.component == name(index));
+            let blocked = its.filter(|c| c.options.overflow == Overflow::Block);
+            let to = blocked.filter_map(|c| self.member_of(&c.to.component));
+            to.filter(|to| to != index && stuck.contains(to)).collect()
+        };
+        let (mut waiting, mut guilty): (Vec<usize>, Vec<usize>) =
+            stuck.iter().partition(|index| !is_stopped(index) && !waits_for(index).is_empty());
+        if guilty.is_empty() {
+            // In a circle any component may be the cause.
+            std::mem::swap(&mut waiting, &mut guilty);
+        }
+        let names = |list: &[usize]| list.iter().map(name).collect::<Vec<_>>().join(", ");
+        let mut text = format!("{} did not stop and had to be killed", names(&guilty));
+        for process in guilty.iter().filter(|index| is_stopped(index)) {
+            let pid = self.process_of_unfinished(*process).map_or(0, ComponentProcess::pid);
+            text += &format!("; process {pid} of {} was suspended (SIGSTOP)", name(process));
+        }
+        if !waiting.is_empty() {
+            text += &format!("; {} waited for {} to take packets", names(&waiting), names(&guilty));
+        }
+        text
+    }
+
+    /// Records the first failure and stops the rest.
+    pub(super) fn fail(&mut self, what: String) {
+        if self.failure.is_none() {
+            self.failure = Some(what);
+        }
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            self.stop_all(FAILURE_TIME);
+        }
+    }
+
+    pub(super) fn mark_failed(&mut self, group: usize) {
+        for index in self.groups[group].members.clone() {
+            let state = &mut self.members[index].state;
+            if *state != ComponentState::Ended {
+                *state = ComponentState::Failed;
+                let counted = self.members[index].counted;
+                let name = &self.waveform.components[index].name;
+                for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
+                    if plan.from.component == *name && !counted {
+                        link.sent = None;
+                    }
+                    link.partial |= plan.to.component == *name && link.last.is_none();
+                }
+            }
+        }
+    }
+
+    /// Ends processes that have finished their work.
+    pub(super) fn release_processes(&mut self) {
+        self.groups
+            .iter_mut()
+            .filter_map(|g| g.process.as_mut())
+            .for_each(|p| p.order(&LauncherCommand::Release));
+        let deadline = Instant::now() + FAILURE_TIME;
+        for group in 0..self.groups.len() {
+            let names = self.names(group);
+            while let Some(process) = &mut self.groups[group].process {
+                process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                if process.has_exited() {
+                    process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                    self.groups[group].process = None;
+                    break;
+                }
+                let mut poll_set = PollSet::default();
+                process.sleep_on(&mut poll_set);
+                if !poll_set.wait(Some(deadline)).unwrap_or(false) {
+                    // Dropping a process kills it and waits for it.
+                    self.groups[group].process = None;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The reports of the processes.
+
+use stripline::internal::control::{self, LauncherCommand, Report};
+
+use super::{ComponentState, ConnectionState, Supervisor};
+use crate::assign;
+use crate::plan::Restart;
+
+impl Supervisor<'_> {
+    pub(super) fn read_reports(&mut self, group: usize) {
+        let Some(process) = &mut self.groups[group].process else { return };
+        // The exit is checked first: all reports sent before it are then certainly readable.
+        let exited = process.has_exited();
+        let reports = process.reports();
+        let lines = process.lines();
+        let names = self.names(group);
+        for line in lines {
+            self.observer.line(&names, &line);
+        }
+        match reports {
+            Ok(reports) => reports.into_iter().for_each(|report| self.handle_report(group, report)),
+            Err(violation) => {
+                if let Some(process) = &mut self.groups[group].process {
+                    process.kill();
+                }
+                self.fail(format!("component {names}: {violation}"));
+            }
+        }
+        if exited {
+            self.record_exit(group);
+        }
+    }
+
+    pub(super) fn handle_report(&mut self, group: usize, report: Report) {
+        match report {
+            Report::Registered { version } if version == control::VERSION => {
+                self.groups[group].registered = true;
+                let orders = self.groups[group].members.iter().map(|index| {
+                    let connections = &self.waveform.connections;
+                    let gone = |from: &str| self.state_of(from) == Some(ComponentState::Ended);
+                    let properties = self.members[*index].properties.clone();
+                    let plan = &self.waveform.components[*index];
+                    let as_planned = assign::assignment(plan, connections, gone, self.options.sampling);
+                    let (waveform, quiet) = (self.waveform.name.clone(), self.options.quiet);
+                    control::Assignment { properties, waveform, quiet, ..as_planned }
+                });
+                let order = LauncherCommand::Assign(orders.collect());
+                self.order(group, &order);
+            }
+            Report::Registered { version } => {
+                let names = self.names(group);
+                self.fail(format!(
+                    "component {names}: its executable uses version {version} of the launcher's protocol, not \
+                     {}; build it against this version of stripline",
+                    control::VERSION
+                ));
+            }
+            Report::Initialized { component, endpoints } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    let map =
+                        endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
+                    self.members[index].endpoints = map.collect();
+                    self.members[index].state = ComponentState::Initialized;
+                    self.connect_ready();
+                    self.start_ready();
+                }
+            }
+            Report::Connected { component, connection } => {
+                if self.index_in(group, &component).is_some()
+                    && let Some(link) = self.connection_mut(&connection)
+                    && link.answer()
+                {
+                    (link.connected, link.attempts) = (true, 0);
+                    self.start_ready();
+                }
+            }
+            Report::ConnectFailed { component, connection, problem } => {
+                if self.index_in(group, &component).is_some()
+                    && self.connection_mut(&connection).is_some_and(ConnectionState::answer)
+                {
+                    self.connect_failed(&connection, &problem);
+                }
+            }
+            Report::Warning { component, text } => self.observer.warning(&component, &text),
+            Report::Counters(counters) => {
+                for counters in counters {
+                    if let Some(link) = self.connection_mut(&counters.connection)
+                        && link.last.is_none()
+                    {
+                        link.counters = counters;
+                    }
+                }
+            }
+            Report::Answer { component, number, answer } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    self.answered(index, number, answer);
+                }
+            }
+            Report::Ended { component, outcome, reports, sent } => {
+                if let Some(index) = self.index_in(group, &component) {
+                    self.members[index].counted = true;
+                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
+                        let count = sent.iter().find(|(port, _)| *port == plan.from.to_string());
+                        if plan.from.component == component {
+                            link.sent =
+                                link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
+                        }
+                    }
+                    for report in reports {
+                        if let Some(link) = self.connection_mut(&report.counters.connection) {
+                            link.last = Some(report);
+                        }
+                    }
+                    self.component_ended(group, index, outcome);
+                }
+            }
+        }
+    }
+
+    pub(super) fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
+        let component = &self.waveform.components[index];
+        match outcome {
+            Ok(()) => {
+                self.members[index].state = ComponentState::Ended;
+                // Its remaining connections will never be made; receivers need not wait for them.
+                self.connect_ready();
+                self.start_ready();
+            }
+            Err(problem) => {
+                let name = component.name.clone();
+                if component.restart == Restart::OnFailure && self.may_restart(group) {
+                    self.groups[group].problem = Some(format!("failed: {problem}"));
+                    if let Some(process) = &mut self.groups[group].process {
+                        process.kill();
+                    }
+                } else {
+                    self.members[index].state = ComponentState::Failed;
+                    self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
+                }
+            }
+        }
+    }
+}

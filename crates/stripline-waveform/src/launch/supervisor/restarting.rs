@@ -1,0 +1,101 @@
+//! The handling of processes that have ended: restart or not.
+
+use std::time::{Duration, Instant};
+
+use super::{ComponentState, Phase, RESTART_WINDOW, RESTARTS_MAX, Supervisor, exit_text};
+use crate::plan::Restart;
+
+impl Supervisor<'_> {
+    /// Handles the end of a process.
+    pub(super) fn record_exit(&mut self, group: usize) {
+        let names = self.names(group);
+        let Some(process) = self.groups[group].process.take() else { return };
+        for index in self.groups[group].members.clone() {
+            self.forget(index, "ended");
+        }
+        let unfinished: Vec<usize> = self.groups[group]
+            .members
+            .iter()
+            .copied()
+            .filter(|index| {
+                !matches!(self.members[*index].state, ComponentState::Ended | ComponentState::Failed)
+            })
+            .collect();
+        if unfinished.is_empty() {
+            return;
+        }
+        let how = process.exit.map_or_else(|| "ended".into(), exit_text);
+        let restart = unfinished.iter().all(|i| self.waveform.components[*i].restart == Restart::OnFailure);
+        if restart && self.may_restart(group) {
+            self.prepare_restart(group, &names, &how);
+            return;
+        }
+        self.mark_failed(group);
+        if self.stopped.is_none() || self.failure.is_none() {
+            let registered = self.groups[group].registered;
+            let hint = if registered { "" } else { " before it registered" };
+            let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
+            let words = process.stderr_tail();
+            if !words.is_empty() {
+                text.push_str("; its last output:");
+                words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
+            }
+            self.fail(text);
+        }
+    }
+
+    /// Returns the addition to the last failure of a component that was started too often.
+    pub(super) fn given_up(&self, group: usize) -> String {
+        match self.groups[group].failures.len() {
+            0 => String::new(),
+            count => {
+                let seconds = RESTART_WINDOW.as_secs();
+                format!(" (after {count} restarts within {seconds} s it is given up)")
+            }
+        }
+    }
+
+    pub(super) fn may_restart(&mut self, group: usize) -> bool {
+        let now = Instant::now();
+        let failures = &mut self.groups[group].failures;
+        failures.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
+        !matches!(self.phase, Phase::Stopping(_)) && failures.len() < RESTARTS_MAX
+    }
+
+    pub(super) fn prepare_restart(&mut self, group: usize, names: &str, how: &str) {
+        let now = Instant::now();
+        let entry = &mut self.groups[group];
+        let pause = Duration::from_millis(20 << entry.failures.len().min(6));
+        entry.failures.push(now);
+        entry.restarts += 1;
+        entry.restart_at = Some(now + pause);
+        // A component that reported its failure was then killed from here: that is not reported
+        // again.
+        let how = entry.problem.take().unwrap_or_else(|| how.into());
+        let (count, wait) = (entry.failures.len(), pause.as_millis());
+        let mut again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
+        // A process that is started again has one component.
+        for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
+            again.push_str(&format!(", with {name} = {value} as it was set"));
+        }
+        self.observer.warning(names, &again);
+        let members = entry.members.clone();
+        for index in members {
+            let name = &self.waveform.components[index].name;
+            for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
+                if plan.to.component == *name {
+                    link.settle();
+                }
+                if plan.from.component == *name && !self.members[index].counted {
+                    link.sent = None;
+                }
+                if plan.to.component == *name || plan.from.component == *name {
+                    link.disconnect();
+                }
+            }
+            let member = &mut self.members[index];
+            (member.state, member.counted) = (ComponentState::Absent, false);
+            member.endpoints.clear();
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Waveforms: components of [`stripline`] joined by connections, described in a file.
+//!
+//! [`load`] reads and checks a file completely before anything starts. Its result is a plan, a
+//! [`Waveform`]. [`run`] launches and supervises it, and returns a [`RunReport`]. [`control`]
+//! reads and changes a waveform that another process runs. The `stripline` command is made of
+//! these. A component needs none of them: it needs the crate [`stripline`] alone.
+//!
+//! ```
+//! use stripline::component::Registry;
+//! use stripline_waveform::{Catalog, Overrides, parse_bytes};
+//!
+//! // A program with components of its own adds them to the registry.
+//! let registry = Registry::new();
+//! let catalog = Catalog::new(registry.specs(), &["inproc", "shm"]);
+//! let text = b"[component.clock]\ntype = \"ticker\"";
+//! let found = parse_bytes(text, "clock.toml".as_ref(), &Overrides::default(), &catalog).unwrap_err();
+//! assert!(found.to_string().contains("ticker"));
+//! ```
+
+mod assign;
+mod check;
+mod components;
+mod connections;
+pub mod control;
+mod describe;
+mod diagnostics;
+mod file;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
+mod launch;
+mod listing;
+mod overrides;
+mod plan;
+mod resequence_check;
+mod spec_check;
+mod text;
+mod toml_reader;
+mod type_inference;
+
+pub use check::{Catalog, load, parse_bytes};
+pub use describe::{DescribeError, ask_validity, describe};
+pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
+pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
+pub use listing::{render_component, render_component_list};
+pub use overrides::Overrides;
+pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
+pub use spec_check::check_spec;
+pub use text::suggestion;

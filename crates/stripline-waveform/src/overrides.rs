@@ -1,0 +1,82 @@
+//! The command-line options that replace settings of the file.
+
+use super::Placement;
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
+
+/// The command-line options that replace settings of the file.
+///
+/// ```
+/// use stripline_waveform::{Overrides, Placement};
+///
+/// let overrides = Overrides {
+///     set: vec!["source.path=capture.bin".into()],
+///     transport: Some("inproc".into()),
+///     placement: Some(Placement::Thread),
+/// };
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--set`: `component.property=value` each; of two for one property the later counts. A path
+    /// is relative to the current folder.
+    pub set: Vec<String>,
+    /// `--transport`: the transport of every connection.
+    pub transport: Option<String>,
+    /// `--placement threads|processes`: the placement of every component.
+    pub placement: Option<Placement>,
+}
+
+/// Parsed [`Overrides`], each part with its place in the option's text.
+pub(super) struct Options {
+    pub set: Vec<SetOption>,
+    pub transport: Option<At<String>>,
+    pub placement: Option<At<Placement>>,
+}
+
+/// One `--set component.property=value`.
+pub(super) struct SetOption {
+    pub component: At<String>,
+    pub property: At<String>,
+    pub text: At<String>,
+}
+
+/// Parses the options.
+pub(super) fn read(overrides: &Overrides, found: &mut Diagnostics) -> Options {
+    let whole = |text: String| {
+        let source = Source::option(text);
+        Place::new(&source, 0..source.text().len())
+    };
+    let placement = overrides.placement.map(|value| {
+        let word = match value {
+            Placement::Thread => "threads",
+            Placement::Process => "processes",
+        };
+        At { value, place: whole(format!("--placement {word}")) }
+    });
+    let transport = overrides
+        .transport
+        .as_ref()
+        .map(|name| At { value: name.clone(), place: whole(format!("--transport {name}")) });
+    let set = overrides.set.iter().filter_map(|text| read_set(text, found)).collect();
+    Options { set, transport, placement }
+}
+
+fn read_set(text: &str, found: &mut Diagnostics) -> Option<SetOption> {
+    const OPTION: &str = "--set ";
+    let source = Source::option(format!("{OPTION}{text}"));
+    // No name has a dot or an equals sign, but the value may.
+    let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
+    let Some(((component, property), value)) = parts else {
+        let place = Place::new(&source, OPTION.len()..source.text().len());
+        let message = "`--set` takes component.property=value";
+        let remedy = "write it as in --set source.rate=2e6";
+        found.push(Diagnostic::error(Code::BadOption, &place, message).help(remedy));
+        return None;
+    };
+    let mut start = OPTION.len();
+    let mut part = |text: &str| {
+        let place = Place::new(&source, start..start + text.len());
+        start += text.len() + 1;
+        At { value: text.to_owned(), place }
+    };
+    Some(SetOption { component: part(component), property: part(property), text: part(value) })
+}

@@ -1,0 +1,169 @@
+//! A checked waveform: all its parts exist and fit together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stripline::component::{ComponentSpec, Properties};
+use stripline::node::Dispatch;
+use stripline::packet::payload::TypeName;
+use stripline::terms::LinkOptions;
+
+/// A waveform that passed every check and can be started.
+///
+/// ```
+/// use stripline_waveform::Waveform;
+///
+/// /// The names of the components that run in processes of their own.
+/// fn processes(waveform: &Waveform) -> Vec<&str> {
+///     let plans = waveform.components.iter();
+///     let alone = plans.filter(|plan| plan.placement == stripline_waveform::Placement::Process);
+///     alone.map(|plan| plan.name.as_str()).collect()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Waveform {
+    /// Its name; the file's stem when the file gives none.
+    pub name: String,
+    /// One sentence for users; may be empty.
+    pub description: String,
+    /// The file that it was read from.
+    pub path: PathBuf,
+    /// The components in the file's order.
+    pub components: Vec<ComponentPlan>,
+    /// The connections in the file's order.
+    pub connections: Vec<ConnectionPlan>,
+}
+
+/// One component of a waveform.
+///
+/// ```
+/// use stripline_waveform::{ComponentPlan, Program};
+///
+/// fn summary(plan: &ComponentPlan) -> String {
+///     match &plan.program {
+///         Program::Stock => format!("{}: {}", plan.name, plan.spec.name),
+///         Program::Executable(path) => format!("{}: {}", plan.name, path.display()),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ComponentPlan {
+    /// Its name in the waveform.
+    pub name: String,
+    /// A stock type, or the user's executable.
+    pub program: Program,
+    /// Its specification.
+    pub spec: ComponentSpec,
+    /// Its checked properties.
+    pub properties: Properties,
+    /// Its placement.
+    pub placement: Placement,
+    /// Whether it is started again when it fails.
+    pub restart: Restart,
+    /// Real-time priority (`SCHED_FIFO`), 1 to 99.
+    pub priority: Option<u8>,
+    /// The processors it may run on; empty: any.
+    pub cpus: Vec<usize>,
+    /// The dispatch of its code.
+    pub dispatch: Dispatch,
+    /// The payload type of every connected port.
+    pub port_types: BTreeMap<String, TypeName>,
+}
+
+/// The program of a component.
+///
+/// ```
+/// use stripline_waveform::Program;
+///
+/// assert_ne!(Program::Stock, Program::Executable("target/debug/gain".into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A type from the launcher's own registry.
+    Stock,
+    /// An executable that links the library.
+    Executable(PathBuf),
+}
+
+/// The placement of a component.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline_waveform::Placement::Thread).unwrap();
+/// assert_eq!(word, r#""thread""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// A thread of the one process that all thread-placed components share.
+    Thread,
+    /// A process of its own.
+    Process,
+}
+
+/// The reaction to a component's failure.
+///
+/// ```
+/// let word = serde_json::to_string(&stripline_waveform::Restart::OnFailure).unwrap();
+/// assert_eq!(word, r#""on-failure""#);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// The waveform ends with exit code 1.
+    Never,
+    /// The component is started again and its connections resume. After five restarts within ten
+    /// seconds the waveform ends, as with `Never`.
+    OnFailure,
+}
+
+/// One connection of a waveform.
+///
+/// ```
+/// use stripline::terms::LinkOptions;
+/// use stripline::payload::TypeName;
+/// use stripline_waveform::{ConnectionPlan, PortRef};
+///
+/// let plan = ConnectionPlan {
+///     from: PortRef { component: "source".into(), port: "out".into() },
+///     to: PortRef { component: "sink".into(), port: "in".into() },
+///     transport: "shm".into(),
+///     options: LinkOptions::default(),
+///     payload: TypeName::of::<f32>(),
+/// };
+/// assert_eq!(format!("{} -> {}", plan.from, plan.to), "source.out -> sink.in");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// The sending port.
+    pub from: PortRef,
+    /// The receiving port.
+    pub to: PortRef,
+    /// The transport's name in the registry.
+    pub transport: String,
+    /// Its rules.
+    pub options: LinkOptions,
+    /// Its payload type.
+    pub payload: TypeName,
+}
+
+/// A port of a component in a waveform, written `component.port`.
+///
+/// ```
+/// let port = stripline_waveform::PortRef { component: "source".into(), port: "out".into() };
+/// assert_eq!(port.to_string(), "source.out");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PortRef {
+    /// The component's name in the waveform.
+    pub component: String,
+    /// The port's name.
+    pub port: String,
+}
+
+impl fmt::Display for PortRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.component, self.port)
+    }
+}

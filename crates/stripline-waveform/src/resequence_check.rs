@@ -1,0 +1,82 @@
+//! The check that resequencing has an effect, and a sufficient window.
+
+use std::collections::BTreeSet;
+
+use stripline::node::{Completion, Dispatch};
+
+use super::components::CheckedComponent;
+use super::connections::ResolvedConnection;
+use super::diagnostics::{Code, Diagnostic, Diagnostics};
+use super::file::ConnectionDraft;
+use super::text::listed;
+
+/// The components that may have changed the order of the packets of a connection.
+enum Before<'c> {
+    /// These pools, each by its component's name and its threads.
+    Pools(Vec<(&'c str, usize)>),
+    /// A user's executable with unknown threads.
+    Unknown,
+}
+
+/// Warns of every `resequence` without effect, or with a smaller window than the pools before it
+/// need.
+pub(super) fn check(
+    drafts: &[ConnectionDraft],
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    found: &mut Diagnostics,
+) {
+    for (draft, link) in drafts.iter().zip(links) {
+        let (Some(at), Some(from)) = (&draft.resequence, link.from) else { continue };
+        let Before::Pools(pools) = before(from.component, links, components) else { continue };
+        let window = at.value.window();
+        if pools.is_empty() {
+            let message = "nothing before this connection changes the order of its packets";
+            let warning = Diagnostic::warning(Code::ResequenceIdle, &at.place, message);
+            found.push(warning.help(
+                "remove `resequence`; it is for what is sent behind a component with dispatch = \"pool(N)\"",
+            ));
+            continue;
+        }
+        let threads = pools.iter().map(|(_, threads)| *threads).max().unwrap_or_default();
+        if window < threads {
+            let names = listed(pools.iter().map(|(name, _)| *name), "and");
+            let has = if pools.len() == 1 { "has" } else { "have up to" };
+            let message = format!(
+                "`window` is {window}, but {names} {has} {threads} threads: packets behind a slow one soon are too many"
+            );
+            let remedy = format!(
+                "make it {threads} at the very least, and many times that where some packets take much longer than \
+                 others"
+            );
+            found.push(Diagnostic::warning(Code::WindowSmall, &at.place, message).help(remedy));
+        }
+    }
+}
+
+/// Returns the pools between a component's outputs and the last point where its packets were in
+/// sequence.
+fn before<'c>(
+    component: usize,
+    links: &[ResolvedConnection],
+    components: &'c [CheckedComponent],
+) -> Before<'c> {
+    let (mut pools, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![component]);
+    while let Some(index) = next.pop() {
+        if !seen.insert(index) {
+            continue;
+        }
+        let component = &components[index];
+        if component.executable.is_some() || component.spec.is_none() {
+            return Before::Unknown;
+        }
+        if let Dispatch::Pool { threads: threads @ 2.., order: Completion::Any } = component.dispatch {
+            pools.push((component.name.value.as_str(), threads));
+        }
+        let inputs = links.iter().filter(|link| link.to.is_some_and(|to| to.component == index));
+        let out_of_sequence = inputs.filter(|link| link.options.resequence.is_none());
+        next.extend(out_of_sequence.filter_map(|link| Some(link.from?.component)));
+    }
+    pools.sort_unstable();
+    Before::Pools(pools)
+}

@@ -1,0 +1,108 @@
+//! Text helpers for findings and errors: quoted names, lists, and suggestions.
+
+/// Quotes a user's text for a sentence: on one line, and not too long.
+pub(super) fn quoted(text: &str) -> String {
+    const LENGTH_MAX: usize = 60;
+    let mut registered = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
+    if text.chars().nth(LENGTH_MAX).is_some() {
+        registered.push('…');
+    }
+    format!("`{registered}`")
+}
+
+/// Escapes text for a terminal: control characters, and those that reverse the direction of
+/// writing.
+pub(super) fn printable(text: &str) -> String {
+    let mut registered = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            registered.extend(c.escape_default());
+        } else {
+            registered.push(c);
+        }
+    }
+    registered
+}
+
+/// Formats `a`, `a or b`, `a, b or c`, each quoted.
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    const SHOWN_MAX: usize = 12;
+    let mut names: Vec<String> = names.into_iter().map(quoted).collect();
+    if names.len() > SHOWN_MAX {
+        let more = names.len() - SHOWN_MAX;
+        names.truncate(SHOWN_MAX);
+        return format!("{} and {more} more", names.join(", "));
+    }
+    match names.split_last() {
+        Some((end, start)) if !start.is_empty() => format!("{} {last} {end}", start.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Returns the candidate that was probably meant.
+///
+/// ```
+/// use stripline_waveform::suggestion;
+///
+/// assert_eq!(suggestion("adsb-sorce", ["adsb-source", "null-sink"]), Some("adsb-source"));
+/// assert_eq!(suggestion("oscilloscope", ["adsb-source", "null-sink"]), None);
+/// ```
+pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LENGTH_MAX: usize = 64;
+    if name.len() > LENGTH_MAX {
+        return None;
+    }
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let wanted = plain(name);
+    known
+        .into_iter()
+        .filter(|candidate| candidate.len() <= LENGTH_MAX)
+        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
+        .filter(|&(distance, candidate)| {
+            let allowed = name.len().min(candidate.len()).div_ceil(3);
+            distance <= allowed && distance < name.len()
+                || name.len() >= 3 && candidate.split('-').any(|word| word == wanted)
+        })
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Returns the remedy for an unknown name: the candidate probably meant, or all candidates.
+pub(super) fn did_you_mean<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+    there_is: &str,
+) -> String {
+    match suggestion(name, known.clone()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.clone().into_iter().next().is_none() => String::new(),
+        None => format!("{there_is} {}", listed(known, "and")),
+    }
+}
+
+/// Formats `1 error`, `2 errors`.
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_are_near_or_absent() {
+        let known = ["adsb-source", "null-sink", "throttle"];
+        assert_eq!(suggestion("adsb-sorce", known), Some("adsb-source"));
+        assert_eq!(suggestion("Null_Sink", known), Some("null-sink"));
+        assert_eq!(suggestion("sink", known), Some("null-sink"));
+        assert_eq!(suggestion("x", known), None);
+        assert_eq!(suggestion("oscilloscope", known), None);
+        assert_eq!(suggestion(&"a".repeat(1 << 20), known), None);
+    }
+
+    #[test]
+    fn quoted_text_stays_short_and_on_one_line() {
+        assert_eq!(quoted("a\n\u{1b}b"), "`a\\n\\u{1b}b`");
+        assert!(quoted(&"é".repeat(1000)).chars().count() < 64);
+    }
+}

@@ -1,0 +1,307 @@
+//! The inference of the payload type of every connection.
+//!
+//! The two ends of a connection have the same type, as do ports of a component that take their type
+//! from each other. Types spread from these ports until no domain changes. They spread first in the
+//! direction of the packets, then against it. A mismatch is therefore reported at the port that
+//! receives the wrong type.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use stripline::component::{ComponentSpec, Direction, PortTypes, Value};
+use stripline::packet::payload::TypeName;
+
+use super::check::Catalog;
+use super::components::CheckedComponent;
+use super::connections::{ConnectionEnd, ResolvedConnection};
+use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
+use super::text::{listed, quoted};
+
+/// Returns the payload type of every connected port, and reports those that stay undetermined.
+pub(super) fn resolve(
+    components: &[CheckedComponent],
+    links: &[ResolvedConnection],
+    catalog: &Catalog,
+    found: &mut Diagnostics,
+) -> BTreeMap<ConnectionEnd, TypeName> {
+    let mut graph = Graph { components, catalog, found, type_sets: BTreeMap::new(), edges: Vec::new() };
+    graph.build(links);
+    graph.spread();
+    graph.report_undecided();
+    graph.types(links)
+}
+
+/// The payload types possible for a group of ports.
+#[derive(Clone, Debug)]
+struct TypeSet {
+    /// The possible types; `None`: any.
+    types: Option<Vec<TypeName>>,
+    /// Whether these ports have a reported problem, so that an undetermined type is not reported.
+    excused: bool,
+}
+
+/// A connection between two groups of ports, each named by the port that its types come from.
+struct Edge {
+    from: ConnectionEnd,
+    to: ConnectionEnd,
+    ends: (ConnectionEnd, ConnectionEnd),
+    place: Place,
+    broken: bool,
+}
+
+struct Graph<'g> {
+    components: &'g [CheckedComponent<'g>],
+    catalog: &'g Catalog<'g>,
+    found: &'g mut Diagnostics,
+    type_sets: BTreeMap<ConnectionEnd, TypeSet>,
+    edges: Vec<Edge>,
+}
+
+impl Graph<'_> {
+    fn build(&mut self, links: &[ResolvedConnection]) {
+        for link in links {
+            for end in [link.from, link.to].into_iter().flatten() {
+                self.add(end);
+            }
+            match (link.from, link.to) {
+                (Some(from), Some(to)) => self.edges.push(Edge {
+                    from: self.root(from),
+                    to: self.root(to),
+                    ends: (from, to),
+                    place: link.place.clone(),
+                    broken: false,
+                }),
+                // The other end is unresolved: it might have determined the type.
+                (Some(end), None) | (None, Some(end)) => {
+                    let root = self.root(end);
+                    self.type_sets.entry(root).and_modify(|domain| domain.excused = true);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn spec(&self, end: ConnectionEnd) -> Option<&ComponentSpec> {
+        self.components[end.component].spec.as_deref()
+    }
+
+    /// Returns the port that a port's types come from, through any number of [`PortTypes::SameAs`].
+    fn root(&self, end: ConnectionEnd) -> ConnectionEnd {
+        let Some(spec) = self.spec(end) else { return end };
+        let mut port = end.port;
+        for _ in 0..spec.ports.len() {
+            let PortTypes::SameAs(other) = &spec.ports[port].types else { break };
+            match spec.ports.iter().position(|port| port.name == *other) {
+                Some(next) => port = next,
+                None => break,
+            }
+        }
+        ConnectionEnd { port, ..end }
+    }
+
+    fn add(&mut self, end: ConnectionEnd) {
+        let root = self.root(end);
+        if self.type_sets.contains_key(&root) {
+            return;
+        }
+        let types = self.spec(root).map(|spec| spec.ports[root.port].types.clone());
+        let domain = match types {
+            Some(PortTypes::OneOf(types)) => TypeSet { types: Some(types), excused: false },
+            Some(PortTypes::Property(property)) => self.property_domain(root, &property),
+            _ => TypeSet { types: None, excused: false },
+        };
+        self.type_sets.insert(root, domain);
+    }
+
+    fn property_domain(&mut self, end: ConnectionEnd, name: &str) -> TypeSet {
+        let unknown = TypeSet { types: None, excused: true };
+        let component = &self.components[end.component];
+        let Some(Value::Text(text)) = component.properties.as_ref().and_then(|all| all.value(name)) else {
+            return unknown;
+        };
+        match TypeName::new(text.clone()) {
+            Ok(name) => TypeSet { types: Some(vec![name]), excused: false },
+            Err(_) => {
+                let place = component.property_places.get(name).unwrap_or(&component.name.place);
+                let message = format!("`{name}` is {}, which is no payload type", quoted(text));
+                let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
+                self.found.push(Diagnostic::error(Code::BadProperty, place, message).help(remedy));
+                unknown
+            }
+        }
+    }
+
+    /// Narrows the domains along the edges until nothing changes.
+    fn spread(&mut self) {
+        let mut leaving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
+        let mut arriving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
+        for (index, edge) in self.edges.iter().enumerate() {
+            leaving.entry(edge.from).or_default().push(index);
+            arriving.entry(edge.to).or_default().push(index);
+        }
+        // An edge is checked again only when one of its ends got narrower, so this terminates.
+        let mut forward: VecDeque<usize> = (0..self.edges.len()).collect();
+        let mut backward: VecDeque<usize> = forward.clone();
+        loop {
+            let (index, is_forward) = match (forward.pop_front(), backward.front()) {
+                (Some(index), _) => (index, true),
+                (None, Some(&index)) => {
+                    backward.pop_front();
+                    (index, false)
+                }
+                (None, None) => break,
+            };
+            let Some(narrowed) = self.narrow(index, is_forward) else { continue };
+            forward.extend(leaving.get(&narrowed).into_iter().flatten());
+            backward.extend(arriving.get(&narrowed).into_iter().flatten());
+        }
+    }
+
+    /// Narrows one end of an edge to the types of the other; returns the end if it became narrower.
+    fn narrow(&mut self, index: usize, forward: bool) -> Option<ConnectionEnd> {
+        let edge = &self.edges[index];
+        if edge.broken {
+            return None;
+        }
+        let (known, target) = if forward { (edge.from, edge.to) } else { (edge.to, edge.from) };
+        let (source, sink) = (&self.type_sets[&known], &self.type_sets[&target]);
+        let known = source.types.as_ref()?;
+        let common: Vec<TypeName> = match &sink.types {
+            None => known.clone(),
+            Some(types) => types.iter().filter(|name| known.contains(name)).cloned().collect(),
+        };
+        if common.is_empty() {
+            self.edges[index].broken = true;
+            self.mismatch(index);
+            return None;
+        }
+        if sink.types.as_ref().is_some_and(|types| types.len() == common.len()) {
+            return None;
+        }
+        self.type_sets.entry(target).and_modify(|domain| domain.types = Some(common));
+        Some(target)
+    }
+
+    fn mismatch(&mut self, index: usize) {
+        let edge = &self.edges[index];
+        let types = |end: &ConnectionEnd| self.type_sets[end].types.clone().unwrap_or_default();
+        let (given, taken) = (types(&edge.from), types(&edge.to));
+        let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
+        let message = format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken));
+        let mut remedies = Vec::new();
+        let converters = converters(self.catalog, &given, &taken);
+        if !converters.is_empty() {
+            let names = listed(converters.into_iter().take(3), "or");
+            remedies.push(format!("put a component between them that converts, as {names}"));
+        }
+        for (root, wanted) in [(edge.from, &taken), (edge.to, &given)] {
+            remedies.extend(self.property_remedy(root, wanted));
+        }
+        if remedies.is_empty() {
+            remedies.push(format!("connect `{to}` to an output that gives {}", or(&taken)));
+        }
+        let label = format!("takes {}", or(&taken));
+        let error = Diagnostic::error(Code::TypeMismatch, &edge.place, message);
+        self.found.push(error.label(label).help(remedies.join(", or ")));
+    }
+
+    /// Suggests a value for a property that determines a port's type, so that the port gets a
+    /// wanted type.
+    fn property_remedy(&self, end: ConnectionEnd, wanted: &[TypeName]) -> Option<String> {
+        let spec = self.spec(end)?;
+        let PortTypes::Property(name) = &spec.ports[end.port].types else { return None };
+        let property = spec.find_property(name)?;
+        let fits = |name: &&TypeName| property.check(&Value::Text(name.as_str().into())).is_ok();
+        let fitting = wanted.iter().find(fits)?;
+        let component = &self.components[end.component].name.value;
+        Some(format!("set the property `{name}` of `{component}` to \"{fitting}\""))
+    }
+
+    /// Reports undetermined types, once for ports that depend on each other.
+    fn report_undecided(&mut self) {
+        let mut neighbours: BTreeMap<ConnectionEnd, Vec<ConnectionEnd>> = BTreeMap::new();
+        for edge in &self.edges {
+            neighbours.entry(edge.from).or_default().push(edge.to);
+            neighbours.entry(edge.to).or_default().push(edge.from);
+            if edge.broken {
+                for end in [edge.from, edge.to] {
+                    self.type_sets.entry(end).and_modify(|domain| domain.excused = true);
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for index in 0..self.edges.len() {
+            let edge = &self.edges[index];
+            let domain = self.type_sets[&edge.to].clone();
+            if domain.is_decided() || !seen.insert(edge.to) {
+                continue;
+            }
+            let mut excused = false;
+            let mut queue = vec![edge.to];
+            while let Some(end) = queue.pop() {
+                excused |= self.type_sets[&end].excused;
+                let open = neighbours.get(&end).into_iter().flatten().copied();
+                queue.extend(open.filter(|end| !self.type_sets[end].is_decided() && seen.insert(*end)));
+            }
+            if excused {
+                continue;
+            }
+            let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
+            let error = match &domain.types {
+                None => {
+                    let message = format!("the type that `{from}` sends to `{to}` is not determined");
+                    let remedy = "connect one of these components to a port with a type of its own";
+                    Diagnostic::error(Code::TypeUnknown, &edge.place, message)
+                        .label("takes any type")
+                        .help(remedy)
+                }
+                Some(types) => {
+                    let message = format!("`{from}` could send {} to `{to}`", or(types));
+                    let remedy = format!(
+                        "connect one of these components to a port that has just one of the types {}",
+                        or(types)
+                    );
+                    Diagnostic::error(Code::TypeAmbiguous, &edge.place, message).help(remedy)
+                }
+            };
+            self.found.push(error);
+        }
+    }
+
+    fn types(&self, links: &[ResolvedConnection]) -> BTreeMap<ConnectionEnd, TypeName> {
+        let ends = links.iter().flat_map(|link| [link.from, link.to]).flatten();
+        let decided = |end: ConnectionEnd| match self.type_sets[&self.root(end)].types.as_deref() {
+            Some([name]) => Some((end, name.clone())),
+            _ => None,
+        };
+        ends.filter_map(decided).collect()
+    }
+
+    fn name(&self, end: ConnectionEnd) -> String {
+        let port = self.spec(end).map_or("", |spec| &spec.ports[end.port].name);
+        format!("{}.{port}", self.components[end.component].name.value)
+    }
+}
+
+impl TypeSet {
+    fn is_decided(&self) -> bool {
+        self.types.as_ref().is_some_and(|types| types.len() == 1)
+    }
+}
+
+fn or(types: &[TypeName]) -> String {
+    listed(types.iter().map(TypeName::as_str), "or").replace('`', "")
+}
+
+/// Returns the stock components that take one of the first types and send one of the second.
+fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName]) -> Vec<&'c str> {
+    let has = |spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]| {
+        let mut ports = spec.ports.iter().filter(|port| port.direction == direction);
+        ports.any(|port| match &port.types {
+            PortTypes::OneOf(types) => types.iter().any(|name| wanted.contains(name)),
+            _ => false,
+        })
+    };
+    let converts =
+        |spec: &&ComponentSpec| has(spec, Direction::Input, given) && has(spec, Direction::Output, taken);
+    catalog.components.values().filter(converts).map(|spec| spec.name.as_str()).collect()
+}

@@ -1,0 +1,587 @@
+//! The check of waveform files, against a corpus. The first lines of every file below
+//! `waveforms/invalid` list its expected findings, and there must be no others. Files below
+//! `waveforms/valid` have at most warnings. `UPDATE_SNAPSHOTS=1` writes the rendered texts to
+//! `waveforms/rendered`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use num_complex::Complex;
+use proptest::prelude::*;
+use stripline::component::{
+    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, Value,
+};
+use stripline::node::Dispatch;
+use stripline::payload::TypeName;
+use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use stripline_waveform::{
+    Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
+    check_spec, load, parse_bytes, render_component, render_component_list,
+};
+
+const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
+
+fn cf32_or_f32() -> PortTypes {
+    PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
+}
+
+fn same(port: &str) -> PortTypes {
+    PortTypes::SameAs(port.into())
+}
+
+fn window_of_short_filters(properties: &Properties) -> stripline::Result<()> {
+    match (properties.text("window"), properties.integer("order")) {
+        ("none", 33..) => {
+            let invalid =
+                InvalidProperties::new("`order` is above 32, and there is no window").property("order");
+            Err(invalid.remedy("lower it, or choose a window").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn file_without_gain(properties: &Properties) -> stripline::Result<()> {
+    let path = properties.path("path").unwrap_or_default();
+    match path.ends_with("gone.cf32") {
+        true => Err(InvalidProperties::new("there is no such file").property("path").into()),
+        false if path.ends_with("folder") => panic!("it is a folder"),
+        false => Ok(()),
+    }
+}
+
+fn stock() -> BTreeMap<String, ComponentSpec> {
+    let optional = |direction, name, types| PortSpec::new(name, direction, types, "samples").optional();
+    let sink = PortSpec::new("in", Direction::Input, PortTypes::Any, "anything").many_writers();
+    let specs = [
+        ComponentSpec::new("clock", "Has no ports."),
+        ComponentSpec::new("tone", "A complex tone.")
+            .output("out", PortTypes::of::<Complex<f32>>(), "the tone")
+            .property(PropertySpec::float("frequency", 1e3, "its frequency").range(0.0, 1e9).unit("Hz"))
+            .property(PropertySpec::integer("order", 8, 1, 64, "filter order"))
+            .property(PropertySpec::choice("window", &["hann", "hamming", "none"], "hann", "window"))
+            .property(PropertySpec::boolean("real", false, "without imaginary part"))
+            .property(PropertySpec::text("label", "", "a label"))
+            .validated(window_of_short_filters),
+        ComponentSpec::new("audio-tone", "A real tone.").output("out", PortTypes::of::<f32>(), "the tone"),
+        ComponentSpec::new("quiet", "May stay alone.").port(optional(
+            Direction::Output,
+            "out",
+            PortTypes::of::<f32>(),
+        )),
+        ComponentSpec::new("generator", "Complex or real samples.").output("out", cf32_or_f32(), "samples"),
+        ComponentSpec::new("file-source", "Samples from a file.")
+            .output("out", PortTypes::Property("format".into()), "samples")
+            .property(PropertySpec::path("path", "the file to read").required())
+            .property(PropertySpec::choice("format", &["cf32", "f32", "s16"], "cf32", "what is in it"))
+            .property(PropertySpec::float("gain", -3.0, "gain").range(f64::MIN, 20.0).unit("dB"))
+            .validated(file_without_gain),
+        ComponentSpec::new("gain", "Multiplies by a factor.")
+            .input("in", cf32_or_f32(), "samples")
+            .output("out", same("in"), "samples times the factor")
+            .property(PropertySpec::float("factor", 1.0, "linear gain"))
+            .any_dispatch(),
+        ComponentSpec::new("mixer", "Multiplies two streams.")
+            .input("left", cf32_or_f32(), "samples")
+            .input("right", same("left"), "samples")
+            .output("out", same("left"), "their product"),
+        ComponentSpec::new("magnitude", "Magnitude of complex samples.")
+            .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+            .output("out", PortTypes::of::<f32>(), "magnitudes")
+            .any_dispatch(),
+        ComponentSpec::new("cast", "Reinterprets samples as another type.")
+            .input("in", PortTypes::Any, "samples")
+            .output("out", PortTypes::Property("as".into()), "the same bytes")
+            .property(PropertySpec::text("as", "f32", "the type")),
+        ComponentSpec::new("tee", "Copies a stream.")
+            .input("in", PortTypes::Any, "anything")
+            .output("a", same("in"), "the same")
+            .port(optional(Direction::Output, "b", same("in"))),
+        ComponentSpec::new("throttle", "Slows a stream down.")
+            .input("in", PortTypes::Any, "anything")
+            .output("out", same("in"), "the same, later"),
+        ComponentSpec::new("scope", "Shows samples.").port(optional(
+            Direction::Input,
+            "in",
+            PortTypes::of::<f32>(),
+        )),
+        ComponentSpec::new("audio-sink", "Plays samples.").input("in", PortTypes::of::<f32>(), "samples"),
+        ComponentSpec::new("null-sink", "Drops everything.").port(sink),
+    ];
+    specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
+}
+
+type Checked = Result<(Waveform, Diagnostics), Diagnostics>;
+
+fn corpus(kind: &str) -> Vec<PathBuf> {
+    let folder = Path::new("tests/waveforms").join(kind);
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.iter().all(|path| path.extension().is_some_and(|e| e == "toml")));
+    paths
+}
+
+/// Returns the values of the file's comments after `# KEY: `.
+fn said(text: &str, key: &str) -> Vec<String> {
+    let prefix = format!("# {key}: ");
+    text.lines().filter_map(|line| line.strip_prefix(&prefix)).map(str::to_owned).collect()
+}
+
+fn overrides_of(text: &str) -> Overrides {
+    let placement = said(text, "placement").pop().map(|word| match word.as_str() {
+        "threads" => Placement::Thread,
+        "processes" => Placement::Process,
+        other => panic!("{other}"),
+    });
+    Overrides { set: said(text, "set"), transport: said(text, "transport").pop(), placement }
+}
+
+fn check_file(path: &Path) -> (String, Checked) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let stock = stock();
+    let checked = load(path, &overrides_of(&text), &Catalog::new(&stock, &TRANSPORTS));
+    (text, checked)
+}
+
+fn check_text(text: &str, overrides: &Overrides) -> Checked {
+    parse_bytes(text.as_bytes(), Path::new("test.toml"), overrides, &Catalog::new(&stock(), &TRANSPORTS))
+}
+
+/// Checks that every expectation is met by a finding of its own, and that every finding is
+/// expected.
+fn assert_expected(path: &Path, text: &str, found: &Diagnostics) {
+    let mut left: Vec<_> = found.iter().collect();
+    for expected in said(text, "expect") {
+        let (code, part) = expected.split_once(": ").unwrap_or((&expected, ""));
+        let fits =
+            |d: &&stripline_waveform::Diagnostic| d.code().as_str() == code && d.message().contains(part);
+        match left.iter().position(fits) {
+            Some(index) => drop(left.remove(index)),
+            None => panic!("{} lacks `{expected}`:\n{found}", path.display()),
+        }
+    }
+    assert!(left.is_empty(), "{}: {left:?} is not expected in\n{found}", path.display());
+}
+
+#[test]
+fn the_specs_of_these_tests_are_valid() {
+    for spec in stock().values() {
+        assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
+    }
+}
+
+#[test]
+fn valid_files_pass() {
+    for path in corpus("valid") {
+        let (text, checked) = check_file(&path);
+        let (waveform, warnings) = checked.unwrap_or_else(|found| panic!("{}:\n{found}", path.display()));
+        assert_expected(&path, &text, &warnings);
+        assert!(warnings.iter().all(|d| d.level() == Level::Warning));
+        for component in &waveform.components {
+            let connected = waveform.connections.iter().flat_map(|c| [&c.from, &c.to]);
+            let ports: BTreeSet<&str> =
+                connected.filter(|p| p.component == component.name).map(|p| p.port.as_str()).collect();
+            let typed: BTreeSet<&str> = component.port_types.keys().map(String::as_str).collect();
+            assert_eq!(ports, typed, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn invalid_files_have_exactly_the_expected_findings() {
+    for path in corpus("invalid") {
+        let (text, checked) = check_file(&path);
+        let found = checked.map(|_| ()).expect_err(&format!("{} passes", path.display()));
+        assert!(text.starts_with("# expect: "), "{}", path.display());
+        assert_expected(&path, &text, &found);
+    }
+}
+
+#[test]
+fn the_corpus_has_every_code_but_those_of_files_that_cannot_be_read() {
+    let mut missing: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    for path in corpus("valid").into_iter().chain(corpus("invalid")) {
+        for expected in said(&std::fs::read_to_string(path).unwrap(), "expect") {
+            missing.remove(expected.split(": ").next().unwrap());
+        }
+    }
+    assert_eq!(missing.into_iter().collect::<Vec<_>>(), ["limit", "not-text", "unreadable"]);
+}
+
+#[test]
+fn every_error_has_a_place_and_nearly_every_error_a_remedy() {
+    let mut without = BTreeSet::new();
+    for path in corpus("invalid") {
+        let (text, checked) = check_file(&path);
+        for diagnostic in &checked.unwrap_err() {
+            let (line, _) = diagnostic.line_column();
+            assert!(diagnostic.source() == "command line" || line <= text.lines().count() + 1);
+            if diagnostic.remedy().is_empty() {
+                without.insert(diagnostic.code().as_str());
+            }
+        }
+    }
+    let without: Vec<&str> = without.into_iter().collect();
+    assert_eq!(without, ["bad-property", "syntax", "wrong-kind"], "their messages contain the remedy");
+}
+
+/// Compares with a file below `waveforms/rendered`, or writes it.
+fn assert_snapshot(name: &str, text: &str) {
+    let path = Path::new("tests/waveforms/rendered").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{} differs; if it should, run with UPDATE_SNAPSHOTS=1", path.display());
+}
+
+#[test]
+fn findings_are_rendered_as_before() {
+    let names = [
+        "control-characters",
+        "dispatch-of-a-loop",
+        "inproc-by-option",
+        "options",
+        "properties",
+        "properties-unfit",
+        "same-connection",
+        "syntax",
+        "syntax-several",
+        "type-mismatch",
+        "type-mismatch-by-property",
+        "unconnected",
+        "unit-without-quotes",
+        "units",
+        "unknown-keys",
+        "wrong-way-round",
+    ];
+    for name in names {
+        let (_, checked) =
+            check_file(&Path::new("tests/waveforms/invalid").join(name).with_extension("toml"));
+        let text = checked.unwrap_err().to_string();
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert_snapshot(&format!("{name}.txt"), &text);
+    }
+}
+
+#[test]
+fn colours_are_only_added() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/invalid/unknown-keys.toml"));
+    let found = checked.unwrap_err();
+    let coloured = found.render(true);
+    assert!(coloured.contains("\u{1b}["));
+    let mut plain = String::new();
+    let mut parts = coloured.split('\u{1b}');
+    plain.push_str(parts.next().unwrap());
+    for part in parts {
+        plain.push_str(part.split_once('m').unwrap().1);
+    }
+    assert_eq!(plain, found.render(false));
+}
+
+#[test]
+fn components_are_listed_as_before() {
+    let stock = stock();
+    assert_snapshot("component-list.txt", &render_component_list(stock.values()));
+    let registered: String = ["clock", "file-source", "tone", "null-sink"]
+        .map(|name| render_component(&stock[name]))
+        .join("----\n");
+    assert_snapshot("components.txt", &registered);
+}
+
+#[test]
+fn the_example_of_a_component_is_a_valid_table() {
+    for spec in stock().values() {
+        let text = render_component(spec);
+        let example = text.split("In a waveform file\n").nth(1).unwrap();
+        for example in [example.to_owned(), example.replace("# ", "")] {
+            // Alone its ports are not connected; all other checks must pass.
+            if let Err(found) = check_text(&example, &Overrides::default()) {
+                assert!(found.iter().all(|d| d.code() == Code::Unconnected), "{example}\n{found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_has_the_values_of_the_file() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/everything.toml"));
+    let (waveform, _) = checked.unwrap();
+    assert_eq!(waveform.name, "every-key");
+    let [source, gain, sink] = &waveform.components[..] else { panic!() };
+    assert_eq!(
+        (source.placement, source.restart, source.priority),
+        (Placement::Process, Restart::OnFailure, Some(10))
+    );
+    assert_eq!((&source.cpus[..], &gain.cpus[..], &sink.cpus[..]), (&[0][..], &[0][..], &[][..]));
+    assert_eq!(source.program, Program::Stock);
+    assert_eq!((source.dispatch, gain.dispatch), (Dispatch::Queue, Dispatch::pool(2).unwrap().in_order()));
+    let path = source.properties.path("path").unwrap();
+    assert!(path.is_absolute() && path.ends_with("tests/waveforms/valid/capture.bin"), "{path:?}");
+    assert_eq!(gain.properties.value("factor"), Some(&Value::Float(2.0)));
+    assert_eq!(sink.port_types["in"].as_str(), "cf32");
+    let [first, second] = &waveform.connections[..] else { panic!() };
+    assert_eq!((first.from.to_string(), first.to.to_string()), ("source.out".into(), "gain.in".into()));
+    assert_eq!((&*first.transport, &*second.transport), ("unix", "shm"));
+    let options = LinkOptions {
+        overflow: Overflow::Block,
+        depth: 65_536,
+        high_watermark: Some(1000),
+        low_watermark: Some(0),
+        flow: Flow::StopResume,
+        send_timeout_ms: Some(3_600_000),
+        scope: Scope::None,
+        buffer: 4096,
+        wait: WaitStrategy::Spin,
+        ..LinkOptions::default()
+    };
+    assert_eq!(first.options, options);
+    assert!(second.options.huge_pages && second.options.locked);
+    assert_eq!((second.options.scope, second.options.deadline_ms), (Scope::Target, 250));
+    let resequence = Resequence::new(64, Duration::from_millis(100)).unwrap();
+    assert_eq!((first.options.resequence, second.options.resequence), (None, Some(resequence)));
+    assert_eq!(first.payload.as_str(), "cf32");
+}
+
+#[test]
+fn an_executable_describes_itself() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/executable.toml"));
+    let (waveform, _) = checked.unwrap();
+    let doubler = &waveform.components[1];
+    let Program::Executable(path) = &doubler.program else { panic!() };
+    assert!(path.is_absolute());
+    assert_eq!(doubler.spec.name, "doubler");
+    assert_eq!(doubler.properties.float("factor"), 3.0);
+    assert_eq!(waveform.name, "executable");
+}
+
+#[test]
+fn options_come_before_the_file() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/overrides.toml"));
+    let (waveform, _) = checked.unwrap();
+    assert!(waveform.components.iter().all(|c| c.placement == Placement::Thread));
+    assert_eq!(waveform.connections[0].transport, "inproc");
+    assert_eq!(waveform.components[0].properties.float("frequency"), 5e3);
+
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/set-what-must-be-set.toml"));
+    let path = checked.unwrap().0.components[0].properties.path("path").unwrap();
+    assert_eq!(path, std::env::current_dir().unwrap().join("x=y.bin"), "relative to the current folder");
+}
+
+const CHAIN: &str = r#"
+[component.tone]
+type = "tone"
+placement = "PLACEMENT"
+[component.sink]
+type = "null-sink"
+placement = "PLACEMENT"
+[[connection]]
+from = "tone"
+to = "sink"
+"#;
+
+#[test]
+fn a_transport_left_out_follows_the_placement() {
+    let transport = |placement: &str, option: Option<Placement>| {
+        let overrides = Overrides { placement: option, ..Overrides::default() };
+        let (waveform, _) = check_text(&CHAIN.replace("PLACEMENT", placement), &overrides).unwrap();
+        waveform.connections[0].transport.clone()
+    };
+    assert_eq!(transport("process", None), "shm");
+    assert_eq!(transport("thread", None), "inproc");
+    assert_eq!(transport("process", Some(Placement::Thread)), "inproc");
+    assert_eq!(transport("thread", Some(Placement::Process)), "shm");
+}
+
+#[test]
+fn connections_of_one_output_share_the_largest_buffer() {
+    let mut text = String::from("[component.tone]\ntype = \"tone\"\n");
+    for (n, rest) in
+        ["buffer = \"64KiB\"", "buffer = \"1MiB\"", "", "transport = \"unix\""].iter().enumerate()
+    {
+        text.push_str(&format!("[component.s{n}]\ntype = \"null-sink\"\n"));
+        text.push_str(&format!("[[connection]]\nfrom = \"tone\"\nto = \"s{n}\"\n{rest}\n"));
+    }
+    let (waveform, _) = check_text(&text, &Overrides::default()).unwrap();
+    let buffers: Vec<u32> = waveform.connections.iter().map(|c| c.options.buffer).collect();
+    assert_eq!(buffers, [1 << 20, 1 << 20, 1 << 20, LinkOptions::default().buffer]);
+}
+
+#[test]
+fn a_catalog_without_the_default_transport_requires_one() {
+    let text = CHAIN.replace("PLACEMENT", "process");
+    let stock = stock();
+    let catalog = Catalog::new(&stock, &["tcp"]);
+    let found =
+        parse_bytes(text.as_bytes(), Path::new("x.toml"), &Overrides::default(), &catalog).unwrap_err();
+    assert_eq!(codes(&found), [Code::UnknownTransport]);
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_line_ends_are_accepted() {
+    let text = CHAIN.replace("PLACEMENT", "process").replace('\n', "\r\n");
+    check_text(&format!("\u{feff}{text}"), &Overrides::default()).unwrap();
+    let found = check_text(&format!("\u{feff}{text}what = 1\r\n"), &Overrides::default()).unwrap_err();
+    assert_eq!(codes(&found), [Code::UnknownKey]);
+    assert_eq!(found.iter().next().unwrap().line_column(), (11, 1));
+}
+
+/// Checks that a user's text is quoted in remedies too.
+#[test]
+fn findings_contain_no_terminal_controls() {
+    for bad in ["type = a\u{1b}[2Jb", "a\u{7}b = 1", "type = \"a\u{202e}b\"", "type = \"\\u001b[2J\""] {
+        let text = format!("[component.a]\n{bad}\n");
+        let found = check_text(&text, &Overrides::default()).unwrap_err().to_string();
+        assert!(!found.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{found:?}");
+    }
+}
+
+fn codes(found: &Diagnostics) -> Vec<Code> {
+    found.iter().map(|d| d.code()).collect()
+}
+
+#[test]
+fn files_that_cannot_be_read_are_refused() {
+    let stock = stock();
+    let catalog = Catalog::new(&stock, &TRANSPORTS);
+    let folder = tempfile::tempdir().unwrap();
+    let load = |name: &str| load(&folder.path().join(name), &Overrides::default(), &catalog).unwrap_err();
+    assert_eq!(codes(&load("missing.toml")), [Code::Unreadable]);
+    assert_eq!(codes(&load("")), [Code::Unreadable]);
+
+    std::fs::write(folder.path().join("large.toml"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    assert_eq!(codes(&load("large.toml")), [Code::Limit]);
+    std::fs::write(folder.path().join("line.toml"), vec![b'#'; 1 << 20]).unwrap();
+    assert_eq!(codes(&load("line.toml")), [Code::Limit]);
+
+    std::fs::write(folder.path().join("binary.toml"), b"# a\n[component.\xff\xfe]\n").unwrap();
+    let found = load("binary.toml");
+    assert_eq!(codes(&found), [Code::NotText]);
+    assert_eq!(found.iter().next().unwrap().line_column(), (2, 12));
+}
+
+#[test]
+fn a_waveform_has_limits() {
+    let mut text = String::new();
+    for n in 0..1025 {
+        text.push_str(&format!("[component.c{n}]\ntype = \"clock\"\n"));
+    }
+    assert_eq!(codes(&check_text(&text, &Overrides::default()).unwrap_err()), [Code::Limit]);
+
+    let mut text = CHAIN.replace("PLACEMENT", "process");
+    for _ in 0..4096 {
+        text.push_str("[[connection]]\nfrom = \"tone\"\nto = \"sink\"\n");
+    }
+    assert_eq!(codes(&check_text(&text, &Overrides::default()).unwrap_err()), [Code::Limit]);
+
+    let mut text = String::new();
+    for n in 0..600 {
+        text.push_str(&format!("[component.c{n}]\ntype = \"clock\"\ncpu = 1023\n"));
+    }
+    let (_, warnings) = check_text(&text, &Overrides::default()).unwrap();
+    assert_eq!(warnings.len(), Diagnostics::LENGTH_MAX);
+    text.push_str("[component.last]\ntype = \"no such type\"\n");
+    let found = check_text(&text, &Overrides::default()).unwrap_err();
+    assert_eq!(found.iter().filter(|d| d.code() == Code::UnknownType).count(), 1, "errors are kept");
+    let text = found.to_string();
+    let summary = "1 error and 600 warnings; 500 of them are shown; nothing was started";
+    assert_eq!(text.lines().last(), Some(summary));
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let page = std::fs::read_to_string("../../docs/waveform-file.md").unwrap();
+    for code in Code::ALL {
+        assert!(page.contains(&format!("\n| `{code}` | ")), "the page lacks `{code}`");
+    }
+    let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let (waveform, warnings) = check_text(example, &Overrides::default()).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+    assert_eq!((waveform.components.len(), waveform.connections.len()), (3, 2));
+}
+
+/// Checks the largest waveform, in the worst order for the type inference.
+#[test]
+fn the_largest_waveform_is_checked() {
+    let mut text = String::from("[component.source]\ntype = \"generator\"\n");
+    text.push_str("[component.c1023]\ntype = \"audio-sink\"\n");
+    for n in 1..1023 {
+        text.push_str(&format!("[component.c{n}]\ntype = \"throttle\"\n"));
+    }
+    for n in (1..1023).rev() {
+        text.push_str(&format!("[[connection]]\nfrom = \"c{n}\"\nto = \"c{}\"\n", n + 1));
+    }
+    text.push_str("[[connection]]\nfrom = \"source\"\nto = \"c1\"\n");
+    let (waveform, _) = check_text(&text, &Overrides::default()).unwrap();
+    assert!(waveform.connections.iter().all(|c| c.payload.as_str() == "f32"));
+}
+
+fn no_executables(path: &Path) -> Result<ComponentSpec, DescribeError> {
+    Err(DescribeError::Missing(path.into()))
+}
+
+/// Checks any bytes and renders the findings; the limits hold.
+fn never_panics(bytes: &[u8], overrides: &Overrides) {
+    let stock = stock();
+    let catalog = Catalog { describe: no_executables, ..Catalog::new(&stock, &TRANSPORTS) };
+    match parse_bytes(bytes, Path::new("any.toml"), overrides, &catalog) {
+        Ok((waveform, warnings)) => {
+            assert!(!warnings.has_errors());
+            assert!((1..=1024).contains(&waveform.components.len()));
+            assert!(waveform.connections.len() <= 4096);
+        }
+        Err(found) => {
+            assert!(found.has_errors() && found.len() <= Diagnostics::LENGTH_MAX);
+            assert!(!found.to_string().contains('\u{1b}'));
+            assert!(found.iter().all(|d| d.line_column() >= (1, 1)));
+        }
+    }
+}
+
+fn corpus_texts() -> Vec<String> {
+    let paths = corpus("valid").into_iter().chain(corpus("invalid"));
+    paths.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        never_panics(&bytes, &Overrides::default());
+    }
+
+    #[test]
+    fn any_options(set in ".{0,40}", rest in "(tone|sink|.)[.](frequency|order|.)=.{0,20}", transport in ".{0,20}") {
+        let text = CHAIN.replace("PLACEMENT", "process");
+        let overrides = Overrides { set: vec![set, rest], transport: Some(transport), placement: None };
+        never_panics(text.as_bytes(), &overrides);
+    }
+
+    /// Generates files of the corpus with parts replaced by other parts of theirs, or by any bytes.
+    #[test]
+    fn mutated_files(
+        file in any::<prop::sample::Index>(),
+        edits in proptest::collection::vec(
+            (any::<prop::sample::Index>(), 0usize..30, any::<prop::sample::Index>(), 0usize..30, any::<Option<u8>>()),
+            1..6,
+        ),
+        threads in any::<bool>(),
+    ) {
+        let texts = corpus_texts();
+        let mut bytes = file.get(&texts).clone().into_bytes();
+        for (at, cut, from, take, byte) in edits {
+            let source = bytes.clone();
+            let at = at.index(bytes.len() + 1);
+            let from = from.index(source.len() + 1);
+            let piece = &source[from..(from + take).min(source.len())];
+            let end = (at + cut).min(bytes.len());
+            bytes.splice(at..end, piece.iter().copied().chain(byte));
+            prop_assume!(!bytes.is_empty());
+        }
+        let placement = threads.then_some(Placement::Thread);
+        never_panics(&bytes, &Overrides { placement, ..Overrides::default() });
+    }
+}

@@ -1,0 +1,54 @@
+//! What the launcher and the command use of this crate beyond its public interface: the control
+//! protocol of component processes, doorbells, names of sockets.
+//!
+//! Not public API: any release may change or remove it.
+
+pub use crate::component::spec::number;
+pub use crate::link::stats::FullReport;
+pub use crate::sys::doorbell::{Doorbell, PollSet};
+pub use crate::sys::fork::Local;
+pub use crate::terms::sender_options::SenderOptions;
+pub use crate::transport::Endpoint;
+
+use crate::error::Result;
+use crate::node::Node;
+
+/// Observes a domain of this user that another process has opened: [`Node::join`] for a node that
+/// never becomes the rendezvous host, and is stopped when the host is missing or gone.
+///
+/// # Errors
+/// As [`Node::join`].
+pub fn observe(domain: &str) -> Result<Node> {
+    Node::observe(domain)
+}
+
+/// The messages between the launcher and a component process.
+pub mod control {
+    pub use crate::component::control::{
+        Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, InputAssignment,
+        LAUNCHER_VARIABLE, LauncherCommand, OpenOutput, OutputAssignment, Report, RequestAnswer, VERSION,
+        framed, send,
+    };
+}
+
+/// Processes and threads.
+pub mod process {
+    pub use crate::sys::process::{clear_priority, state_and_parent};
+}
+
+/// Discovery of this user's listening sockets.
+pub mod socket_names {
+    pub use crate::sys::socket_names::{listening, unique_suffix};
+}
+
+/// Numbers written with a unit.
+pub mod units {
+    pub use crate::component::units::fix;
+
+    use crate::component::PropertySpec;
+
+    /// Returns the text to write in place of one that should have been a number.
+    pub fn remedy(property: &PropertySpec, text: &str) -> Option<String> {
+        property.remedy(text)
+    }
+}
