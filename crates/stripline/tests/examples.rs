@@ -244,11 +244,12 @@ fn components_call_and_have_several_inputs() {
         let prefix = format!("monitor: monitor.{input}: ");
         lines.iter().filter_map(|line| Some(line.split_once(&prefix)?.1)).collect()
     };
-    let low = ["433.0000", "433.0250", "433.0500"].map(|mhz| format!("1000 samples at {mhz} MHz"));
-    let high = ["868.0000", "868.0250"].map(|mhz| format!("1000 samples at {mhz} MHz"));
-    let end = "end of the stream".to_string();
-    assert_eq!(of("left"), [&low[..], &[end.clone()]].concat(), "{lines:#?}");
-    assert_eq!(of("right"), [&high[..], &[end]].concat(), "{lines:#?}");
+    let expected = |channels: &[&str]| -> Vec<String> {
+        let packets = channels.iter().map(|mhz| format!("1000 samples at {mhz} MHz"));
+        packets.chain(["end of the stream".into()]).collect()
+    };
+    assert_eq!(of("left"), expected(&["433.0000", "433.0250", "433.0500"]), "{lines:#?}");
+    assert_eq!(of("right"), expected(&["868.0000", "868.0250"]), "{lines:#?}");
     assert_eq!(launcher.end(), Some(0));
     server.ctrl_c();
     server.says("answered 5 calls");
