@@ -59,7 +59,7 @@ pub enum Record {
     Ended,
     /// It has returned without an error, and its output has sent so many packets.
     Done(u64),
-    /// Something arrived that must not: a [`Wrong`].
+    /// Something arrived that must not: an index into [`WRONG`].
     Wrong(u64),
 }
 
