@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stripline::Error;
 use stripline::fuzzing::Switchboard;
+use stripline::fuzzing::{Header, Kind};
 use stripline::node::Received;
-use stripline::packet::{Header, Kind};
 use stripline::terms::Overflow;
 use stripline_fuzz::Choices;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::Switchboard;
+use stripline::fuzzing::{HEADER_BYTES, Header, Kind};
 use stripline::node::Subscriber;
-use stripline::packet::{HEADER_BYTES, Header, Kind};
 use stripline::terms::Overflow;
 use stripline::{Error, Received};
 use stripline_fuzz::Choices;

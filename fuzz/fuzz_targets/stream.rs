@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use libfuzzer_sys::fuzz_target;
 use stripline::fuzzing::{Frames, Seen, welcome};
-use stripline::packet::{HEADER_BYTES, Header};
+use stripline::fuzzing::{HEADER_BYTES, Header};
 use stripline_fuzz::{Choices, pieces};
 
 const BUFFER: u32 = 4096;

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
     let registry = stripline_components::registry();
     // The launcher starts this same executable for the stock components.
-    if let Some(code) = stripline::component::host_if_launched(&registry) {
+    if let Some(code) = stripline_waveform::host_if_launched(&registry) {
         return code;
     }
     let exit = match Arguments::parse().command {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
-use stripline_waveform::suggestion;
+use stripline_waveform::internal::suggestion;
 
 use crate::Exit;
 use crate::arguments::PsArguments;

@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::{ContentArrangement, Table, presets};
 use stripline::component::Registry;
 use stripline::transport;
-use stripline_waveform::{render_component, render_component_list, suggestion};
+use stripline_waveform::internal::{render_component, render_component_list, suggestion};
 
 use crate::Exit;
 use crate::format::printable;

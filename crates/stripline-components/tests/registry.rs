@@ -8,7 +8,8 @@ use std::path::Path;
 use stripline::component::{Direction, Properties, PropertyKind};
 use stripline::transport;
 use stripline_components::registry;
-use stripline_waveform::{Catalog, Overrides, Placement, check_spec, load};
+use stripline_waveform::internal::check_spec;
+use stripline_waveform::{Catalog, Overrides, Placement, load};
 
 #[test]
 fn every_description_is_sound_and_says_something() {

@@ -35,10 +35,11 @@ pub struct Catalog<'a> {
     pub components: &'a BTreeMap<String, ComponentSpec>,
     /// The names of the transports.
     pub transports: &'a [&'a str],
-    /// Returns an executable's specification; [`describe`] unless a test or a fuzzer sets another
-    /// function.
+    /// Returns an executable's specification. [`Catalog::new`] sets a function that runs it with
+    /// `--describe`.
     pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
-    /// Lets an executable check its properties; [`ask_validity`] likewise.
+    /// Lets an executable check its properties. [`Catalog::new`] sets a function that runs it with
+    /// `--check`.
     pub ask_validity: fn(&Path, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
 }
 

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use stripline::component::{
-    Access, CHECK_OPTION, ComponentSpec, Properties, PropertyKind, PropertySpec, Value,
-};
-use stripline::internal::{number, units};
+use stripline::component::{Access, ComponentSpec, Properties, PropertyKind, PropertySpec, Value};
+use stripline::internal::{CHECK_OPTION, number, units};
 use stripline::node::Dispatch;
 
 use super::check::Catalog;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use stripline::component::{CHECK_OPTION, ComponentSpec, DESCRIBE_OPTION, InvalidProperties, Properties};
+use stripline::component::{ComponentSpec, InvalidProperties, Properties};
+use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION};
 
 use super::spec_check::check_spec;
 use super::text::quoted;
@@ -30,14 +31,7 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 ///
 /// # Errors
 /// The reason that the executable gives no description, with the remedy.
-///
-/// ```
-/// use stripline_waveform::{DescribeError, describe};
-///
-/// let path = std::path::Path::new("no/such/executable");
-/// assert_eq!(describe(path).unwrap_err(), DescribeError::Missing(path.into()));
-/// ```
-pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
+pub(super) fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
@@ -47,15 +41,7 @@ pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
 ///
 /// # Errors
 /// As [`describe`].
-///
-/// ```
-/// use stripline::component::Properties;
-/// use stripline_waveform::{DescribeError, ask_validity};
-///
-/// let path = std::path::Path::new("no/such/executable");
-/// assert_eq!(ask_validity(path, &Properties::default()), Err(DescribeError::Missing(path.into())));
-/// ```
-pub fn ask_validity(
+pub(super) fn ask_validity(
     executable: &Path,
     properties: &Properties,
 ) -> Result<Option<InvalidProperties>, DescribeError> {

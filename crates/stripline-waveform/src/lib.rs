@@ -39,11 +39,18 @@ mod toml_reader;
 mod type_inference;
 
 pub use check::{Catalog, load, parse_bytes};
-pub use describe::{DescribeError, ask_validity, describe};
+pub use describe::DescribeError;
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
-pub use launch::{ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, run};
-pub use listing::{render_component, render_component_list};
+pub use launch::{
+    ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, host_if_launched, run,
+};
 pub use overrides::Overrides;
 pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
-pub use spec_check::check_spec;
-pub use text::suggestion;
+
+/// What the command and tests use beyond the public interface. Any release may change or remove it.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::listing::{render_component, render_component_list};
+    pub use crate::spec_check::check_spec;
+    pub use crate::text::suggestion;
+}

@@ -9,7 +9,7 @@ use stripline::component::{Access, ComponentSpec, Direction, PortSpec, PropertyK
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
-/// use stripline_waveform::render_component;
+/// use stripline_waveform::internal::render_component;
 ///
 /// let spec = ComponentSpec::new("gain", "Multiplies every sample by a factor.")
 ///     .input("in", PortTypes::of::<f32>(), "samples")
@@ -49,7 +49,7 @@ pub fn render_component(spec: &ComponentSpec) -> String {
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
-/// use stripline_waveform::render_component_list;
+/// use stripline_waveform::internal::render_component_list;
 ///
 /// let spec = ComponentSpec::new("tee", "Copies.").input("in", PortTypes::Any, "").output("out", PortTypes::Any, "");
 /// assert_eq!(render_component_list([&spec]), "tee  in: any -> out: any  Copies.\n");

@@ -24,7 +24,7 @@ const UNIT_BYTES_MAX: usize = 32;
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
-/// use stripline_waveform::check_spec;
+/// use stripline_waveform::internal::check_spec;
 ///
 /// let spec = ComponentSpec::new("tee", "Copies.").input("in", PortTypes::Any, "").input("in", PortTypes::Any, "");
 /// assert_eq!(check_spec(&spec), ["two ports are named `in`"]);

@@ -42,7 +42,7 @@ pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
 /// Returns the candidate that was probably meant.
 ///
 /// ```
-/// use stripline_waveform::suggestion;
+/// use stripline_waveform::internal::suggestion;
 ///
 /// assert_eq!(suggestion("adsb-sorce", ["adsb-source", "null-sink"]), Some("adsb-source"));
 /// assert_eq!(suggestion("oscilloscope", ["adsb-source", "null-sink"]), None);

@@ -17,9 +17,10 @@ use stripline::component::{
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
-    Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform,
-    check_spec, load, parse_bytes, render_component, render_component_list,
+    Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform, load,
+    parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];

@@ -1,8 +1,9 @@
 //! Points at which a test can have this process killed, to check that the surviving processes are
 //! unharmed.
 //!
-//! They exist only with the feature `fail-points`; without it they compile to nothing. Such a build
-//! reads an environment variable, so a program for users must not have it. Check [`ENABLED`].
+//! They exist only with the feature `fail-points`; without it they compile to nothing, and this
+//! module is private. Such a build reads an environment variable, so a program for users must not
+//! have it.
 
 /// Every point, in the order of a connection's life: first the sending side, then the receiving
 /// side.
@@ -78,10 +79,8 @@ pub const POINTS: &[&str] = &[
 
 /// The environment variable that arms a point. With `NAME:N` the process is killed when it reaches
 /// that point for the `N`th time.
+#[cfg(feature = "fail-points")]
 pub const VARIABLE: &str = "STRIPLINE_FAIL_POINT";
-
-/// Whether this build has fail points.
-pub const ENABLED: bool = cfg!(feature = "fail-points");
 
 /// Marks a point of [`POINTS`]; a name that is not listed does not compile.
 macro_rules! fail_point {

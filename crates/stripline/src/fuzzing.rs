@@ -2,6 +2,8 @@
 //! the interface. Each function takes what a peer may have sent and returns what the target can
 //! check.
 
+pub use crate::packet::header::{HEADER_BYTES, Header, Kind};
+
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -23,6 +23,9 @@ pub mod component;
 mod error;
 #[cfg(test)]
 mod explorer;
+#[cfg(not(feature = "fail-points"))]
+mod fail_point;
+#[cfg(feature = "fail-points")]
 #[doc(hidden)]
 pub mod fail_point;
 mod flow;

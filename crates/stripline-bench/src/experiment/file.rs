@@ -9,7 +9,7 @@ use stripline::payload;
 use stripline::terms::Resequence;
 use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
-use stripline_waveform::suggestion;
+use stripline_waveform::internal::suggestion;
 
 use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;

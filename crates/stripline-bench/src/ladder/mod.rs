@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-use stripline_waveform::suggestion;
+use stripline_waveform::internal::suggestion;
 
 use case::{Case, Measure, Subject, Wait};
 use launch::Launcher;

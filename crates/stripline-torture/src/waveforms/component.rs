@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use stripline::component::{Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties};
-use stripline::component::{PropertySpec, Registry, StopSignal, host_if_launched};
+use stripline::component::{PropertySpec, Registry, StopSignal};
 use stripline::link::Sampling;
 use stripline::{Error, Input, Output, Packet, Received, Result};
-use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, host_if_launched, parse_bytes, run};
 
 use super::log::{Log, Origin, Record};
 use super::plan::{connection_name, sender_in};

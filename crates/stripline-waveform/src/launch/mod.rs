@@ -10,6 +10,7 @@ mod supervisor;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 pub use report::{ComponentResult, ConnectionResult, Progress, RunReport};
@@ -17,6 +18,7 @@ pub use report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::control::NewValue;
 use super::plan::Waveform;
 use stripline::Result;
+use stripline::component::Registry;
 use stripline::link::Sampling;
 
 /// The options of a run.
@@ -34,7 +36,7 @@ use stripline::link::Sampling;
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The executable with the stock components, which must first call
-    /// [`host_if_launched`](stripline::component::host_if_launched).
+    /// [`host_if_launched`].
     pub host: PathBuf,
     /// Stops the waveform in order after this time.
     pub duration: Option<Duration>,
@@ -92,6 +94,33 @@ pub trait Observer {
     }
 }
 
+/// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
+/// process that no launcher started. For programs that are the [`host`](RunOptions::host) of a run.
+///
+/// ```no_run
+/// use stripline::component::Registry;
+/// use stripline_waveform::host_if_launched;
+///
+/// # struct Null;
+/// # impl stripline::component::Component for Null {
+/// #     fn describe() -> stripline::component::ComponentSpec {
+/// #         stripline::component::ComponentSpec::new("null", "Does nothing.")
+/// #     }
+/// #     fn new(_: &stripline::component::Properties) -> stripline::Result<Self> { Ok(Self) }
+/// #     fn run(self, _: stripline::component::Ports) -> stripline::Result<()> { Ok(()) }
+/// # }
+/// fn main() -> std::process::ExitCode {
+///     if let Some(code) = host_if_launched(&Registry::new().with::<Null>()) {
+///         return code;
+///     }
+///     println!("not launched: the program does its own work");
+///     std::process::ExitCode::SUCCESS
+/// }
+/// ```
+pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
+    stripline::internal::host_if_launched(registry)
+}
+
 /// Runs a waveform and blocks until it has ended. It ends when all its components have ended, when
 /// one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A second signal ends
 /// it at once. Afterwards no process, socket, shared memory or file of the run is left.
@@ -102,8 +131,8 @@ pub trait Observer {
 ///
 /// ```standalone_crate
 /// use std::process::ExitCode;
-/// use stripline::component::{Registry, host_if_launched};
-/// use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
+/// use stripline::component::Registry;
+/// use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, host_if_launched, parse_bytes, run};
 /// # use stripline::{Result, component::{Component, ComponentSpec, Ports, Properties}};
 ///
 /// struct Silent;

@@ -30,18 +30,10 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit.
-///
-/// ```
-/// assert_eq!(stripline::component::DESCRIBE_OPTION, "--describe");
-/// ```
 pub const DESCRIBE_OPTION: &str = "--describe";
 
 /// Makes an executable read its properties as JSON from standard input and exit. It prints the
 /// problem with the set as JSON (`null`: no problem).
-///
-/// ```
-/// assert_eq!(stripline::component::CHECK_OPTION, "--check");
-/// ```
 pub const CHECK_OPTION: &str = "--check";
 
 /// The longest time that an ending component waits for receivers to take the rest of its packets.
@@ -100,27 +92,7 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 }
 
 /// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
-/// process that no launcher started. For programs that contain many component types.
-///
-/// ```no_run
-/// use stripline::component::{Registry, host_if_launched};
-///
-/// # struct Null;
-/// # impl stripline::component::Component for Null {
-/// #     fn describe() -> stripline::component::ComponentSpec {
-/// #         stripline::component::ComponentSpec::new("null", "Does nothing.")
-/// #     }
-/// #     fn new(_: &stripline::component::Properties) -> stripline::Result<Self> { Ok(Self) }
-/// #     fn run(self, _: stripline::component::Ports) -> stripline::Result<()> { Ok(()) }
-/// # }
-/// fn main() -> std::process::ExitCode {
-///     if let Some(code) = host_if_launched(&Registry::new().with::<Null>()) {
-///         return code;
-///     }
-///     println!("not launched: whatever else the program does");
-///     std::process::ExitCode::SUCCESS
-/// }
-/// ```
+/// process that no launcher started.
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
     let code = match inherit(&descriptor) {

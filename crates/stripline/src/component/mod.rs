@@ -68,7 +68,7 @@
 
 pub(crate) mod control;
 mod handler;
-mod host;
+pub(crate) mod host;
 mod ports;
 mod properties;
 mod registry;
@@ -80,7 +80,7 @@ mod validate;
 
 pub use crate::error::InvalidProperties;
 pub use handler::{Handler, HandlerComponent};
-pub use host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched, main};
+pub use host::main;
 pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use registry::Registry;

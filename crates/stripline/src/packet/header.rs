@@ -1,0 +1,274 @@
+//! The header of a frame, as `docs/wire.md` describes it.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::Order;
+
+/// Bytes of a [`Header`] on every transport.
+pub const HEADER_BYTES: usize = size_of::<Header>();
+
+/// The header before every payload, 48 bytes, little-endian on byte streams.
+///
+/// | offset | bytes | field |
+/// | --- | --- | --- |
+/// | 0 | 8 | `sequence` |
+/// | 8 | 4 | `length` |
+/// | 12 | 2 | `stream` |
+/// | 14 | 1 | `kind` |
+/// | 15 | 1 | `flags` |
+/// | 16 | 8 | `sample_index` |
+/// | 24 | 8 | `time_ns` |
+/// | 32 | 8 | `intended_ns` |
+/// | 40 | 8 | `sent_ns` |
+///
+/// A packet larger than a frame travels in fragments. [`Header::MORE`] marks a fragment that
+/// another one follows, [`Header::CONTINUED`] one that is not the first. All fragments have the
+/// packet's `sequence`. The first carries the fields of the packet; in the others `sample_index` is
+/// the fragment's offset in the packet, in bytes. `length` is always that of the frame.
+///
+/// A packet that one of several threads forwarded carries its order: with [`Header::ORDERED`], the
+/// field `intended_ns` contains its [`Order`].
+///
+/// A packet of scope `server` or `target` is marked ([`Header::SERVER`], [`Header::TARGET`]): its
+/// sender waits for an acknowledgement.
+///
+/// In a ring where no reader may miss a frame, a plain packet has only the first
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. So its frame is one cache
+/// line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and continues the one
+/// before: its `sample_index` is the next one due, and its times are 0. Other flags, and flags on a
+/// frame that is not a packet, are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Header {
+    /// Number of this packet among those of its sending port, from 0. Other frames have that of the
+    /// next packet.
+    pub sequence: u64,
+    /// Bytes of this frame's payload.
+    pub length: u32,
+    /// The number of its stream among those of the sender.
+    pub stream: u16,
+    /// A [`Kind`].
+    pub kind: u8,
+    /// [`Header::SHORT`] alone, or any of the other flags.
+    pub flags: u8,
+    /// Number of the packet's first sample within its stream, from 0.
+    pub sample_index: u64,
+    /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
+    pub time_ns: i64,
+    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was
+    /// sent. With [`Header::ORDERED`], its [`Order`].
+    pub intended_ns: u64,
+    /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
+    pub sent_ns: u64,
+}
+
+impl Header {
+    /// Flag: another fragment of the same packet follows.
+    pub const MORE: u8 = 1;
+    /// Flag: not the first fragment of its packet.
+    pub const CONTINUED: u8 = 2;
+    /// Flag: the payload follows after [`Header::SHORT_BYTES`].
+    pub const SHORT: u8 = 4;
+    /// Flag: `intended_ns` is the packet's [`Order`].
+    pub const ORDERED: u8 = 8;
+    /// Flag: the sender waits until the packet is in the port's queue.
+    pub const SERVER: u8 = 16;
+    /// Flag: the sender waits until the component has finished with the packet.
+    pub const TARGET: u8 = 32;
+    /// Bytes of a short header.
+    pub const SHORT_BYTES: usize = 16;
+    /// The largest payload after a short header: with the ring's own header it fills a cache line
+    /// (a call fills two).
+    pub const SHORT_PAYLOAD_MAX: usize = 32;
+
+    /// Reads the header at the start of a frame; `None` when the frame is too short.
+    #[inline]
+    pub fn read(frame: &[u8]) -> Option<Self> {
+        frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
+    }
+
+    /// Returns the first words of the header written at the start of a frame.
+    #[inline]
+    pub(crate) fn outline(frame: &[u8]) -> Outline {
+        // Whole words, as they were written: see `Header::write_words`.
+        let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let second = word(8);
+        Outline { sequence: word(0), kind: (second >> 48) as u8, flags: (second >> 56) as u8 }
+    }
+
+    /// Returns the payload length of the frame that starts here; `None` when its header is
+    /// incomplete.
+    #[inline]
+    pub(crate) fn length_of(frame: &[u8]) -> Option<u32> {
+        let header: &[u8; HEADER_BYTES] = frame.first_chunk()?;
+        Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
+    }
+
+    /// Returns the packet's order, if it carries one.
+    pub(crate) fn order(&self) -> Option<Order> {
+        (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
+    }
+
+    /// Returns when the packet should have been sent, if it carries that.
+    pub(crate) fn intended(&self) -> Option<u64> {
+        Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
+    }
+
+    /// Returns whether the frame continues a packet that an earlier one began.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.flags & Self::CONTINUED != 0
+    }
+
+    /// Returns the same as [`Outline::next_sequence`].
+    pub(crate) fn next_sequence(&self) -> u64 {
+        Outline { sequence: self.sequence, kind: self.kind, flags: self.flags }.next_sequence()
+    }
+
+    /// Writes it to the start of a frame.
+    #[inline]
+    pub(crate) fn write(&self, frame: &mut [u8]) {
+        let second = Self::second_word(self.length, self.stream, self.kind, self.flags);
+        let time = self.time_ns.cast_unsigned();
+        let words = [self.sequence, second, self.sample_index, time, self.intended_ns, self.sent_ns];
+        Self::write_words(frame, words);
+    }
+
+    /// Writes the words of a header, in their order, to the start of a frame.
+    ///
+    /// A header built on the stack and then copied would be read in other chunks than it was
+    /// written in, which stalls the processor. The same holds where it is read.
+    #[inline]
+    pub(crate) fn write_words(frame: &mut [u8], words: [u64; 6]) {
+        for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Writes the short header of a packet to the start of a frame.
+    #[inline]
+    pub(crate) fn write_short(frame: &mut [u8], sequence: u64, length: u32, stream: u16) {
+        let second = Self::second_word(length, stream, Kind::Data as u8, Self::SHORT);
+        for (place, word) in frame[..Self::SHORT_BYTES].chunks_exact_mut(8).zip([sequence, second]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Returns `length`, `stream`, `kind` and flags as they lie in memory.
+    #[inline]
+    pub(crate) fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
+        u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
+    }
+
+    /// Parses a frame: fills in the header, and returns the payload. `follows` is the sample index
+    /// due. `None`: the frame is malformed.
+    #[inline]
+    pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
+        let (first, rest) = frame.split_first_chunk()?;
+        let (second, rest) = rest.split_first_chunk()?;
+        let second = u64::from_le_bytes(*second);
+        let payload = if (second >> 56) as u8 == Self::SHORT {
+            let (length, stream) = (second as u32, (second >> 32) as u16);
+            let (sequence, kind) = (u64::from_le_bytes(*first), (second >> 48) as u8);
+            let (sample_index, flags, time_ns, intended_ns, sent_ns) = (follows, 0, 0, 0, 0);
+            *self =
+                Self { sequence, length, stream, kind, flags, sample_index, time_ns, intended_ns, sent_ns };
+            (kind == Kind::Data as u8).then_some(rest)?
+        } else {
+            let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
+            *self = bytemuck::pod_read_unaligned(header);
+            payload
+        };
+        let is_sound = payload.len() == second as u32 as usize && Kind::parse((second >> 48) as u8).is_some();
+        is_sound.then_some(payload)
+    }
+}
+
+/// The fields that an outlet needs of a frame that it sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Outline {
+    pub sequence: u64,
+    pub kind: u8,
+    pub flags: u8,
+}
+
+impl Outline {
+    /// Returns the number of the packet that is due after this frame. A packet with missing
+    /// fragments is still due.
+    #[inline]
+    pub(crate) fn next_sequence(self) -> u64 {
+        let completes = self.kind == Kind::Data as u8 && self.flags & Header::MORE == 0;
+        self.sequence.wrapping_add(u64::from(completes))
+    }
+}
+
+/// The kind of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Samples or a message.
+    Data = 1,
+    /// The [`StreamInfo`] of `stream`, in JSON.
+    Stream = 2,
+    /// Nothing follows.
+    End = 3,
+}
+
+impl Kind {
+    /// Returns the kind of that number.
+    #[inline]
+    pub fn parse(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Data),
+            2 => Some(Self::Stream),
+            3 => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the example of `docs/wire.md`: its first lines of 16 hexadecimal numbers.
+    /// `transport/stream/answers.rs` tests those after them.
+    #[test]
+    fn docs_match_the_code() {
+        let document = include_str!("../../../../docs/wire.md");
+        let bytes = |line: &str| -> Option<Vec<u8>> {
+            line.split_whitespace().map(|word| u8::from_str_radix(word, 16).ok()).collect()
+        };
+        let lines = document.lines().filter_map(bytes).filter(|bytes| bytes.len() == 16);
+        let example: Vec<u8> = lines.take(4).flatten().collect();
+        let header = Header {
+            sequence: 7,
+            length: 6,
+            stream: 0,
+            kind: Kind::Data as u8,
+            flags: 0,
+            sample_index: 21,
+            time_ns: 0,
+            intended_ns: 0,
+            sent_ns: 0,
+        };
+        let mut frame = vec![0; 64];
+        header.write(&mut frame);
+        frame[HEADER_BYTES..][..6].copy_from_slice(bytemuck::cast_slice(&[1i16, 2, 3]));
+        assert_eq!(frame, example);
+    }
+
+    #[test]
+    fn kinds_parse_back_and_unknown_ones_do_not() {
+        for kind in [Kind::Data, Kind::Stream, Kind::End] {
+            assert_eq!(Kind::parse(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::parse(0), None);
+        assert_eq!(Kind::parse(4), None);
+    }
+
+    #[test]
+    fn a_short_frame_has_no_header() {
+        assert!(Header::read(&[0; 47]).is_none());
+        assert!(Header::read(&[0; 48]).is_some());
+    }
+}
