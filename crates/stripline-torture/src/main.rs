@@ -127,6 +127,7 @@ enum Order {
 }
 
 fn main() -> ExitCode {
+    stripline::internal::log_to_stderr();
     if let Some(code) = waveforms::run_if_launched() {
         return code;
     }

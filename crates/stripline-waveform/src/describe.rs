@@ -61,7 +61,7 @@ pub(super) fn ask_validity(
 ///
 /// let error = DescribeError::Missing("target/release/gain".into());
 /// assert_eq!(error.to_string(), "there is no executable `gain`");
-/// assert_eq!(error.remedy(), "build it first: cargo build --release --bin gain");
+/// assert_eq!(error.remedy(), "build it first: cargo build --release --workspace --bin gain");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -152,7 +152,8 @@ fn missing_remedy(path: &Path) -> String {
         ("target", "release") => " --release",
         _ => return "build it first, or correct the path: it is relative to the waveform file".into(),
     };
-    format!("build it first: cargo build{profile} --{kind} {name}")
+    // The whole workspace: the program may be any package's.
+    format!("build it first: cargo build{profile} --workspace --{kind} {name}")
 }
 
 fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
@@ -340,9 +341,9 @@ mod tests {
         let remedy = |path: &str| missing_remedy(Path::new(path));
         assert_eq!(
             remedy("/w/target/release/examples/gain"),
-            "build it first: cargo build --release --example gain"
+            "build it first: cargo build --release --workspace --example gain"
         );
-        assert_eq!(remedy("/w/target/debug/gain"), "build it first: cargo build --bin gain");
+        assert_eq!(remedy("/w/target/debug/gain"), "build it first: cargo build --workspace --bin gain");
         assert!(remedy("/opt/gain").contains("correct the path"));
     }
 }

@@ -17,6 +17,35 @@
 //!
 //! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
 //! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.
+//!
+//! # The log
+//!
+//! Errors that no call can return go to the crate [`log`], with the name of the port, topic or
+//! connection in the message. The target is `stripline::` and the layer: `stripline::node`, `call`,
+//! `transport`, `inspect`, `waveform`. The level is `warn` for what a peer did, and `error` for an
+//! error that ends a service of this process. A program without a logger gets none of it:
+//!
+//! ```
+//! struct Print;
+//!
+//! impl log::Log for Print {
+//!     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+//!         metadata.target().starts_with("stripline::")
+//!     }
+//!     fn log(&self, record: &log::Record<'_>) {
+//!         if self.enabled(record.metadata()) {
+//!             eprintln!("{} {}: {}", record.level(), record.target(), record.args());
+//!         }
+//!     }
+//!     fn flush(&self) {}
+//! }
+//!
+//! log::set_logger(&Print).map(|()| log::set_max_level(log::LevelFilter::Warn)).expect("the first");
+//! ```
+//!
+//! A component process prints them on standard error as `stripline: ...`, unless the program
+//! installs a logger before [`component::main`]. A logger must not use this library: some records
+//! are made with a lock held.
 
 pub mod call;
 pub mod component;

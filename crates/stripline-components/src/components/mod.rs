@@ -15,7 +15,7 @@
 //! | `magnitude.rs` | `magnitude` |
 //! | `wav_sink.rs` | `wav-sink` |
 //! | `null.rs` | `null-source`, `null-sink` |
-//! | `flow.rs` | `throttle`, `tee` |
+//! | `throttle_tee.rs` | `throttle`, `tee` |
 //! | `pacing.rs`, `continuity.rs`, `output_file.rs`, `property_errors.rs` | helpers of the components above |
 
 pub mod adsb;

@@ -118,7 +118,7 @@ impl ControlService {
                 process::clear_priority();
                 // It ends when the node is stopped; without threads, no call is served.
                 if let Err(error) = server.serve(pool) {
-                    eprintln!("stripline: the waveform serves no more requests: {error}");
+                    log::error!(target: "stripline::waveform", "the waveform serves no more requests: {error}");
                 }
             })
             .map_err(|e| Error::system("cannot start a thread", e))?;

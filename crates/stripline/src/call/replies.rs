@@ -132,7 +132,7 @@ impl ReplySender {
         let its = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stripline-reply".into());
         if let Err(error) = thread.spawn(move || its.drain_backlog(outgoing)) {
-            crate::sys::report!("stripline: {}: cannot start a thread: {error}", self.connection);
+            log::error!(target: "stripline::call", "{}: cannot start a thread: {error}", self.connection);
             self.close();
         }
     }

@@ -529,7 +529,7 @@ impl RequestReceiver {
 
     fn report_evicted(&self, error: &Error) {
         self.counts.evicted.fetch_add(1, Ordering::Relaxed);
-        crate::sys::report!("stripline: {error}");
+        log::warn!(target: "stripline::call", "{error}");
     }
 }
 

@@ -389,7 +389,7 @@ impl ServerConnection {
             }
         };
         if let Some(error) = error {
-            crate::sys::report!("stripline: {error}");
+            log::warn!(target: "stripline::call", "{error}");
         }
         *receiver = None;
         self.close(pending);

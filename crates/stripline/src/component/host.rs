@@ -13,6 +13,7 @@ use super::control::{
     self, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
     LauncherCommand, OpenOutput, Report, RequestAnswer,
 };
+use super::log_to_stderr::{log_to_stderr, print_error};
 use super::registry::Run;
 use super::requests::PendingRequests;
 use super::status::Statuses;
@@ -41,7 +42,11 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 
 /// Runs as the `main` of an executable with one component type: follows a launcher, prints its
 /// specification, or prints its usage. See the [module](super) for an example.
+///
+/// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
+/// logger before.
 pub fn main<C: Component>() -> ExitCode {
+    log_to_stderr();
     let registry = Registry::new().with::<C>();
     if let Some(code) = host_if_launched(&registry) {
         return code;
@@ -52,7 +57,7 @@ pub fn main<C: Component>() -> ExitCode {
         Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
         Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
         _ => {
-            crate::sys::report!(
+            print_error!(
                 "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
                  with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
                  `{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON and \
@@ -73,7 +78,7 @@ fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Err(error) => {
-            crate::sys::report!("{}: {error}", spec.name);
+            print_error!("{}: {error}", spec.name);
             ExitCode::FAILURE
         }
     }
@@ -95,6 +100,7 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 /// process that no launcher started.
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
+    log_to_stderr();
     let code = match inherit(&descriptor) {
         Ok(stream) => ComponentHost::new(registry.clone(), stream).and_then(ComponentHost::run),
         Err(error) => Err(error),
@@ -102,7 +108,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     Some(match code {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::sys::report!("{error}");
+            print_error!("{error}");
             ExitCode::FAILURE
         }
     })

@@ -72,7 +72,7 @@ fn register(entry: RegistryEntry) {
             // A process without the service works as well, but `stripline ps` does not list it.
             Err(error) => {
                 state.failed = true;
-                crate::sys::report!("stripline: `stripline ps` will not show this process: {error}");
+                log::error!(target: "stripline::inspect", "`stripline ps` will not show this process: {error}");
             }
         }
     }

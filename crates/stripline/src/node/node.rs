@@ -488,7 +488,7 @@ impl ConnectTask {
             }
         });
         if let Err(error) = started {
-            crate::sys::report!("stripline: topic {topic}: cannot start a thread: {error}");
+            log::error!(target: "stripline::node", "topic {topic}: cannot start a thread: {error}");
         }
     }
 
@@ -506,7 +506,7 @@ impl ConnectTask {
             // It has just died, which the rendezvous will report, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {
-                crate::sys::report!("stripline: topic {topic}: {error}");
+                log::warn!(target: "stripline::node", "topic {topic}: {error}");
                 true
             }
         }

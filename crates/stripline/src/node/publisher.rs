@@ -284,7 +284,7 @@ impl<T: Sample> Drop for Publisher<T> {
             None if std::thread::panicking() => {}
             None => {
                 if let Err(error) = outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)) {
-                    crate::sys::report!("stripline: {}: end of stream: {error}", outgoing.port());
+                    log::warn!(target: "stripline::node", "{}: end of stream: {error}", outgoing.port());
                 }
             }
         }

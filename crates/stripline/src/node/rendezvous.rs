@@ -82,7 +82,7 @@ pub(super) fn run(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sin
                 // Another user has the name, or its owner does not listen yet: reported at times.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
-                        crate::sys::report!("stripline: cannot reach the other nodes: {error}");
+                        log::warn!(target: "stripline::node", "domain {name}: cannot reach the other nodes: {error}");
                         last_report = Instant::now();
                     }
                     pause(doorbell, &mut sink)
@@ -93,7 +93,7 @@ pub(super) fn run(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sin
             Ok(false) => {}
             Ok(true) => return,
             Err(error) => {
-                crate::sys::report!("stripline: nodes cannot find each other any more: {error}");
+                log::error!(target: "stripline::node", "domain {name}: nodes cannot find each other any more: {error}");
                 return;
             }
         }

@@ -17,11 +17,3 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod socket_names;
-
-/// Writes a line to standard error. A full or closed log does not end the process.
-macro_rules! report {
-    ($($word:tt)*) => {{
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
-    }};
-}
-pub(crate) use report;

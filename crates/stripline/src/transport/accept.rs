@@ -72,7 +72,7 @@ impl<A: Acceptor> AcceptLoop<A> {
             let Woken { tokens, admissions } = match self.pending.wait() {
                 Ok(woken) => woken,
                 Err(error) => {
-                    crate::sys::report!("stripline: no more receivers are accepted: {error}");
+                    log::error!(target: "stripline::transport", "no more receivers are accepted: {error}");
                     return;
                 }
             };
@@ -112,7 +112,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         match self.pending.poller().add(socket.as_fd(), token, Interest::Readable) {
             Ok(()) => drop(self.peers.insert(token, socket)),
             Err(error) => {
-                crate::sys::report!("stripline: {error}");
+                log::error!(target: "stripline::transport", "a receiver is disconnected: {error}");
                 socket.close();
                 self.acceptor.closed(token);
             }

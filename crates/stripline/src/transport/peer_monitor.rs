@@ -128,7 +128,7 @@ fn run(doorbell: &Doorbell) {
         subjects.iter().for_each(|subject| poll_set.readable(subject.socket.as_fd()));
         if let Err(error) = poll_set.wait(None) {
             // Sleeping receivers would not detect a death any more, so the failure is reported.
-            crate::sys::report!("stripline: {error}");
+            log::error!(target: "stripline::transport", "the deaths of peers are not detected: {error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         }

@@ -101,6 +101,7 @@ fn say(word: &str) {
 /// Runs the role of a child process and does not return; returns in any other process.
 pub fn play_if_asked() {
     let Some(domain) = std::env::var_os(DOMAIN) else { return };
+    stripline::internal::log_to_stderr();
     let node = Node::join(domain.to_str().unwrap(), Topics::default()).unwrap();
     let mut lines = std::io::stdin().lines();
     let part = lines.next().unwrap().unwrap();

@@ -160,6 +160,7 @@ impl Drop for Puppet {
 /// Runs the puppet's side.
 pub fn play_if_asked() {
     let (Ok(domain), Ok(topics)) = (std::env::var(DOMAIN), std::env::var(TOPICS)) else { return };
+    stripline::internal::log_to_stderr();
     let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
     let mut stage = Stage { node, publisher: None, subscriber: None, last: String::new() };
     // On a line of its own, because the harness has begun one.

@@ -133,6 +133,7 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
 
 pub fn play_if_asked() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    stripline::internal::log_to_stderr();
     if let Ok(limit) = std::env::var(LOCK_LIMIT) {
         let limit: u64 = limit.parse().unwrap();
         let maximum = getrlimit(Resource::Memlock).maximum;

@@ -250,7 +250,7 @@ impl RingOutlet {
     pub(super) fn evict(&mut self, id: ReaderId, violation: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
             let connection = self.readers[index].connection.clone();
-            crate::sys::report!("stripline: {}", Error::misbehaved(connection, violation));
+            log::warn!(target: "stripline::transport", "{}", Error::misbehaved(connection, violation));
             let reader = self.readers.swap_remove(index);
             self.writer.detach(reader.id);
             reader.wake();
@@ -292,8 +292,9 @@ impl RingOutlet {
     /// Drains the doorbell for space.
     pub(super) fn drain_doorbell(&mut self) {
         if !self.doorbell_broken && !self.shared.space_wait.drain() {
-            crate::sys::report!(
-                "stripline: {}: a receiver has broken the doorbell that all receivers share; they are polled instead",
+            log::warn!(
+                target: "stripline::transport",
+                "{}: a receiver has broken the doorbell that all receivers share; they are polled instead",
                 self.port
             );
             self.doorbell_broken = true;

@@ -92,7 +92,7 @@ impl StreamReceiver {
         let outcome = ack_wait.outcome(&self.connection, state);
         self.ack_awaited = outcome.is_none();
         if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
-            crate::sys::report!("stripline: {error}");
+            log::warn!(target: "stripline::transport", "{error}");
         }
         outcome.unwrap_or(Ok(()))
     }

@@ -130,8 +130,9 @@ impl StreamAckSender {
             }
         }
         if backlog.acks.len() > BACKLOG_MAX {
-            crate::sys::report!(
-                "stripline: a sender does not take the acknowledgements that it requests; it is disconnected"
+            log::warn!(
+                target: "stripline::transport",
+                "a sender does not take the acknowledgements that it requests; it is disconnected"
             );
             *backlog = Backlog::default();
             socket.close();

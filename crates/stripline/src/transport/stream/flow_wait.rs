@@ -53,7 +53,7 @@ impl StreamReceiver {
             Ok(is_there) => self.dead = !is_there,
             Err(violation) => {
                 self.dead = true;
-                crate::sys::report!("stripline: {}", Error::misbehaved(&self.connection, violation));
+                log::warn!(target: "stripline::transport", "{}", Error::misbehaved(&self.connection, violation));
             }
         }
         if let Some(flow_sender) = self.acks.flow_sender() {

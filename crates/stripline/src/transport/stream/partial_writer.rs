@@ -101,7 +101,7 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
         poll_set.readable(shared.doorbell.as_fd());
         busy.iter().for_each(|socket| poll_set.writable(socket.as_fd()));
         if let Err(error) = poll_set.wait(None) {
-            crate::sys::report!("stripline: {error}");
+            log::error!(target: "stripline::transport", "frames written in part stay so: {error}");
             return;
         }
         shared.doorbell.drain();
