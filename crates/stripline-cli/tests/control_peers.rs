@@ -143,10 +143,10 @@ fn forged_launchers_are_told_apart() {
     // A socket that neither sends nor ends; kept until the test is over.
     forge(3, std::mem::forget);
     // A launcher of another version, which has another name.
-    let other = format!("stripline-{}-run-2-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
+    let other = format!("stripline-{}-run-3-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
     let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
     let listed = run(&["ls"]);
-    listed.says(0, &[&format!("process {me}) does not answer"), "uses version 2 of this protocol, not 1"]);
+    listed.says(0, &[&format!("process {me}) does not answer"), "uses version 3 of this protocol, not 2"]);
     assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
     assert!(listed.stdout.contains(&file.name));
     file.ask("get", &["tone.amplitude"]).says(0, &[]);

@@ -103,7 +103,7 @@ impl File {
 
 /// Returns the prefix of the names of launchers' sockets.
 pub fn prefix() -> String {
-    format!("stripline-{}-run-1-", rustix::process::geteuid().as_raw())
+    format!("stripline-{}-run-2-", rustix::process::geteuid().as_raw())
 }
 
 /// Returns the sockets on which a launcher takes requests.
