@@ -186,12 +186,12 @@ fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
                 let _ = packet.stream().id.len();
             }
             Ok(Received::Empty | Received::Ended) => break,
-            Err(Error::PeerMisbehaved { peer, deed }) => {
-                assert!(NAMES.contains(&&*peer), "{peer} {deed}");
-                if deed.contains("as samples of") {
+            Err(Error::PeerMisbehaved { peer, violation }) => {
+                assert!(NAMES.contains(&&*peer), "{peer} {violation}");
+                if violation.contains("as samples of") {
                     // It was taken, and then refused for its size.
                     seen.packets += 1;
-                    seen.bytes += bytes_of(&deed);
+                    seen.bytes += bytes_of(&violation);
                 }
             }
             Err(Error::Ejected { .. }) => {}

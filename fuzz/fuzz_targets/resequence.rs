@@ -108,7 +108,7 @@ fn receive(packets: &mut Subscriber<u32>, received: &mut u32, last: &mut Last) {
                 }
             }
             Ok(Received::Empty | Received::Ended) => break,
-            Err(Error::WindowOverflow { connection, .. } | Error::Twice { connection, .. }) => {
+            Err(Error::WindowOverflow { connection, .. } | Error::DuplicatePacket { connection, .. }) => {
                 assert!(NAMES.contains(&&*connection));
             }
             Err(Error::PeerMisbehaved { peer, .. }) => assert!(NAMES.contains(&&*peer)),
