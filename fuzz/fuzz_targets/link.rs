@@ -22,8 +22,8 @@ const NAMES: [&str; 3] = ["a -> in", "b -> in", "c -> in"];
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let way = choices.byte();
-    // Three of the four policies need a thread for each connection.
-    let overflow = Overflow::ALL[if way < 0xc0 { 0 } else { usize::from(way >> 4 & 3) }];
+    // Mostly the first policy: the others need a thread for each connection.
+    let overflow = Overflow::ALL[if way < 0xc0 { 0 } else { usize::from(way >> 2) % Overflow::ALL.len() }];
     match way & 3 {
         0 => play::<u8>(choices, overflow),
         1 => play::<Complex<i16>>(choices, overflow),

@@ -206,6 +206,8 @@ pub struct Connection {
     pub reordered: u64,
     /// Number of times that the sender disappeared without an end of stream.
     pub peer_deaths: u64,
-    /// Packets in this process's own queue; only policies that drop have one.
+    /// Packets in the port's own queue. Policies that drop have one. On sockets, so has `block`
+    /// under scope `server` or `target`, and with [`Flow`](crate::terms::Flow) other than
+    /// `transport`.
     pub queued: Option<u64>,
 }

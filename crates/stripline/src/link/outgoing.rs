@@ -59,8 +59,7 @@ pub(crate) struct Outgoing {
     /// The bytes before the payload of the packet being written.
     before: usize,
     /// Whether the packet being written may wait for room, and its own options. They are kept here
-    /// because the loan is copied at every step (see ARCHITECTURE.md, "Little is decided on the way
-    /// of a packet").
+    /// because the loan is copied at every step: docs/decisions/0007-fast-paths-decide-little.md.
     waits: bool,
     /// Until when it may wait, if not without limit; for [`Outgoing::send_bytes`].
     until: Option<Instant>,

@@ -61,7 +61,7 @@ impl ParkWakers {
 
 impl std::fmt::Debug for dyn ParkWaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Alarm")
+        f.write_str("ParkWaker")
     }
 }
 

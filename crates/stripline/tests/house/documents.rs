@@ -8,6 +8,9 @@ use crate::tree;
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
+/// The folders that a path in backticks may be relative to.
+const BASES: [&str; 4] = ["", "crates", "crates/stripline", "crates/stripline/src"];
+
 #[test]
 fn the_first_documents_are_short() {
     for (path, most) in [(README, 130), (ARCHITECTURE, 170)] {
@@ -75,6 +78,50 @@ fn relative_links_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Finds every path in backticks, relative to one of [`BASES`].
+#[test]
+fn paths_in_backticks_are_there() {
+    let mut missing = BTreeSet::new();
+    let is_checked =
+        |path: &str| path == ARCHITECTURE || path == "CONTRIBUTING.md" || path.starts_with("docs/");
+    for document in tree::files(".md").iter().filter(|path| is_checked(path)) {
+        for path in paths_in_backticks(&tree::read(document)) {
+            if !BASES.iter().any(|base| tree::root().join(base).join(&path).exists()) {
+                missing.insert(format!("{document}: {path}"));
+            }
+        }
+    }
+    // The column of files to start at has names in the row's own folder.
+    for row in rows("| folder |") {
+        let folder = row.split('`').nth(1).unwrap();
+        for name in row.split('|').nth(4).unwrap().split('`').skip(1).step_by(2) {
+            if !tree::root().join("crates/stripline/src").join(folder).join(name).exists() {
+                missing.insert(format!("{ARCHITECTURE}: {folder}{name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "not there, relative to any of {BASES:?}: {missing:#?}");
+}
+
+/// Returns the paths of sources and documents in backticks, without line numbers and code blocks.
+fn paths_in_backticks(text: &str) -> Vec<String> {
+    let mut prose = String::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    let words = prose.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+    let paths = words.map(|word| word.split_once(':').map_or(word, |(path, _)| path));
+    let is_path =
+        |path: &&str| path.contains('/') && [".rs", ".toml", ".md"].iter().any(|it| path.ends_with(it));
+    paths.filter(is_path).map(String::from).collect()
+}
+
 /// Finds every line of the README's Rust in an example or a doc comment, which are compiled.
 #[test]
 fn code_in_the_readme_is_that_of_the_examples() {
@@ -118,12 +165,18 @@ fn names_in_table(head: &str, ending: &str) -> BTreeSet<String> {
 }
 
 fn rows_of_table(head: &str, ending: &str) -> Vec<String> {
-    let text = tree::read(ARCHITECTURE);
-    let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
-    let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
-    assert!(!rows.is_empty(), "{ARCHITECTURE} has no table `{head}`");
+    let rows = rows(head);
     let names = rows.iter().filter_map(|row| row.strip_prefix("| `")?.split_once('`'));
     names.map(|(name, _)| name.strip_suffix(ending).unwrap_or(name).to_string()).collect()
+}
+
+/// Returns the rows of a table of ARCHITECTURE.md, without its head.
+fn rows(head: &str) -> Vec<String> {
+    let text = tree::read(ARCHITECTURE);
+    let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).map(String::from).collect();
+    assert!(!rows.is_empty(), "{ARCHITECTURE} has no table `{head}`");
+    rows
 }
 
 /// Returns a path relative to the root, for one relative to a folder.

@@ -15,8 +15,8 @@ impl Incoming {
         self.hook = Some(hook);
     }
 
-    /// Receives like [`Incoming::receive`] without a deadline, but returns `Nothing` as soon as a
-    /// request arrives.
+    /// Receives like [`Incoming::receive`] without a deadline, but returns [`Polled::Empty`] as
+    /// soon as a request arrives.
     #[inline(always)]
     pub(crate) fn receive_or_request(&mut self) -> Result<Polled> {
         if self.is_fast_path() && self.try_take_fast() {
