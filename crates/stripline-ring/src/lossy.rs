@@ -27,7 +27,7 @@ impl Reader {
     /// See [`ReadError`].
     ///
     /// ```
-    /// use stripline_ring::{Copied, HeapRing, Mode};
+    /// use stripline_ring::{CopyOutcome, HeapRing, Mode};
     ///
     /// let (ring, mut writer) = HeapRing::new(4096);
     /// let (_, mut reader) = ring.attach(&mut writer, Mode::Lossy);
@@ -36,7 +36,7 @@ impl Reader {
     ///     writer.publish(1);
     /// }
     /// let mut frame = Vec::new();
-    /// assert_eq!(reader.try_copy(2, &mut frame), Ok(Copied::Frame { skipped: 8 }));
+    /// assert_eq!(reader.try_copy(2, &mut frame), Ok(CopyOutcome::Frame { skipped: 8 }));
     /// assert_eq!(frame, [8]);
     /// ```
     pub fn try_copy(&mut self, depth: u32, into: &mut Vec<u8>) -> Result<CopyOutcome, ReadError> {

@@ -19,9 +19,9 @@ const STYLE: &str = "body{font:15px/1.45 Helvetica,Arial,sans-serif;max-width:10
 /// If a plot cannot be drawn.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{Experiment, Settings, html, run};
+/// # use stripline_bench::experiment::{Experiment, ExperimentSettings, html, run};
 /// # let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
-/// let report = run(&experiment, &Settings::default(), &mut |_| ())?;
+/// let report = run(&experiment, &ExperimentSettings::default(), &mut |_| ())?;
 /// std::fs::write("e1.html", html(&report)?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,9 +15,9 @@ use crate::ladder::statistics::{bootstrap, median, percentile, pool};
 /// The results of a whole experiment. `docs/experiment-file.md` describes them as JSON.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{Experiment, Settings, run};
+/// # use stripline_bench::experiment::{Experiment, ExperimentSettings, run};
 /// # let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
-/// let report = run(&experiment, &Settings::default(), &mut |_| ())?;
+/// let report = run(&experiment, &ExperimentSettings::default(), &mut |_| ())?;
 /// std::fs::write("e1.json", serde_json::to_string_pretty(&report)?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,9 +46,9 @@ pub struct ExperimentReport {
 /// The results of one case.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{Experiment, Settings, Status, run};
+/// # use stripline_bench::experiment::{Experiment, ExperimentSettings, Status, run};
 /// # let experiment = Experiment::load("experiments/e1-messaging.toml".as_ref())?;
-/// # let report = run(&experiment, &Settings::default(), &mut |_| ())?;
+/// # let report = run(&experiment, &ExperimentSettings::default(), &mut |_| ())?;
 /// for case in report.cases.iter().filter(|case| case.status == Status::NotAvailable) {
 ///     println!("{}: {}", case.case, case.reason.as_deref().unwrap_or(""));
 /// }

@@ -10,8 +10,8 @@ use crate::ladder::statistics::median;
 /// The verdict on one target of one case.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{VerdictOutcome, Report};
-/// # fn example(report: &Report) {
+/// # use stripline_bench::experiment::{VerdictOutcome, ExperimentReport};
+/// # fn example(report: &ExperimentReport) {
 /// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == VerdictOutcome::Met);
 /// # }
 /// ```
