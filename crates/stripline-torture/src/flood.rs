@@ -26,7 +26,10 @@ const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
 /// Between two packets of the publisher.
 const INTERVAL: Duration = Duration::from_micros(200);
 /// Rounds, every second one with connections. The first and the last are without.
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 25;
+/// Packets in a block of the established link: a tenth of a second. Each block has its own 99th
+/// percentile, so that one disturbance of the machine moves one block only.
+const BLOCK: usize = 500;
 
 /// A measurement of a publisher in a process of its own.
 pub struct Flood {
@@ -117,22 +120,28 @@ impl Flood {
         }
         let seconds = started.elapsed().as_secs_f64();
         let mut latencies = link.take();
-        latencies.sort_unstable();
+        let rate = latencies.len() as f64 / seconds;
+        let p99_us = latencies.chunks_exact_mut(BLOCK).map(|block| {
+            block.sort_unstable();
+            block[BLOCK * 99 / 100] as f64 / 1e3
+        });
         Ok(FloodRound {
-            first_packet_ms: median(first_packet_ns.iter().map(|ns| *ns as f64 / 1e6)),
-            first_newcomer_ms: first_packet_ns.first().map_or(0.0, |ns| *ns as f64 / 1e6),
-            p99_us: latencies.get(latencies.len() * 99 / 100).map_or(0.0, |ns| *ns as f64 / 1e3),
-            rate: latencies.len() as f64 / seconds,
+            first_packet_ms: vec![median(first_packet_ns.iter().map(|ns| *ns as f64 / 1e6))],
+            first_newcomer_ms: first_packet_ns.first().map(|ns| *ns as f64 / 1e6).into_iter().collect(),
+            p99_us: p99_us.collect(),
+            rate: vec![rate],
         })
     }
 }
 
+/// The figures of one round, all of which enter the medians over rounds.
 struct FloodRound {
-    first_packet_ms: f64,
+    first_packet_ms: Vec<f64>,
     /// Of the first newcomer, right after the connections were opened.
-    first_newcomer_ms: f64,
-    p99_us: f64,
-    rate: f64,
+    first_newcomer_ms: Vec<f64>,
+    /// Of each block of the established link.
+    p99_us: Vec<f64>,
+    rate: Vec<f64>,
 }
 
 /// Compares the medians of the rounds with connections to those of the rounds without.
@@ -140,19 +149,20 @@ struct FloodRound {
 /// The null comparison is that of every other round without connections to the rest of them.
 fn compare(rounds: &[FloodRound]) -> Value {
     let with = |index: usize| index % 2 == 1;
-    let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> f64| {
-        median(rounds.iter().enumerate().filter(|(index, _)| wanted(*index)).map(|(_, round)| figure(round)))
+    let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> &[f64]| {
+        let rounds = rounds.iter().enumerate().filter(|(index, _)| wanted(*index));
+        median(rounds.flat_map(|(_, round)| figure(round)).copied())
     };
-    let figure = |figure: fn(&FloodRound) -> f64| {
+    let figure = |figure: fn(&FloodRound) -> &[f64]| {
         let (flooded, quiet) = (of(&with, figure), of(&|index| !with(index), figure));
         let null_ratio = of(&|index| index % 4 == 0, figure) / of(&|index| index % 4 == 2, figure);
         json!({"without": quiet, "with": flooded, "ratio": flooded / quiet, "null": null_ratio})
     };
     json!({
-        "first_packet_ms": figure(|round| round.first_packet_ms),
-        "first_newcomer_ms": figure(|round| round.first_newcomer_ms),
-        "established_p99_us": figure(|round| round.p99_us),
-        "established_packets_per_s": figure(|round| round.rate),
+        "first_packet_ms": figure(|round| &round.first_packet_ms),
+        "first_newcomer_ms": figure(|round| &round.first_newcomer_ms),
+        "established_p99_us": figure(|round| &round.p99_us),
+        "established_packets_per_s": figure(|round| &round.rate),
     })
 }
 
