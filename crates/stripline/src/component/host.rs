@@ -99,13 +99,14 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 /// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
 /// process that no launcher started.
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
-    let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
+    let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
+    let descriptor = descriptor?;
+    // Programs that a component starts do not inherit them.
+    process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
     log_to_stderr();
-    let code = match inherit(&descriptor) {
-        Ok(stream) => ComponentHost::new(registry.clone(), stream).and_then(ComponentHost::run),
-        Err(error) => Err(error),
-    };
-    Some(match code {
+    let stream = inherit(&descriptor, launcher);
+    let host = stream.and_then(|stream| ComponentHost::new(registry.clone(), stream));
+    Some(match host.and_then(ComponentHost::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_error!("{error}");
@@ -115,7 +116,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 }
 
 /// Takes over the inherited control socket.
-fn inherit(descriptor: &str) -> Result<UnixStream> {
+fn inherit(descriptor: &str, launcher: Option<String>) -> Result<UnixStream> {
     let wrong = |what: &str| Error::failed(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
     let number: RawFd = descriptor.parse().map_err(|_| wrong("not a descriptor"))?;
     if number <= 2 {
@@ -129,7 +130,7 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
         .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
     let stream = UnixStream::from(fd);
     Peer::of(&stream)?.check(None).map_err(|who| wrong(&who))?;
-    let launcher = std::env::var(LAUNCHER_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let launcher = launcher.and_then(|text| text.parse().ok());
     process::die_with_parent(launcher.ok_or_else(|| wrong("no launcher"))?)?;
     Ok(stream)
 }
