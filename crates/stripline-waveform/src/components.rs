@@ -51,8 +51,7 @@ pub(super) fn check<'c>(
         if !names.is_empty() {
             let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
             let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible";
-            let error = Diagnostic::error(Code::PlacementUnfit, &placement.place, message);
-            found.push(error.help(remedy));
+            found.error(Code::PlacementUnfit, &placement.place, message, remedy);
         }
     }
     let mut components = Vec::with_capacity(drafts.len());
@@ -140,8 +139,7 @@ fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Dia
         if !known.contains(component.value.as_str()) {
             let message = format!("there is no component {}", quoted(&component.value));
             let remedy = did_you_mean(&component.value, known.iter().copied(), "the components are");
-            let error = Diagnostic::error(Code::UnknownComponent, &component.place, message);
-            found.push(error.help(remedy));
+            found.error(Code::UnknownComponent, &component.place, message, remedy);
         }
     }
 }
@@ -167,10 +165,6 @@ struct ComponentChecker<'d> {
 }
 
 impl ComponentChecker<'_> {
-    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
-        self.found.push(Diagnostic::error(code, place, message).help(remedy));
-    }
-
     fn spec<'c>(
         &mut self,
         executable: Option<&Path>,
@@ -184,7 +178,7 @@ impl ComponentChecker<'_> {
                 let message = format!("component `{}` has neither `type` nor `exec`", draft.name.value);
                 let remedy = "give it a stock type, as type = \"null-sink\", or an executable of yours, as \
                               exec = \"../target/release/gain\"";
-                self.error(Code::Program, &draft.name.place, message, remedy);
+                self.found.error(Code::Program, &draft.name.place, message, remedy);
                 None
             }
             (Some(stock), Some(executable)) => {
@@ -205,7 +199,7 @@ impl ComponentChecker<'_> {
                     if stock.value.contains('/') {
                         remedy = "an executable is named by `exec` in place of `type`".into();
                     }
-                    self.error(Code::UnknownType, &stock.place, message, remedy);
+                    self.found.error(Code::UnknownType, &stock.place, message, remedy);
                 }
                 spec.map(Cow::Borrowed)
             }
@@ -227,8 +221,6 @@ impl ComponentChecker<'_> {
     }
 
     fn unknown_keys(&mut self, spec: Option<&ComponentSpec>) {
-        const KEYS: [&str; 8] =
-            ["type", "exec", "placement", "restart", "priority", "cpu", "dispatch", "properties"];
         let draft = self.draft;
         for key in &draft.unknown_keys {
             let is_property = spec.is_some_and(|spec| spec.find_property(&key.value).is_some());
@@ -236,9 +228,14 @@ impl ComponentChecker<'_> {
                 let name = &draft.name.value;
                 format!("it is a property: move it into the table [component.{name}.properties]")
             } else {
-                did_you_mean(&key.value, KEYS, "the keys here are")
+                did_you_mean(&key.value, draft.keys.iter().copied(), "the keys here are")
             };
-            self.error(Code::UnknownKey, &key.place, format!("unknown key {}", quoted(&key.value)), remedy);
+            self.found.error(
+                Code::UnknownKey,
+                &key.place,
+                format!("unknown key {}", quoted(&key.value)),
+                remedy,
+            );
         }
     }
 
@@ -248,31 +245,30 @@ impl ComponentChecker<'_> {
             // That an executable cannot follow the option has been reported once for all.
             return if draft.executable.is_some() { Placement::Process } else { option.value };
         }
-        let Some(placement) = &draft.placement else { return Placement::Process };
-        if placement.value == Placement::Thread && draft.executable.is_some() {
-            let remedy = "leave `placement` out: an executable is a process of its own";
-            self.error(Code::PlacementUnfit, &placement.place, "an executable cannot be a thread", remedy);
+        let placement = draft.placement.unwrap_or(Placement::Process);
+        if placement == Placement::Thread && draft.executable.is_some() {
+            let (place, remedy) =
+                (draft.place("placement"), "leave `placement` out: an executable is a process of its own");
+            self.found.error(Code::PlacementUnfit, place, "an executable cannot be a thread", remedy);
             return Placement::Process;
         }
-        placement.value
+        placement
     }
 
     fn restart(&mut self, placement: Placement, options: &Options) -> Restart {
         let draft = self.draft;
-        let Some(restart) = draft.restart.as_ref().filter(|at| at.value == Restart::OnFailure) else {
-            return Restart::Never;
-        };
-        if placement == Placement::Process {
-            return Restart::OnFailure;
+        let restart = draft.restart.unwrap_or(Restart::Never);
+        if restart == Restart::Never || placement == Placement::Process {
+            return restart;
         }
+        let place = draft.place("restart");
         if options.placement.is_some() {
-            let warning =
-                Diagnostic::warning(Code::RestartIgnored, &restart.place, "a thread is not started again")
-                    .help("`--placement threads` makes this component a thread; it will end the waveform");
+            let warning = Diagnostic::warning(Code::RestartIgnored, place, "a thread is not started again")
+                .help("`--placement threads` makes this component a thread; it will end the waveform");
             self.found.push(warning);
         } else {
             let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
-            self.error(Code::RestartUnfit, &restart.place, "a thread cannot be started again", remedy);
+            self.found.error(Code::RestartUnfit, place, "a thread cannot be started again", remedy);
         }
         Restart::Never
     }
@@ -299,24 +295,22 @@ impl ComponentChecker<'_> {
     /// its loop.
     fn dispatch(&mut self, spec: Option<&ComponentSpec>, catalog: &Catalog) -> Dispatch {
         let draft = self.draft;
-        let Some(dispatch) = draft.dispatch.as_ref().filter(|at| at.value != Dispatch::Queue) else {
-            return Dispatch::Queue;
-        };
-        if let Some(spec) = spec.filter(|spec| !spec.any_dispatch) {
-            let (name, value) = (&draft.name.value, dispatch.value);
+        let dispatch = draft.dispatch.unwrap_or(Dispatch::Queue);
+        if let Some(spec) = spec.filter(|spec| dispatch != Dispatch::Queue && !spec.any_dispatch) {
+            let name = &draft.name.value;
             let message =
-                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{value}\"");
+                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{dispatch}\"");
             let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
             let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
             let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();
             if !handlers.is_empty() {
                 remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
             }
-            let error = Diagnostic::error(Code::DispatchUnfit, &dispatch.place, message)
+            let error = Diagnostic::error(Code::DispatchUnfit, draft.place("dispatch"), message)
                 .label(format!("`{}` owns its loop", spec.name));
             self.found.push(error.help(remedy));
         }
-        dispatch.value
+        dispatch
     }
 
     fn properties(
@@ -363,7 +357,7 @@ impl ComponentChecker<'_> {
                     "add properties = {{ {name} = {example} }}, or --set {}.{name}=…; it is: {}",
                     draft.name.value, property.summary
                 );
-                self.error(Code::MissingProperty, &draft.name.place, message, remedy);
+                self.found.error(Code::MissingProperty, &draft.name.place, message, remedy);
                 all_fit = false;
             }
         }
@@ -374,7 +368,7 @@ impl ComponentChecker<'_> {
         Properties::new(spec, values)
             .map_err(|errors| {
                 let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
-                self.error(
+                self.found.error(
                     Code::BadSpec,
                     &draft.name.place,
                     message,
@@ -432,13 +426,13 @@ impl ComponentChecker<'_> {
             if spec.properties.is_empty() {
                 remedy = "it has no properties at all".into();
             }
-            self.error(Code::UnknownProperty, &said.name.place, message, remedy);
+            self.found.error(Code::UnknownProperty, &said.name.place, message, remedy);
             return None;
         };
         if property.access == Access::ReadOnly {
             let message = format!("`{name}` cannot be set: the component sets it while it runs");
             let remedy = "leave it out; `stripline get` prints it";
-            self.error(Code::BadProperty, &said.name.place, message, remedy);
+            self.found.error(Code::BadProperty, &said.name.place, message, remedy);
             return None;
         }
         let checked = match said.value {
@@ -450,14 +444,14 @@ impl ComponentChecker<'_> {
         };
         match checked {
             Err((message, remedy)) => {
-                self.error(Code::BadProperty, said.place, message, remedy);
+                self.found.error(Code::BadProperty, said.place, message, remedy);
                 None
             }
             Ok(Value::Text(path)) if matches!(property.kind, PropertyKind::Path) => {
                 let absolute = absolute_path(path, said.folder);
                 if absolute.is_none() {
                     let message = format!("the folder that `{name}` is relative to is not UTF-8 text");
-                    self.error(Code::BadProperty, said.place, message, "write the path from the root");
+                    self.found.error(Code::BadProperty, said.place, message, "write the path from the root");
                 }
                 absolute.map(Value::Text)
             }

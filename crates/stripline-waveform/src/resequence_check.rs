@@ -27,12 +27,12 @@ pub(super) fn check(
     found: &mut Diagnostics,
 ) {
     for (draft, link) in drafts.iter().zip(links) {
-        let (Some(at), Some(from)) = (&draft.resequence, link.from) else { continue };
+        let (Some(resequence), Some(from)) = (draft.options.resequence, link.from) else { continue };
         let Before::Pools(pools) = before(from.component, links, components) else { continue };
-        let window = at.value.window();
+        let (window, place) = (resequence.window(), draft.place("resequence"));
         if pools.is_empty() {
             let message = "nothing before this connection changes the order of its packets";
-            let warning = Diagnostic::warning(Code::ResequenceIdle, &at.place, message);
+            let warning = Diagnostic::warning(Code::ResequenceIdle, place, message);
             found.push(warning.help(
                 "remove `resequence`; it is for what is sent behind a component with dispatch = \"pool(N)\"",
             ));
@@ -49,7 +49,7 @@ pub(super) fn check(
                 "make it {threads} at the very least, and many times that where some packets take much longer than \
                  others"
             );
-            found.push(Diagnostic::warning(Code::WindowSmall, &at.place, message).help(remedy));
+            found.push(Diagnostic::warning(Code::WindowSmall, place, message).help(remedy));
         }
     }
 }

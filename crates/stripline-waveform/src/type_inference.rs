@@ -124,7 +124,7 @@ impl Graph<'_> {
                 let place = component.property_places.get(name).unwrap_or(&component.name.place);
                 let message = format!("`{name}` is {}, which is no payload type", quoted(text));
                 let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
-                self.found.push(Diagnostic::error(Code::BadProperty, place, message).help(remedy));
+                self.found.error(Code::BadProperty, place, message, remedy);
                 unknown
             }
         }
