@@ -7,7 +7,7 @@ use stripline::component::Value;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
-use crate::plan::{ComponentPlan, ConnectionPlan};
+use crate::plan::ComponentPlan;
 
 /// The results of a whole run.
 ///
@@ -155,7 +155,8 @@ impl ComponentResult {
 }
 
 impl ConnectionResult {
-    pub(super) fn new(plan: &ConnectionPlan, link: &ConnectionState, duration_s: f64) -> Self {
+    pub(super) fn new(link: &ConnectionState, duration_s: f64) -> Self {
+        let plan = link.plan;
         let total = link.total();
         let counters = &total.counters;
         let known = counters.packets.saturating_add(counters.lost);
