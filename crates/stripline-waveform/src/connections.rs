@@ -56,8 +56,6 @@ pub(super) fn check(
         found,
         used: BTreeSet::new(),
         excused: BTreeSet::new(),
-        unread_output: false,
-        unread_input: false,
         processes: BTreeSet::new(),
     };
     options.transport.iter().for_each(|option| checker.check_transport(option));
@@ -93,22 +91,12 @@ fn share_buffers(drafts: &[ConnectionDraft], links: &mut [ResolvedConnection]) {
     }
 }
 
-/// The port that the text of an end names.
-enum Named {
-    Port(ConnectionEnd),
-    /// A port of the other direction, or a component that has only such ports.
-    Backwards(Option<ConnectionEnd>),
-    /// No port, which has been reported.
-    Nothing,
-}
-
-impl Named {
-    fn end(&self) -> Option<ConnectionEnd> {
-        match *self {
-            Self::Port(end) | Self::Backwards(Some(end)) => Some(end),
-            _ => None,
-        }
-    }
+/// The port that the text of an end names; without one, that has been reported.
+#[derive(Clone, Copy, Default)]
+struct Named {
+    end: Option<ConnectionEnd>,
+    /// It is a port of the other direction, or a component that has only such ports.
+    is_backwards: bool,
 }
 
 struct ConnectionChecker<'c> {
@@ -119,51 +107,38 @@ struct ConnectionChecker<'c> {
     found: &'c mut Diagnostics,
     /// Ports that a connection names, rightly or not.
     used: BTreeSet<ConnectionEnd>,
-    /// Components with a wrongly named port, by direction; their missing ports cannot be
-    /// determined.
-    excused: BTreeSet<(usize, bool)>,
-    /// Whether a sending, or receiving, end cannot be read: it might mean any port.
-    unread_output: bool,
-    unread_input: bool,
+    /// Components with a wrongly named port, and whether it is an output; their missing ports
+    /// cannot be determined. `None`: an end that cannot be read might mean any port.
+    excused: BTreeSet<(Option<usize>, bool)>,
     /// Components that the transport given as an option cannot join, because each is a process.
     processes: BTreeSet<usize>,
 }
 
 impl<'c> ConnectionChecker<'c> {
     fn resolve(&mut self, draft: &ConnectionDraft) -> ResolvedConnection {
-        let from = draft.from.as_ref().map(|at| (at, self.named(at, Direction::Output)));
-        let to = draft.to.as_ref().map(|at| (at, self.named(at, Direction::Input)));
-        self.unread_output |= from.is_none();
-        self.unread_input |= to.is_none();
-        match (&from, &to) {
-            (Some((from_at, Named::Backwards(_))), Some((to_at, Named::Backwards(_)))) => {
+        let from = self.named(draft.from.as_ref(), Direction::Output);
+        let to = self.named(draft.to.as_ref(), Direction::Input);
+        match (&draft.from, &draft.to) {
+            (Some(from_at), Some(to_at)) if from.is_backwards && to.is_backwards => {
                 let (was_from, was_to) = (&from_at.value, &to_at.value);
-                let remedy = format!("write from = \"{was_to}\" and to = \"{was_from}\"");
-                let error = Diagnostic::error(
-                    Code::PortDirection,
-                    &from_at.place,
-                    "this connection is the wrong way round",
-                )
-                .label("an input, which cannot send")
-                .also(&to_at.place, "an output, which cannot receive")
-                .help(remedy);
+                let message = "this connection is the wrong way round";
+                let error = Diagnostic::error(Code::PortDirection, &from_at.place, message)
+                    .label("an input, which cannot send")
+                    .also(&to_at.place, "an output, which cannot receive")
+                    .help(format!("write from = \"{was_to}\" and to = \"{was_from}\""));
                 self.found.push(error);
             }
-            (from, to) => {
-                for ((at, named), wanted) in
-                    from.iter().zip([Direction::Output]).chain(to.iter().zip([Direction::Input]))
-                {
-                    if let Named::Backwards(end) = named {
-                        self.backwards(at, *end, wanted);
+            (from_at, to_at) => {
+                let ends = [(from_at, from, Direction::Output), (to_at, to, Direction::Input)];
+                for (at, named, wanted) in ends {
+                    if let Some(at) = at.as_ref().filter(|_| named.is_backwards) {
+                        self.backwards(at, named.end, wanted);
                     }
                 }
             }
         }
-        let port = |named: &Option<(&At<String>, Named)>| match named {
-            Some((_, Named::Port(end))) => Some(*end),
-            _ => None,
-        };
-        let ends = [&from, &to].map(|named| named.as_ref().and_then(|(_, named)| named.end()));
+        let port = |named: Named| named.end.filter(|_| !named.is_backwards);
+        let ends = [from.end, to.end];
         self.used.extend(ends.iter().flatten());
         let transport = self.transport(draft, ends);
         self.memory(draft, &transport);
@@ -171,7 +146,7 @@ impl<'c> ConnectionChecker<'c> {
         let options = draft.options;
         let place = draft.place("to");
         let link =
-            ResolvedConnection { from: port(&from), to: port(&to), transport, options, place: place.clone() };
+            ResolvedConnection { from: port(from), to: port(to), transport, options, place: place.clone() };
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
             && (options.overflow == Overflow::Block || options.scope == Scope::Target)
@@ -189,7 +164,12 @@ impl<'c> ConnectionChecker<'c> {
     }
 
     /// Finds the port that a text such as `demodulator.in` names.
-    fn named(&mut self, at: &At<String>, wanted: Direction) -> Named {
+    fn named(&mut self, at: Option<&At<String>>, wanted: Direction) -> Named {
+        let is_output = wanted == Direction::Output;
+        let Some(at) = at else {
+            self.excused.insert((None, is_output));
+            return Named::default();
+        };
         let (name, port) = match at.value.split_once('.') {
             Some((name, port)) => (name, Some(port)),
             None => (at.value.as_str(), None),
@@ -198,27 +178,23 @@ impl<'c> ConnectionChecker<'c> {
             let known = || self.names.keys().copied();
             let remedy = did_you_mean(name, known(), "the components are");
             if let Some(meant) = suggestion(name, known()) {
-                self.excused.insert((self.names[meant], wanted == Direction::Output));
+                self.excused.insert((Some(self.names[meant]), is_output));
             }
-            self.found.error(
-                Code::UnknownComponent,
-                &at.place,
-                format!("there is no component {}", quoted(name)),
-                remedy,
-            );
-            return Named::Nothing;
+            let message = format!("there is no component {}", quoted(name));
+            self.found.error(Code::UnknownComponent, &at.place, message, remedy);
+            return Named::default();
         };
-        let Some(spec) = self.components[component].spec.as_deref() else { return Named::Nothing };
+        let Some(spec) = self.components[component].spec.as_deref() else { return Named::default() };
         let direction = words(wanted);
         let candidates: Vec<usize> =
             (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
         let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
         let (code, message, remedy) = match port {
             Some(port) => match spec.ports.iter().position(|p| p.name == port) {
-                Some(port) if spec.ports[port].direction == wanted => {
-                    return Named::Port(ConnectionEnd { component, port });
+                Some(port) => {
+                    let is_backwards = spec.ports[port].direction != wanted;
+                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
                 }
-                Some(port) => return Named::Backwards(Some(ConnectionEnd { component, port })),
                 None => {
                     let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
                     if candidates.is_empty() {
@@ -228,8 +204,10 @@ impl<'c> ConnectionChecker<'c> {
                 }
             },
             None => match candidates[..] {
-                [port] => return Named::Port(ConnectionEnd { component, port }),
-                [] => return Named::Backwards(None),
+                [port] => {
+                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
+                }
+                [] => return Named { end: None, is_backwards: true },
                 _ => {
                     let message = format!("`{name}` has more than one {direction}");
                     let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
@@ -238,9 +216,9 @@ impl<'c> ConnectionChecker<'c> {
                 }
             },
         };
-        self.excused.insert((component, wanted == Direction::Output));
+        self.excused.insert((Some(component), is_output));
         self.found.error(code, &at.place, message, remedy);
-        Named::Nothing
+        Named::default()
     }
 
     fn backwards(&mut self, at: &At<String>, end: Option<ConnectionEnd>, wanted: Direction) {
@@ -249,19 +227,23 @@ impl<'c> ConnectionChecker<'c> {
             Direction::Input => ("to", "output", "receives"),
         };
         let name = at.value.split('.').next().unwrap_or_default();
-        let spec = self.names.get(name).and_then(|&n| self.components[n].spec.as_deref());
-        let ports = ports_of(spec, wanted);
-        let wanted = words(wanted);
-        let remedy = if ports.is_empty() {
-            format!("`{name}` has no {wanted}")
-        } else {
-            format!("its {wanted}s are {}", listed(ports, "and"))
+        let wanted_word = words(wanted);
+        let (message, remedy) = match end {
+            None => {
+                let message =
+                    format!("`{name}` has no {wanted_word}, but `{key}` names the component that {does}");
+                (message, "are `from` and `to` the wrong way round?".into())
+            }
+            Some(end) => {
+                let ports = ports_of(self.components[end.component].spec.as_deref(), wanted);
+                let remedy = match ports.is_empty() {
+                    true => format!("`{name}` has no {wanted_word}"),
+                    false => format!("its {wanted_word}s are {}", listed(ports, "and")),
+                };
+                let port = quoted(&at.value);
+                (format!("{port} is an {is}, but `{key}` names the port that {does}"), remedy)
+            }
         };
-        let message = match end {
-            Some(_) => format!("{} is an {is}, but `{key}` names the port that {does}", quoted(&at.value)),
-            None => format!("`{name}` has no {wanted}, but `{key}` names the component that {does}"),
-        };
-        let remedy = if end.is_none() { "are `from` and `to` the wrong way round?".into() } else { remedy };
         self.found.error(Code::PortDirection, &at.place, message, remedy);
     }
 
@@ -423,31 +405,26 @@ impl<'c> ConnectionChecker<'c> {
 
     fn unconnected(&mut self) {
         for (n, component) in self.components.iter().enumerate() {
-            let Some(spec) = component.spec.as_deref() else { continue };
-            for (index, port) in spec.ports.iter().enumerate() {
+            let ports = component.spec.iter().flat_map(|spec| &spec.ports).enumerate();
+            for (index, port) in ports.filter(|(_, port)| port.mandatory) {
                 let is_output = port.direction == Direction::Output;
-                let unread = if is_output { self.unread_output } else { self.unread_input };
-                let excused = unread || self.excused.contains(&(n, is_output));
-                if port.mandatory
-                    && !excused
-                    && !self.used.contains(&ConnectionEnd { component: n, port: index })
-                {
-                    let name = &component.name.value;
-                    let message =
-                        format!("{} `{name}.{}` is not connected", words(port.direction), port.name);
-                    let (this, other) = if is_output { ("from", "to") } else { ("to", "from") };
-                    let types = match &port.types {
-                        PortTypes::OneOf(_) => format!("type {}", port.types),
-                        PortTypes::Any => "any type".into(),
-                        PortTypes::SameAs(other) => format!("the type of `{other}`"),
-                        PortTypes::Property(name) => format!("the type in property `{name}`"),
-                    };
-                    let port = &port.name;
-                    let remedy = format!(
-                        "add a [[connection]] with {this} = \"{name}.{port}\" and {other} = \"…\" ({types})"
-                    );
-                    self.found.error(Code::Unconnected, &component.name.place, message, remedy);
+                let is_excused = [None, Some(n)].iter().any(|n| self.excused.contains(&(*n, is_output)));
+                if is_excused || self.used.contains(&ConnectionEnd { component: n, port: index }) {
+                    continue;
                 }
+                let (name, port_name) = (&component.name.value, &port.name);
+                let (this, other) = if is_output { ("from", "to") } else { ("to", "from") };
+                let types = match &port.types {
+                    PortTypes::OneOf(_) => format!("type {}", port.types),
+                    PortTypes::Any => "any type".into(),
+                    PortTypes::SameAs(other) => format!("the type of `{other}`"),
+                    PortTypes::Property(name) => format!("the type in property `{name}`"),
+                };
+                let message = format!("{} `{name}.{port_name}` is not connected", words(port.direction));
+                let remedy = format!(
+                    "add a [[connection]] with {this} = \"{name}.{port_name}\" and {other} = \"…\" ({types})"
+                );
+                self.found.error(Code::Unconnected, &component.name.place, message, remedy);
             }
         }
     }

@@ -306,23 +306,29 @@ impl TomlReader<'_> {
         table.map(Table::new)
     }
 
-    fn text(&mut self, table: &mut Table, key: &'static str) -> Option<At<String>> {
+    /// Reads a value by `get`, which returns `None` for another kind than wanted.
+    fn read<'t, 'i, T>(
+        &mut self,
+        table: &mut Table<'t, 'i>,
+        key: &'static str,
+        wanted: &str,
+        get: impl FnOnce(&'t DeValue<'i>) -> Option<T>,
+    ) -> Option<At<T>> {
         let item = self.value(table, key)?;
-        let text = item.get_ref().as_str();
-        if text.is_none() {
-            self.kind(item, key, "a text");
+        let value = get(item.get_ref());
+        if value.is_none() {
+            self.kind(item, key, wanted);
         }
-        text.map(|text| At { value: text.to_string(), place: self.place(item.span()) })
+        value.map(|value| At { value, place: self.place(item.span()) })
+    }
+
+    fn text(&mut self, table: &mut Table, key: &'static str) -> Option<At<String>> {
+        self.read(table, key, "a text", |value| value.as_str().map(str::to_owned))
     }
 
     /// Reads a boolean, which is false when it is left out.
     fn truth(&mut self, table: &mut Table, key: &'static str) -> bool {
-        let Some(item) = self.value(table, key) else { return false };
-        let value = item.get_ref().as_bool();
-        if value.is_none() {
-            self.kind(item, key, "true or false");
-        }
-        value.unwrap_or(false)
+        self.read(table, key, "true or false", DeValue::as_bool).is_some_and(|at| at.value)
     }
 
     fn number<T: TryFrom<i64>>(

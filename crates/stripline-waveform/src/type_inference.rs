@@ -115,13 +115,12 @@ impl Graph<'_> {
     fn property_domain(&mut self, end: ConnectionEnd, name: &str) -> TypeSet {
         let unknown = TypeSet { types: None, excused: true };
         let component = &self.components[end.component];
-        let Some(Value::Text(text)) = component.properties.as_ref().and_then(|all| all.value(name)) else {
-            return unknown;
-        };
+        let Some(properties) = &component.properties else { return unknown };
+        let Some(Value::Text(text)) = properties.values.value(name) else { return unknown };
         match TypeName::new(text.clone()) {
             Ok(name) => TypeSet { types: Some(vec![name]), excused: false },
             Err(_) => {
-                let place = component.property_places.get(name).unwrap_or(&component.name.place);
+                let place = properties.places.get(name).unwrap_or(&component.name.place);
                 let message = format!("`{name}` is {}, which is no payload type", quoted(text));
                 let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
                 self.found.error(Code::BadProperty, place, message, remedy);
