@@ -39,61 +39,22 @@ use crate::transport::StopToken;
 /// }
 /// ```
 pub struct Ports {
-    component: String,
-    spec: ComponentSpec,
-    types: BTreeMap<String, TypeName>,
-    inputs: BTreeMap<String, Incoming>,
-    outputs: BTreeMap<String, Outgoing>,
-    finished: Local<Sender<Outgoing>>,
-    stop: StopToken,
+    pub(super) component: String,
+    pub(super) spec: ComponentSpec,
+    pub(super) types: BTreeMap<String, TypeName>,
+    pub(super) inputs: BTreeMap<String, Incoming>,
+    pub(super) outputs: BTreeMap<String, Outgoing>,
+    /// Where outputs go when the component has finished with them.
+    pub(super) finished: Local<Sender<Outgoing>>,
+    pub(super) stop: StopToken,
     /// The dispatch of the component's handlers.
-    dispatch: Dispatch,
-    quiet: bool,
-    pending: Arc<PendingRequests>,
-    statuses: Statuses,
+    pub(super) dispatch: Dispatch,
+    pub(super) quiet: bool,
+    pub(super) pending: Arc<PendingRequests>,
+    pub(super) statuses: Statuses,
 }
 
 impl Ports {
-    pub(super) fn new(
-        component: String,
-        spec: ComponentSpec,
-        types: BTreeMap<String, TypeName>,
-        finished_tx: Sender<Outgoing>,
-        stop: StopToken,
-        (pending, statuses): (Arc<PendingRequests>, Statuses),
-    ) -> Self {
-        let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
-        Self {
-            component,
-            spec,
-            types,
-            inputs,
-            outputs,
-            finished: Local::new(finished_tx),
-            stop,
-            dispatch,
-            quiet: false,
-            pending,
-            statuses,
-        }
-    }
-
-    pub(super) fn set_quiet(&mut self, quiet: bool) {
-        self.quiet = quiet;
-    }
-
-    pub(super) fn set_dispatch(&mut self, dispatch: Dispatch) {
-        self.dispatch = dispatch;
-    }
-
-    pub(super) fn add_input(&mut self, port: &str, incoming: Incoming) {
-        self.inputs.insert(port.into(), incoming);
-    }
-
-    pub(super) fn add_output(&mut self, port: &str, outgoing: Outgoing) {
-        self.outputs.insert(port.into(), outgoing);
-    }
-
     /// Returns the component's name in the waveform.
     pub fn component(&self) -> &str {
         &self.component
