@@ -177,7 +177,7 @@ fn connection_plans(
             from: port(from)?,
             to: port(to)?,
             transport: link.transport,
-            options: link.options,
+            options: link.draft.options,
             payload: types.get(&from)?.clone(),
         })
     };

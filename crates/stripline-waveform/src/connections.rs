@@ -32,12 +32,10 @@ pub(super) struct ConnectionEnd {
 /// A connection after its own checks. An end is `None` when its port could not be determined, which
 /// has been reported.
 pub(super) struct ResolvedConnection {
+    pub draft: ConnectionDraft,
     pub from: Option<ConnectionEnd>,
     pub to: Option<ConnectionEnd>,
     pub transport: String,
-    pub options: LinkOptions,
-    /// The place where the receiving end is named, or that of the whole connection.
-    pub place: Place,
 }
 
 /// Checks every connection.
@@ -59,34 +57,34 @@ pub(super) fn check(
         processes: BTreeSet::new(),
     };
     options.transport.iter().for_each(|option| checker.check_transport(option));
-    let mut links: Vec<ResolvedConnection> = drafts.iter().map(|draft| checker.resolve(draft)).collect();
-    checker.repeated(&drafts, &links);
+    let mut links: Vec<ResolvedConnection> = drafts.into_iter().map(|draft| checker.resolve(draft)).collect();
+    checker.repeated(&links);
     if let Some(option) = options.transport.as_ref().filter(|_| !checker.processes.is_empty()) {
         // Once for all connections.
         let processes = std::mem::take(&mut checker.processes);
         checker.cannot_join(&option.place, processes);
     }
     checker.unconnected();
-    resequence_check::check(&drafts, &links, components, found);
-    share_buffers(&drafts, &mut links);
+    resequence_check::check(&links, components, found);
+    share_buffers(&mut links);
     links
 }
 
 /// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
 /// any of them requires.
-fn share_buffers(drafts: &[ConnectionDraft], links: &mut [ResolvedConnection]) {
+fn share_buffers(links: &mut [ResolvedConnection]) {
     let mut largest: BTreeMap<(ConnectionEnd, String), u32> = BTreeMap::new();
-    for (draft, link) in drafts.iter().zip(&*links) {
-        if let Some(from) = link.from.filter(|_| draft.places.contains_key("buffer")) {
+    for link in links.iter().filter(|link| link.draft.places.contains_key("buffer")) {
+        if let Some(from) = link.from {
             let buffer = largest.entry((from, link.transport.clone())).or_default();
-            *buffer = draft.options.buffer.max(*buffer);
+            *buffer = link.draft.options.buffer.max(*buffer);
         }
     }
     for link in links {
         if let Some(from) = link.from
             && let Some(buffer) = largest.get(&(from, link.transport.clone()))
         {
-            link.options.buffer = *buffer;
+            link.draft.options.buffer = *buffer;
         }
     }
 }
@@ -115,7 +113,7 @@ struct ConnectionChecker<'c> {
 }
 
 impl<'c> ConnectionChecker<'c> {
-    fn resolve(&mut self, draft: &ConnectionDraft) -> ResolvedConnection {
+    fn resolve(&mut self, draft: ConnectionDraft) -> ResolvedConnection {
         let from = self.named(draft.from.as_ref(), Direction::Output);
         let to = self.named(draft.to.as_ref(), Direction::Input);
         match (&draft.from, &draft.to) {
@@ -140,13 +138,11 @@ impl<'c> ConnectionChecker<'c> {
         let port = |named: Named| named.end.filter(|_| !named.is_backwards);
         let ends = [from.end, to.end];
         self.used.extend(ends.iter().flatten());
-        let transport = self.transport(draft, ends);
-        self.memory(draft, &transport);
-        self.watermarks(draft);
-        let options = draft.options;
-        let place = draft.place("to");
-        let link =
-            ResolvedConnection { from: port(from), to: port(to), transport, options, place: place.clone() };
+        let transport = self.transport(&draft, ends);
+        self.memory(&draft, &transport);
+        self.watermarks(&draft);
+        let link = ResolvedConnection { from: port(from), to: port(to), transport, draft };
+        let options = link.draft.options;
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
             && (options.overflow == Overflow::Block || options.scope == Scope::Target)
@@ -158,7 +154,7 @@ impl<'c> ConnectionChecker<'c> {
             } else {
                 "write scope = \"server\" or a weaker one, or put another component between"
             };
-            self.found.error(Code::SelfLoop, place, message, remedy);
+            self.found.error(Code::SelfLoop, link.draft.place("to"), message, remedy);
         }
         link
     }
@@ -376,13 +372,13 @@ impl<'c> ConnectionChecker<'c> {
     }
 
     /// Reports the same connection twice, and several writers where one is allowed.
-    fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[ResolvedConnection]) {
+    fn repeated(&mut self, links: &[ResolvedConnection]) {
         let mut connections: BTreeMap<(ConnectionEnd, ConnectionEnd), &Place> = BTreeMap::new();
         let mut writers: BTreeMap<ConnectionEnd, &Place> = BTreeMap::new();
-        for (draft, link) in drafts.iter().zip(links) {
+        for link in links {
             let (Some(from), Some(to)) = (link.from, link.to) else { continue };
             let Some((name, port)) = self.port(to) else { continue };
-            let place = draft.from.as_ref().map_or(&link.place, |at| &at.place);
+            let place = link.draft.place("from");
             if let Some(first) = connections.insert((from, to), place) {
                 let error = Diagnostic::error(Code::SameConnection, place, "this connection already exists")
                     .label("again here")

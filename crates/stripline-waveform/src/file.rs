@@ -14,7 +14,7 @@ use toml::de::DeTable;
 
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 use super::text::quoted;
-use super::toml_reader::TomlReader;
+use super::toml_reader::TableReader;
 use super::{Placement, Restart};
 
 /// The largest waveform file, in bytes.
@@ -158,7 +158,7 @@ pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draf
         report_syntax(source, &errors, found);
         return None;
     }
-    TomlReader { source, found }.draft(root.get_ref())
+    TableReader::new(source, found, root.get_ref()).draft()
 }
 
 fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {

@@ -7,7 +7,6 @@ use stripline::node::{Completion, Dispatch};
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
-use super::file::ConnectionDraft;
 use super::text::listed;
 
 /// The components that may have changed the order of the packets of a connection.
@@ -20,16 +19,11 @@ enum Before<'c> {
 
 /// Warns of every `resequence` without effect, or with a smaller window than the pools before it
 /// need.
-pub(super) fn check(
-    drafts: &[ConnectionDraft],
-    links: &[ResolvedConnection],
-    components: &[CheckedComponent],
-    found: &mut Diagnostics,
-) {
-    for (draft, link) in drafts.iter().zip(links) {
-        let (Some(resequence), Some(from)) = (draft.options.resequence, link.from) else { continue };
+pub(super) fn check(links: &[ResolvedConnection], components: &[CheckedComponent], found: &mut Diagnostics) {
+    for link in links {
+        let (Some(resequence), Some(from)) = (link.draft.options.resequence, link.from) else { continue };
         let Before::Pools(pools) = before(from.component, links, components) else { continue };
-        let (window, place) = (resequence.window(), draft.place("resequence"));
+        let (window, place) = (resequence.window(), link.draft.place("resequence"));
         if pools.is_empty() {
             let message = "nothing before this connection changes the order of its packets";
             let warning = Diagnostic::warning(Code::ResequenceIdle, place, message);
@@ -74,7 +68,7 @@ fn before<'c>(
             pools.push((component.name.value.as_str(), threads));
         }
         let inputs = links.iter().filter(|link| link.to.is_some_and(|to| to.component == index));
-        let out_of_sequence = inputs.filter(|link| link.options.resequence.is_none());
+        let out_of_sequence = inputs.filter(|link| link.draft.options.resequence.is_none());
         next.extend(out_of_sequence.filter_map(|link| Some(link.from?.component)));
     }
     pools.sort_unstable();

@@ -28,32 +28,32 @@ type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
 
 /// Returns the entries in the file's order; the parser sorts them by name.
-fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Key<'i>, &'t Item<'i>)> {
+fn in_order<'t>(table: &'t DeTable<'t>) -> Vec<(&'t Key<'t>, &'t Item<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// A table of the file, and what has been read of it.
-struct Table<'t, 'i> {
-    entries: &'t DeTable<'i>,
+/// A reader of one table of the file.
+pub(super) struct TableReader<'r, 't> {
+    source: &'r Arc<Source>,
+    found: &'r mut Diagnostics,
+    entries: &'t DeTable<'t>,
     /// The keys that the table may have, in the order read.
     keys: Vec<&'static str>,
     /// The place of each value.
     places: BTreeMap<&'static str, Place>,
 }
 
-pub(super) struct TomlReader<'r> {
-    pub source: &'r Arc<Source>,
-    pub found: &'r mut Diagnostics,
-}
+impl<'r, 't> TableReader<'r, 't> {
+    pub(super) fn new(source: &'r Arc<Source>, found: &'r mut Diagnostics, entries: &'t DeTable<'t>) -> Self {
+        Self { source, found, entries, keys: Vec::new(), places: BTreeMap::new() }
+    }
 
-impl TomlReader<'_> {
     /// Reads the whole file; `None` when it is far too large.
-    pub(super) fn draft(&mut self, root: &DeTable) -> Option<Draft> {
-        let mut root = Table::new(root);
+    pub(super) fn draft(&mut self) -> Option<Draft> {
         let [waveform, component, connection] =
-            ["waveform", "component", "connection"].map(|key| self.value(&mut root, key));
+            ["waveform", "component", "connection"].map(|key| self.value(key));
         for (item, max, noun) in
             [(component, COMPONENTS_MAX, "component"), (connection, CONNECTIONS_MAX, "connection")]
         {
@@ -72,7 +72,7 @@ impl TomlReader<'_> {
         let (name, description) = waveform.map(|item| self.waveform(item)).unwrap_or_default();
         let components = component.map(|item| self.components(item)).unwrap_or_default();
         let connections = connection.map(|item| self.connections(item)).unwrap_or_default();
-        self.unknown_keys(&root);
+        self.unknown_keys();
         if component.is_none() {
             self.no_component(&self.place(0..0));
         }
@@ -81,65 +81,64 @@ impl TomlReader<'_> {
 
     fn waveform(&mut self, item: &Item) -> (Option<String>, String) {
         let Some(mut table) = self.table(item, "waveform") else { return Default::default() };
-        let name = self.text(&mut table, "name");
-        name.iter().for_each(|name| self.check_name(name));
-        let description = self.text(&mut table, "description");
+        let name = table.text("name");
+        name.iter().for_each(|name| table.check_name(name));
+        let description = table.text("description");
         // It is printed on terminals.
         let is_long = |text: &str| text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control);
         if let Some(at) = description.as_ref().filter(|at| is_long(&at.value)) {
             let remedy = format!("write one line of at most {DESCRIPTION_BYTES_MAX} bytes");
-            self.found.error(Code::BadValue, &at.place, "`description` is not one short line", remedy);
+            table.found.error(Code::BadValue, &at.place, "`description` is not one short line", remedy);
         }
-        self.unknown_keys(&table);
+        table.unknown_keys();
         (name.map(|at| at.value), description.map(|at| at.value).unwrap_or_default())
     }
 
     fn components(&mut self, item: &Item) -> Vec<ComponentDraft> {
-        let Some(table) = self.table(item, "component") else { return Vec::new() };
+        let Some(mut table) = self.table(item, "component") else { return Vec::new() };
         if table.entries.is_empty() {
-            self.no_component(&self.place(item.span()));
+            table.no_component(&table.place(item.span()));
         }
-        in_order(table.entries).into_iter().filter_map(|(key, item)| self.component(key, item)).collect()
+        in_order(table.entries).into_iter().filter_map(|(key, item)| table.component(key, item)).collect()
     }
 
     fn component(&mut self, key: &Key, item: &Item) -> Option<ComponentDraft> {
         let name = self.name(key);
-        let Some(table) = item.get_ref().as_table() else {
+        let Some(entries) = item.get_ref().as_table() else {
             let message = format!("component {} is {}", quoted(&name.value), noun(item.get_ref()));
             let remedy = format!("write a table: [component.{}]", name.value);
             self.error(Code::WrongKind, item, message, remedy);
             return None;
         };
         self.check_name(&name);
-        let mut table = Table::new(table);
-        let mut draft = ComponentDraft {
+        let mut table = TableReader::new(self.source, self.found, entries);
+        Some(ComponentDraft {
             name,
-            has_program: table.entries.contains_key("type") || table.entries.contains_key("exec"),
-            stock: self.text(&mut table, "type"),
-            executable: self.text(&mut table, "exec"),
-            placement: self.word(&mut table, "placement", &Placement::ALL, Placement::as_str),
-            restart: self.word(&mut table, "restart", &Restart::ALL, Restart::as_str),
-            priority: self.number(&mut table, "priority", 1, 99),
-            cpus: self.cpus(&mut table),
-            dispatch: self.dispatch(&mut table),
-            properties: self.properties(&mut table),
-            unknown_keys: Vec::new(),
-            keys: Vec::new(),
-            places: BTreeMap::new(),
-        };
-        draft.unknown_keys = table.unknown().map(|key| self.name(key)).collect();
-        (draft.keys, draft.places) = (table.keys, table.places);
-        Some(draft)
+            has_program: entries.contains_key("type") || entries.contains_key("exec"),
+            stock: table.text("type"),
+            executable: table.text("exec"),
+            placement: table.word("placement", &Placement::ALL, Placement::as_str),
+            restart: table.word("restart", &Restart::ALL, Restart::as_str),
+            priority: table.number("priority", 1, 99),
+            cpus: table.cpus(),
+            dispatch: table.dispatch(),
+            properties: table.properties(),
+            // Last: all other keys have been read.
+            unknown_keys: table.unknown(),
+            keys: table.keys,
+            places: table.places,
+        })
     }
 
-    fn properties(&mut self, table: &mut Table) -> Vec<Property> {
-        let item = self.value(table, "properties");
-        let Some(table) = item.and_then(|item| self.table(item, "properties")) else { return Vec::new() };
+    fn properties(&mut self) -> Vec<Property> {
+        let item = self.value("properties");
+        let Some(mut table) = item.and_then(|item| self.table(item, "properties")) else { return Vec::new() };
+        let entries = table.entries;
         let property = |(key, item): (&Key, &Item)| Property {
-            name: self.name(key),
-            value: At { value: self.property_value(item), place: self.place(item.span()) },
+            name: table.name(key),
+            value: At { value: table.property_value(item), place: table.place(item.span()) },
         };
-        in_order(table.entries).into_iter().map(property).collect()
+        in_order(entries).into_iter().map(property).collect()
     }
 
     fn property_value(&mut self, item: &Item) -> Option<Value> {
@@ -157,8 +156,8 @@ impl TomlReader<'_> {
         }
     }
 
-    fn cpus(&mut self, table: &mut Table) -> Vec<At<usize>> {
-        let Some(item) = self.value(table, "cpu") else { return Vec::new() };
+    fn cpus(&mut self) -> Vec<At<usize>> {
+        let Some(item) = self.value("cpu") else { return Vec::new() };
         let one = std::slice::from_ref(item);
         let items = item.get_ref().as_array().map_or(one, |items| items.iter().as_slice());
         if items.is_empty() {
@@ -192,52 +191,44 @@ impl TomlReader<'_> {
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
         let mut table = self.table(item, "connection")?;
-        let [from, to, transport] = ["from", "to", "transport"].map(|key| self.text(&mut table, key));
-        let options = self.options(&mut table);
+        let [from, to, transport] = ["from", "to", "transport"].map(|key| table.text(key));
+        let options = table.options();
         for key in ["from", "to"] {
             if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
                 let message = format!("this connection has no `{key}`");
-                self.error(Code::MissingKey, item, message, format!("add a line such as {example}"));
+                table.error(Code::MissingKey, item, message, format!("add a line such as {example}"));
             }
         }
-        self.unknown_keys(&table);
-        Some(ConnectionDraft {
-            place: self.place(item.span()),
-            from,
-            to,
-            transport,
-            options,
-            places: table.places,
-        })
+        table.unknown_keys();
+        let place = table.place(item.span());
+        Some(ConnectionDraft { place, from, to, transport, options, places: table.places })
     }
 
-    fn options(&mut self, table: &mut Table) -> LinkOptions {
+    fn options(&mut self) -> LinkOptions {
         const MS_MAX: u32 = LinkOptions::DEADLINE_MS_MAX;
         const DEPTH_MAX: u32 = LinkOptions::DEPTH_MAX;
         let default = LinkOptions::default();
         LinkOptions {
-            overflow: self
-                .word(table, "overflow", &Overflow::ALL, Overflow::as_str)
-                .unwrap_or(default.overflow),
-            depth: self.number(table, "depth", 1, DEPTH_MAX).unwrap_or(default.depth),
-            high_watermark: self.number(table, "high-watermark", 1, DEPTH_MAX),
-            low_watermark: self.number(table, "low-watermark", 0, DEPTH_MAX),
-            flow: self.word(table, "flow", &Flow::ALL, Flow::as_str).unwrap_or(default.flow),
-            send_timeout_ms: self.number(table, "send-timeout-ms", 1, MS_MAX),
-            scope: self.word(table, "scope", &Scope::ALL, Scope::as_str).unwrap_or(default.scope),
-            deadline_ms: self.number(table, "deadline-ms", 1, MS_MAX).unwrap_or(default.deadline_ms),
-            resequence: self.resequence(table),
-            buffer: self.buffer(table).unwrap_or(default.buffer),
-            wait: self.word(table, "wait", &WaitStrategy::ALL, WaitStrategy::as_str).unwrap_or(default.wait),
-            huge_pages: self.truth(table, "huge-pages"),
-            locked: self.truth(table, "locked"),
+            overflow: self.word("overflow", &Overflow::ALL, Overflow::as_str).unwrap_or(default.overflow),
+            depth: self.number("depth", 1, DEPTH_MAX).unwrap_or(default.depth),
+            high_watermark: self.number("high-watermark", 1, DEPTH_MAX),
+            low_watermark: self.number("low-watermark", 0, DEPTH_MAX),
+            flow: self.word("flow", &Flow::ALL, Flow::as_str).unwrap_or(default.flow),
+            send_timeout_ms: self.number("send-timeout-ms", 1, MS_MAX),
+            scope: self.word("scope", &Scope::ALL, Scope::as_str).unwrap_or(default.scope),
+            deadline_ms: self.number("deadline-ms", 1, MS_MAX).unwrap_or(default.deadline_ms),
+            resequence: self.resequence(),
+            buffer: self.buffer().unwrap_or(default.buffer),
+            wait: self.word("wait", &WaitStrategy::ALL, WaitStrategy::as_str).unwrap_or(default.wait),
+            huge_pages: self.truth("huge-pages"),
+            locked: self.truth("locked"),
             group: None,
         }
     }
 
-    fn dispatch(&mut self, table: &mut Table) -> Option<Dispatch> {
-        let text = self.text(table, "dispatch")?;
+    fn dispatch(&mut self) -> Option<Dispatch> {
+        let text = self.text("dispatch")?;
         let wrong = |error: String| {
             let (what, remedy) = error.split_once("; ").unwrap_or((&error, ""));
             self.found.error(Code::BadValue, &text.place, format!("`dispatch`: {what}"), remedy);
@@ -245,25 +236,25 @@ impl TomlReader<'_> {
         text.value.parse().map_err(wrong).ok()
     }
 
-    fn resequence(&mut self, table: &mut Table) -> Option<Resequence> {
+    fn resequence(&mut self) -> Option<Resequence> {
         const EXAMPLE: &str = "write resequence = { window = 4096, skip-after-ms = 1000 }";
-        let item = self.value(table, "resequence")?;
+        let item = self.value("resequence")?;
         let mut table = self.table(item, "resequence")?;
-        let window = self.number(&mut table, "window", 1, Resequence::WINDOW_MAX);
-        let skip_after_ms = self.number(&mut table, "skip-after-ms", 0, Resequence::SKIP_AFTER_MS_MAX);
+        let window = table.number("window", 1, Resequence::WINDOW_MAX);
+        let skip_after_ms = table.number("skip-after-ms", 0, Resequence::SKIP_AFTER_MS_MAX);
         for key in ["window", "skip-after-ms"] {
             if !table.entries.contains_key(key) {
-                self.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
+                table.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
             }
         }
-        self.unknown_keys(&table);
+        table.unknown_keys();
         // Both are in range here.
         Resequence::new(window?, Duration::from_millis(skip_after_ms?)).ok()
     }
 
-    fn buffer(&mut self, table: &mut Table) -> Option<u32> {
+    fn buffer(&mut self) -> Option<u32> {
         const EXAMPLE: &str = "write it as \"2MiB\", \"512KiB\" or 2097152";
-        let item = self.value(table, "buffer")?;
+        let item = self.value("buffer")?;
         let bytes = match item.get_ref() {
             DeValue::Integer(_) => self.whole(item)?.try_into().ok(),
             DeValue::String(text) => bytes_of(text),
@@ -291,55 +282,42 @@ impl TomlReader<'_> {
     // The following functions read one value of one kind.
 
     /// Returns the value of a key, which the table may have.
-    fn value<'t, 'i>(&mut self, table: &mut Table<'t, 'i>, key: &'static str) -> Option<&'t Item<'i>> {
-        table.keys.push(key);
-        let item = table.entries.get(key)?;
-        table.places.insert(key, self.place(item.span()));
+    fn value(&mut self, key: &'static str) -> Option<&'t Item<'t>> {
+        self.keys.push(key);
+        let item = self.entries.get(key)?;
+        self.places.insert(key, self.place(item.span()));
         Some(item)
     }
 
-    fn table<'t, 'i>(&mut self, item: &'t Item<'i>, key: &str) -> Option<Table<'t, 'i>> {
-        let table = item.get_ref().as_table();
-        if table.is_none() {
+    fn table<'n>(&mut self, item: &'n Item<'n>, key: &str) -> Option<TableReader<'_, 'n>> {
+        let Some(entries) = item.get_ref().as_table() else {
             self.kind(item, key, "a table");
-        }
-        table.map(Table::new)
+            return None;
+        };
+        Some(TableReader::new(self.source, self.found, entries))
     }
 
-    /// Reads a value by `get`, which returns `None` for another kind than wanted.
-    fn read<'t, 'i, T>(
-        &mut self,
-        table: &mut Table<'t, 'i>,
-        key: &'static str,
-        wanted: &str,
-        get: impl FnOnce(&'t DeValue<'i>) -> Option<T>,
-    ) -> Option<At<T>> {
-        let item = self.value(table, key)?;
-        let value = get(item.get_ref());
-        if value.is_none() {
-            self.kind(item, key, wanted);
+    fn text(&mut self, key: &'static str) -> Option<At<String>> {
+        let item = self.value(key)?;
+        let text = item.get_ref().as_str();
+        if text.is_none() {
+            self.kind(item, key, "a text");
         }
-        value.map(|value| At { value, place: self.place(item.span()) })
-    }
-
-    fn text(&mut self, table: &mut Table, key: &'static str) -> Option<At<String>> {
-        self.read(table, key, "a text", |value| value.as_str().map(str::to_owned))
+        text.map(|text| At { value: text.to_string(), place: self.place(item.span()) })
     }
 
     /// Reads a boolean, which is false when it is left out.
-    fn truth(&mut self, table: &mut Table, key: &'static str) -> bool {
-        self.read(table, key, "true or false", DeValue::as_bool).is_some_and(|at| at.value)
+    fn truth(&mut self, key: &'static str) -> bool {
+        let Some(item) = self.value(key) else { return false };
+        let value = item.get_ref().as_bool();
+        if value.is_none() {
+            self.kind(item, key, "true or false");
+        }
+        value.unwrap_or(false)
     }
 
-    fn number<T: TryFrom<i64>>(
-        &mut self,
-        table: &mut Table,
-        key: &'static str,
-        min: i64,
-        max: u32,
-    ) -> Option<T> {
-        let item = self.value(table, key)?;
-        self.integer(item, key, min, max.into())
+    fn number<T: TryFrom<i64>>(&mut self, key: &'static str, min: i64, max: u32) -> Option<T> {
+        self.value(key).and_then(|item| self.integer(item, key, min, max.into()))
     }
 
     fn integer<T: TryFrom<i64>>(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<T> {
@@ -376,14 +354,8 @@ impl TomlReader<'_> {
         value
     }
 
-    fn word<T: Copy>(
-        &mut self,
-        table: &mut Table,
-        key: &'static str,
-        all: &[T],
-        as_str: fn(T) -> &'static str,
-    ) -> Option<T> {
-        let text = self.text(table, key)?;
+    fn word<T: Copy>(&mut self, key: &'static str, all: &[T], as_str: fn(T) -> &'static str) -> Option<T> {
+        let text = self.text(key)?;
         let known = all.iter().copied().find(|value| as_str(*value) == text.value);
         if known.is_none() {
             let message = format!("`{key}` cannot be {}", quoted(&text.value));
@@ -416,17 +388,22 @@ impl TomlReader<'_> {
         self.found.error(Code::Empty, place, "the waveform has no component", remedy);
     }
 
+    /// Returns the keys that have not been read.
+    fn unknown(&self) -> Vec<At<String>> {
+        let unknown = self.entries.keys().filter(|key| !self.keys.contains(&key.get_ref().as_ref()));
+        unknown.map(|key| self.name(key)).collect()
+    }
+
     /// Reports the keys that the table may not have; all that it may have were read before.
-    fn unknown_keys(&mut self, table: &Table) {
-        for key in table.unknown() {
-            let key = self.name(key);
-            if key.value == "group" && table.keys.contains(&"from") {
+    fn unknown_keys(&mut self) {
+        for key in self.unknown() {
+            if key.value == "group" && self.keys.contains(&"from") {
                 let remedy = "all processes of a waveform belong to the user that starts it, and no other user \
                               can find their connections; publish on a topic of a domain with a group instead";
                 self.found.error(Code::UnknownKey, &key.place, "a connection has no `group`", remedy);
                 continue;
             }
-            let remedy = did_you_mean(&key.value, table.keys.iter().copied(), "the keys here are");
+            let remedy = did_you_mean(&key.value, self.keys.iter().copied(), "the keys here are");
             let message = format!("unknown key {}", quoted(&key.value));
             self.found.error(Code::UnknownKey, &key.place, message, remedy);
         }
@@ -438,17 +415,6 @@ impl TomlReader<'_> {
 
     fn place(&self, span: std::ops::Range<usize>) -> Place {
         Place::new(self.source, span)
-    }
-}
-
-impl<'t, 'i> Table<'t, 'i> {
-    fn new(entries: &'t DeTable<'i>) -> Self {
-        Self { entries, keys: Vec::new(), places: BTreeMap::new() }
-    }
-
-    /// Returns the keys that have not been read.
-    fn unknown(&self) -> impl Iterator<Item = &'t Key<'i>> {
-        self.entries.keys().filter(|key| !self.keys.contains(&key.get_ref().as_ref()))
     }
 }
 

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use stripline::component::{Component, ComponentSpec, Ports, Properties, PropertySpec};
 use stripline::{Error, Result};
 
-/// Writes what a program that it starts inherits to a file: environment and open descriptors.
+/// A component that writes to a file what a program that it starts inherits: the names of variables
+/// and the open descriptors.
 pub struct Parent {
     path: String,
 }

@@ -73,6 +73,7 @@ enum Phase {
 }
 
 /// A process and the components in it.
+#[derive(Default)]
 struct ProcessGroup {
     program: PathBuf,
     members: Vec<usize>,
@@ -142,13 +143,7 @@ impl<'a> Supervisor<'a> {
                         Program::Stock => options.host.clone(),
                         Program::Executable(path) => path.clone(),
                     },
-                    members: Vec::new(),
-                    process: None,
-                    register_by: None,
-                    restart_at: None,
-                    failures: Vec::new(),
-                    problem: None,
-                    restarts: 0,
+                    ..ProcessGroup::default()
                 });
             }
             groups[group].members.push(members.len());

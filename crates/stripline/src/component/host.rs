@@ -173,7 +173,6 @@ struct HostedComponent {
     stop: StopToken,
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
-    spec: ComponentSpec,
     requests: Arc<PendingRequests>,
     statuses: Statuses,
     ready: Option<Ready>,
@@ -251,9 +250,9 @@ impl ComponentHost {
                 member(&component).iter().for_each(|member| member.requests.withdraw(number));
             }
             LauncherCommand::Query { component, number } => {
-                let values =
-                    |member: &HostedComponent| RequestAnswer::Values(member.statuses.values(&member.spec));
-                let answer = member(&component).map_or(RequestAnswer::Ended, values);
+                let answer = member(&component).map_or(RequestAnswer::Ended, |member| {
+                    RequestAnswer::Values(member.statuses.values(&member.requests.spec))
+                });
                 self.reporter.reply(&component, number, answer);
             }
             LauncherCommand::Release => {}
@@ -294,7 +293,6 @@ impl ComponentHost {
         let statuses = Statuses::new(&spec);
         let mut ports = Ports {
             component: assignment.name.clone(),
-            spec: spec.clone(),
             types: assignment.port_types.clone(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
@@ -335,7 +333,7 @@ impl ComponentHost {
             }
         }
         let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, spec, requests: pending, statuses, ready };
+        let member = HostedComponent { stop, port_events, stats, requests: pending, statuses, ready };
         Ok((member, endpoints))
     }
 

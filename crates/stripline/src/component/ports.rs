@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::requests::PendingRequests;
 use super::status::Statuses;
-use super::{ComponentSpec, ControlRequests, Direction, Status, StatusValue};
+use super::{ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
@@ -40,7 +40,6 @@ use crate::transport::StopToken;
 /// ```
 pub struct Ports {
     pub(super) component: String,
-    pub(super) spec: ComponentSpec,
     pub(super) types: BTreeMap<String, TypeName>,
     pub(super) inputs: BTreeMap<String, Incoming>,
     pub(super) outputs: BTreeMap<String, Outgoing>,
@@ -106,8 +105,9 @@ impl Ports {
     /// # Errors
     /// When the component declared none of that name and type.
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
-        self.statuses.take(&self.spec, property).map_err(|problem| {
-            Error::failed(format!("property `{property}` of component type `{}` {problem}", self.spec.name))
+        let spec = &self.pending.spec;
+        self.statuses.take(spec, property).map_err(|problem| {
+            Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
         })
     }
 
@@ -216,8 +216,9 @@ impl Ports {
     }
 
     fn missing(&self, port: &str, wanted: Direction) -> Error {
-        match self.spec.find_port(port) {
-            None => Error::port(port, format!("component type `{}` has none of that name", self.spec.name)),
+        let spec = &self.pending.spec;
+        match spec.find_port(port) {
+            None => Error::port(port, format!("component type `{}` has none of that name", spec.name)),
             Some(spec) if spec.direction != wanted => Error::port(port, "has the other direction"),
             Some(_) => Error::port(port, "was taken before"),
         }
