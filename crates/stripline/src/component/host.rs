@@ -45,6 +45,9 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 /// Runs as the `main` of an executable with one component type: follows a launcher, prints its
 /// specification, or prints its usage. See the [module](super) for an example.
 ///
+/// To be called before the program starts threads. It then removes the launcher's variables from
+/// the environment, so that programs that a component starts do not inherit them.
+///
 /// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
 /// logger before.
 pub fn main<C: Component>() -> ExitCode {
