@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = stripline_waveform::host_if_launched(&stripline_components::registry()) {
+    if let Some(code) = stripline_waveform::host_if_launched(&waveforms::registry()) {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();

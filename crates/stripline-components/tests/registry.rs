@@ -3,18 +3,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stripline::component::{Direction, Properties, PropertyKind};
 use stripline::transport;
 use stripline_components::registry;
 use stripline_waveform::internal::check_spec;
-use stripline_waveform::{Catalog, Overrides, Placement, load};
+use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 
 #[test]
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
-    assert_eq!(registry.specs().len(), 19);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
+    assert_eq!(registry.specs().len(), components_in(&source), "a component is not in `registry()`");
     for spec in registry.specs().values() {
         assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
         assert!(spec.summary.ends_with('.'), "{}: {}", spec.name, spec.summary);
@@ -37,6 +38,21 @@ fn every_description_is_sound_and_says_something() {
             );
         }
     }
+}
+
+/// Counts the components in the sources of a folder.
+fn components_in(folder: &Path) -> usize {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let count = |path: PathBuf| match path.is_dir() {
+        true => components_in(&path),
+        false => {
+            let text = std::fs::read_to_string(path).unwrap();
+            let is_component =
+                |line: &&str| line.starts_with("impl Component for") || line.starts_with("impl Handler for");
+            text.lines().filter(is_component).count()
+        }
+    };
+    files.map(count).sum()
 }
 
 #[test]
@@ -78,4 +94,31 @@ fn the_example_waveforms_are_right_over_every_transport() {
             assert_eq!(warnings.iter().count(), 0, "{}: {warnings}", path.display());
         }
     }
+}
+
+#[test]
+fn the_waveforms_in_the_documents_pass_the_check() {
+    let registry = registry();
+    let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
+    let catalog = Catalog::new(registry.specs(), &transports);
+    let folder = tempfile::tempdir().unwrap();
+    // The recording that the examples play.
+    std::fs::write(folder.path().join("capture.bin"), [0; 64]).unwrap();
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut checked = Vec::new();
+    for path in std::fs::read_dir(documents).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|ending| ending != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let blocks = text.split("\n```toml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+        for waveform in blocks.filter(|block| block.contains("[component.")) {
+            let name = folder.path().join("example.toml");
+            let found = parse_bytes(waveform.as_bytes(), &name, &Overrides::default(), &catalog);
+            let (waveform, warnings) = found.unwrap_or_else(|found| panic!("{}:\n{found}", path.display()));
+            assert!(warnings.is_empty(), "{}: {warnings}", path.display());
+            checked.push((waveform.components.len(), waveform.connections.len()));
+        }
+    }
+    assert!(checked.contains(&(3, 2)), "the example of the reference: {checked:?}");
 }

@@ -177,7 +177,7 @@ fn connection_plans(
             from: port(from)?,
             to: port(to)?,
             transport: link.transport,
-            options: link.options,
+            options: link.draft.options,
             payload: types.get(&from)?.clone(),
         })
     };
@@ -187,16 +187,12 @@ fn connection_plans(
 fn component_plans(components: Vec<CheckedComponent>, types: &PortTypesFound) -> Vec<ComponentPlan> {
     let plan = |(index, component): (usize, CheckedComponent)| {
         let spec = component.spec?.into_owned();
-        let range = connections::ConnectionEnd { component: index, port: 0 }..connections::ConnectionEnd {
-            component: index + 1,
-            port: 0,
-        };
-        let port_types =
-            types.range(range).map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
+        let its = types.iter().filter(|(end, _)| end.component == index);
+        let port_types = its.map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
         Some(ComponentPlan {
             name: component.name.value,
             program: component.executable.map_or(Program::Stock, Program::Executable),
-            properties: component.properties.unwrap_or_else(Properties::default),
+            properties: component.properties?.values,
             spec,
             placement: component.placement,
             restart: component.restart,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use stripline::component::{Access, ComponentSpec, Properties, PropertyKind, PropertySpec, Value};
@@ -29,9 +30,14 @@ pub(super) struct CheckedComponent<'c> {
     pub cpus: Vec<usize>,
     pub dispatch: Dispatch,
     /// `None` when one of them is wrong, which has been reported.
-    pub properties: Option<Properties>,
+    pub properties: Option<CheckedProperties>,
+}
+
+/// The properties of a component, valid one by one.
+pub(super) struct CheckedProperties {
+    pub values: Properties,
     /// The place in the source where each property was set.
-    pub property_places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, Place>,
 }
 
 /// Checks every component.
@@ -51,45 +57,37 @@ pub(super) fn check<'c>(
         if !names.is_empty() {
             let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
             let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible";
-            let error = Diagnostic::error(Code::PlacementUnfit, &placement.place, message);
-            found.push(error.help(remedy));
+            found.error(Code::PlacementUnfit, &placement.place, message, remedy);
         }
     }
-    let mut components = Vec::with_capacity(drafts.len());
-    for draft in drafts {
-        let mut checker = ComponentChecker { draft: &draft, found };
+    let check = |draft: ComponentDraft| {
         let executable = draft.executable.as_ref().map(|at| folder.join(&at.value));
-        let spec = checker.spec(executable.as_deref(), catalog, &described);
+        let mut checker =
+            ComponentChecker { draft: &draft, executable: executable.as_deref(), options, catalog, found };
+        let spec = checker.spec(&described);
         checker.unknown_keys(spec.as_deref());
-        let placement = checker.placement(options);
-        let restart = checker.restart(placement, options);
-        let cpus = checker.cpus(cpus_here.as_deref());
-        let dispatch = checker.dispatch(spec.as_deref(), catalog);
-        let mut property_places = BTreeMap::new();
-        let properties = match &spec {
-            Some(spec) => checker.properties(spec, options, folder, &mut property_places),
-            None => None,
-        };
-        if let (Some(spec), Some(properties)) = (&spec, &properties) {
-            let asked = ValidityCheck { spec, properties, places: &property_places };
-            checker.validate(&asked, executable.as_deref(), catalog);
-        }
-        let priority = draft.priority;
-        let name = draft.name;
-        components.push(CheckedComponent {
-            name,
+        let placement = checker.placement();
+        let restart = checker.restart(placement);
+        checker.cpus(cpus_here.as_deref());
+        let dispatch = checker.dispatch(spec.as_deref());
+        let properties = spec.as_deref().and_then(|spec| {
+            let properties = checker.properties(spec, folder)?;
+            checker.validate(spec, &properties);
+            Some(properties)
+        });
+        CheckedComponent {
             spec,
-            executable,
             placement,
             restart,
-            priority,
-            cpus,
             dispatch,
             properties,
-            property_places,
-        });
-    }
-    components
+            executable,
+            name: draft.name,
+            priority: draft.priority,
+            cpus: draft.cpus.into_iter().map(|cpu| cpu.value).collect(),
+        }
+    };
+    drafts.into_iter().map(check).collect()
 }
 
 type Described = BTreeMap<PathBuf, Result<ComponentSpec, DescribeError>>;
@@ -104,15 +102,9 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
     for group in paths.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
             let ask = |path: &'_ PathBuf| (catalog.describe)(path);
-            let (first, others) = group.split_at(1.min(group.len()));
-            let others: Vec<_> = others
-                .iter()
-                .map(|path| (path, std::thread::Builder::new().spawn_scoped(scope, move || ask(path))))
-                .collect();
-            for path in first {
-                described.insert(path.clone(), ask(path));
-            }
-            for (path, thread) in others {
+            let start = |path| std::thread::Builder::new().spawn_scoped(scope, move || ask(path));
+            let threads: Vec<_> = group.iter().map(|path| (path, start(path))).collect();
+            for (path, thread) in threads {
                 // If the thread could not be started, or panicked, this thread queries the
                 // executable.
                 let result = thread.ok().and_then(|thread| thread.join().ok());
@@ -124,7 +116,7 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
 }
 
 /// Returns the numbers of the processors that are online; `None` where they cannot be determined.
-fn cpus_of_this_machine() -> Option<Vec<std::ops::RangeInclusive<usize>>> {
+fn cpus_of_this_machine() -> Option<Vec<RangeInclusive<usize>>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -140,51 +132,29 @@ fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Dia
         if !known.contains(component.value.as_str()) {
             let message = format!("there is no component {}", quoted(&component.value));
             let remedy = did_you_mean(&component.value, known.iter().copied(), "the components are");
-            let error = Diagnostic::error(Code::UnknownComponent, &component.place, message);
-            found.push(error.help(remedy));
+            found.error(Code::UnknownComponent, &component.place, message, remedy);
         }
     }
 }
 
-/// A property's value as written, and the folder that a path in it is relative to.
-struct PropertyText<'s> {
-    name: &'s At<String>,
-    place: &'s Place,
-    value: Result<&'s Value, &'s str>,
-    folder: Option<&'s Path>,
-}
-
-/// A component's properties, valid one by one.
-struct ValidityCheck<'s> {
-    spec: &'s ComponentSpec,
-    properties: &'s Properties,
-    places: &'s BTreeMap<String, Place>,
-}
-
-struct ComponentChecker<'d> {
+struct ComponentChecker<'d, 'c> {
     draft: &'d ComponentDraft,
+    executable: Option<&'d Path>,
+    options: &'d Options,
+    catalog: &'d Catalog<'c>,
     found: &'d mut Diagnostics,
 }
 
-impl ComponentChecker<'_> {
-    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
-        self.found.push(Diagnostic::error(code, place, message).help(remedy));
-    }
-
-    fn spec<'c>(
-        &mut self,
-        executable: Option<&Path>,
-        catalog: &Catalog<'c>,
-        described: &Described,
-    ) -> Option<Cow<'c, ComponentSpec>> {
-        let draft = self.draft;
+impl<'c> ComponentChecker<'_, 'c> {
+    fn spec(&mut self, described: &Described) -> Option<Cow<'c, ComponentSpec>> {
+        let (draft, catalog) = (self.draft, self.catalog);
         match (&draft.stock, &draft.executable) {
             (None, None) if draft.has_program => None,
             (None, None) => {
                 let message = format!("component `{}` has neither `type` nor `exec`", draft.name.value);
                 let remedy = "give it a stock type, as type = \"null-sink\", or an executable of yours, as \
                               exec = \"../target/release/gain\"";
-                self.error(Code::Program, &draft.name.place, message, remedy);
+                self.found.error(Code::Program, &draft.name.place, message, remedy);
                 None
             }
             (Some(stock), Some(executable)) => {
@@ -205,11 +175,11 @@ impl ComponentChecker<'_> {
                     if stock.value.contains('/') {
                         remedy = "an executable is named by `exec` in place of `type`".into();
                     }
-                    self.error(Code::UnknownType, &stock.place, message, remedy);
+                    self.found.error(Code::UnknownType, &stock.place, message, remedy);
                 }
                 spec.map(Cow::Borrowed)
             }
-            (None, Some(at)) => match described.get(executable?)? {
+            (None, Some(at)) => match described.get(self.executable?)? {
                 Ok(spec) => Some(Cow::Owned(spec.clone())),
                 Err(error) => {
                     let bad_spec = matches!(error, DescribeError::BadSpec(..));
@@ -227,8 +197,6 @@ impl ComponentChecker<'_> {
     }
 
     fn unknown_keys(&mut self, spec: Option<&ComponentSpec>) {
-        const KEYS: [&str; 8] =
-            ["type", "exec", "placement", "restart", "priority", "cpu", "dispatch", "properties"];
         let draft = self.draft;
         for key in &draft.unknown_keys {
             let is_property = spec.is_some_and(|spec| spec.find_property(&key.value).is_some());
@@ -236,124 +204,107 @@ impl ComponentChecker<'_> {
                 let name = &draft.name.value;
                 format!("it is a property: move it into the table [component.{name}.properties]")
             } else {
-                did_you_mean(&key.value, KEYS, "the keys here are")
+                did_you_mean(&key.value, draft.keys.iter().copied(), "the keys here are")
             };
-            self.error(Code::UnknownKey, &key.place, format!("unknown key {}", quoted(&key.value)), remedy);
+            self.found.error(
+                Code::UnknownKey,
+                &key.place,
+                format!("unknown key {}", quoted(&key.value)),
+                remedy,
+            );
         }
     }
 
-    fn placement(&mut self, options: &Options) -> Placement {
+    fn placement(&mut self) -> Placement {
         let draft = self.draft;
-        if let Some(option) = &options.placement {
+        if let Some(option) = &self.options.placement {
             // That an executable cannot follow the option has been reported once for all.
             return if draft.executable.is_some() { Placement::Process } else { option.value };
         }
-        let Some(placement) = &draft.placement else { return Placement::Process };
-        if placement.value == Placement::Thread && draft.executable.is_some() {
-            let remedy = "leave `placement` out: an executable is a process of its own";
-            self.error(Code::PlacementUnfit, &placement.place, "an executable cannot be a thread", remedy);
+        let placement = draft.placement.unwrap_or(Placement::Process);
+        if placement == Placement::Thread && draft.executable.is_some() {
+            let (place, remedy) =
+                (draft.place("placement"), "leave `placement` out: an executable is a process of its own");
+            self.found.error(Code::PlacementUnfit, place, "an executable cannot be a thread", remedy);
             return Placement::Process;
         }
-        placement.value
+        placement
     }
 
-    fn restart(&mut self, placement: Placement, options: &Options) -> Restart {
+    fn restart(&mut self, placement: Placement) -> Restart {
         let draft = self.draft;
-        let Some(restart) = draft.restart.as_ref().filter(|at| at.value == Restart::OnFailure) else {
-            return Restart::Never;
-        };
-        if placement == Placement::Process {
-            return Restart::OnFailure;
+        let restart = draft.restart.unwrap_or(Restart::Never);
+        if restart == Restart::Never || placement == Placement::Process {
+            return restart;
         }
-        if options.placement.is_some() {
-            let warning =
-                Diagnostic::warning(Code::RestartIgnored, &restart.place, "a thread is not started again")
-                    .help("`--placement threads` makes this component a thread; it will end the waveform");
+        let place = draft.place("restart");
+        if self.options.placement.is_some() {
+            let warning = Diagnostic::warning(Code::RestartIgnored, place, "a thread is not started again")
+                .help("`--placement threads` makes this component a thread; it will end the waveform");
             self.found.push(warning);
         } else {
             let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
-            self.error(Code::RestartUnfit, &restart.place, "a thread cannot be started again", remedy);
+            self.found.error(Code::RestartUnfit, place, "a thread cannot be started again", remedy);
         }
         Restart::Never
     }
 
-    fn cpus(&mut self, here: Option<&[std::ops::RangeInclusive<usize>]>) -> Vec<usize> {
-        let draft = self.draft;
-        for cpu in &draft.cpus {
-            let number = cpu.value;
-            if here.is_some_and(|ranges| !ranges.iter().any(|range| range.contains(&number))) {
-                let message = format!("this machine has no processor {number}");
-                let ranges =
-                    here.unwrap_or_default().iter().map(|range| match (range.start(), range.end()) {
-                        (first, last) if first == last => first.to_string(),
-                        (first, last) => format!("{first} to {last}"),
-                    });
-                let remedy = format!("it has {}", ranges.collect::<Vec<_>>().join(", "));
-                self.found.push(Diagnostic::warning(Code::NoSuchCpu, &cpu.place, message).help(remedy));
-            }
+    fn cpus(&mut self, here: Option<&[RangeInclusive<usize>]>) {
+        let Some(ranges) = here else { return };
+        for cpu in self.draft.cpus.iter().filter(|cpu| !ranges.iter().any(|r| r.contains(&cpu.value))) {
+            let message = format!("this machine has no processor {}", cpu.value);
+            let ranges = ranges.iter().map(|range| match (range.start(), range.end()) {
+                (first, last) if first == last => first.to_string(),
+                (first, last) => format!("{first} to {last}"),
+            });
+            let remedy = format!("it has {}", ranges.collect::<Vec<_>>().join(", "));
+            self.found.push(Diagnostic::warning(Code::NoSuchCpu, &cpu.place, message).help(remedy));
         }
-        draft.cpus.iter().map(|cpu| cpu.value).collect()
     }
 
     /// Returns what runs the component's code: the `dispatch`, or the component itself if it owns
     /// its loop.
-    fn dispatch(&mut self, spec: Option<&ComponentSpec>, catalog: &Catalog) -> Dispatch {
+    fn dispatch(&mut self, spec: Option<&ComponentSpec>) -> Dispatch {
         let draft = self.draft;
-        let Some(dispatch) = draft.dispatch.as_ref().filter(|at| at.value != Dispatch::Queue) else {
-            return Dispatch::Queue;
-        };
-        if let Some(spec) = spec.filter(|spec| !spec.any_dispatch) {
-            let (name, value) = (&draft.name.value, dispatch.value);
+        let dispatch = draft.dispatch.unwrap_or(Dispatch::Queue);
+        if let Some(spec) = spec.filter(|spec| dispatch != Dispatch::Queue && !spec.any_dispatch) {
+            let name = &draft.name.value;
             let message =
-                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{value}\"");
-            let handlers = catalog.components.values().filter(|spec| spec.any_dispatch);
+                format!("`{name}` takes its packets itself, so its `dispatch` cannot be \"{dispatch}\"");
+            let handlers = self.catalog.components.values().filter(|spec| spec.any_dispatch);
             let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
             let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();
             if !handlers.is_empty() {
                 remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
             }
-            let error = Diagnostic::error(Code::DispatchUnfit, &dispatch.place, message)
+            let error = Diagnostic::error(Code::DispatchUnfit, draft.place("dispatch"), message)
                 .label(format!("`{}` owns its loop", spec.name));
             self.found.push(error.help(remedy));
         }
-        dispatch.value
+        dispatch
     }
 
-    fn properties(
-        &mut self,
-        spec: &ComponentSpec,
-        options: &Options,
-        folder: &Path,
-        places: &mut BTreeMap<String, Place>,
-    ) -> Option<Properties> {
+    fn properties(&mut self, spec: &ComponentSpec, folder: &Path) -> Option<CheckedProperties> {
         let draft = self.draft;
         let here = std::path::absolute(".").ok();
         let mut all_fit = true;
-        let mut values = BTreeMap::new();
+        let (mut values, mut places) = (BTreeMap::new(), BTreeMap::new());
         let in_file = draft.properties.iter().map(|property| {
-            let value = property.value.value.as_ref();
-            (value.is_some()).then_some(PropertyText {
-                name: &property.name,
-                place: &property.value.place,
-                value: value.ok_or(""),
-                folder: Some(folder),
-            })
+            (&property.name, &property.value.place, property.value.value.as_ref().map(Ok), Some(folder))
         });
-        let set = options.set.iter().filter(|set| set.component.value == draft.name.value);
-        let set = set.map(|set| {
-            let value = Err(set.text.value.as_str());
-            Some(PropertyText { name: &set.property, place: &set.text.place, value, folder: here.as_deref() })
-        });
-        let names: Vec<&str> = draft.properties.iter().map(|property| property.name.value.as_str()).collect();
-        for said in in_file.chain(set) {
-            match said.and_then(|said| Some((self.property(spec, &said)?, said))) {
-                Some((value, said)) => {
-                    places.insert(said.name.value.clone(), said.place.clone());
-                    values.insert(said.name.value.clone(), value);
+        let set = self.options.set.iter().filter(|set| set.component.value == draft.name.value);
+        let set = set
+            .map(|set| (&set.property, &set.text.place, Some(Err(set.text.value.as_str())), here.as_deref()));
+        for (name, place, value, folder) in in_file.chain(set) {
+            match value.and_then(|value| self.property(spec, name, place, value, folder)) {
+                Some(value) => {
+                    places.insert(name.value.clone(), place.clone());
+                    values.insert(name.value.clone(), value);
                 }
                 None => all_fit = false,
             }
         }
+        let names: Vec<&str> = draft.properties.iter().map(|property| property.name.value.as_str()).collect();
         for property in &spec.properties {
             let name = property.name.as_str();
             if property.default.is_none() && !values.contains_key(name) && !names.contains(&name) {
@@ -363,7 +314,7 @@ impl ComponentChecker<'_> {
                     "add properties = {{ {name} = {example} }}, or --set {}.{name}=…; it is: {}",
                     draft.name.value, property.summary
                 );
-                self.error(Code::MissingProperty, &draft.name.place, message, remedy);
+                self.found.error(Code::MissingProperty, &draft.name.place, message, remedy);
                 all_fit = false;
             }
         }
@@ -371,28 +322,23 @@ impl ComponentChecker<'_> {
             return None;
         }
         // All given values have been checked; a remaining error is a fault of the component itself.
-        Properties::new(spec, values)
-            .map_err(|errors| {
-                let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
-                self.error(
-                    Code::BadSpec,
-                    &draft.name.place,
-                    message,
-                    "correct the ComponentSpec in its source",
-                );
-            })
-            .ok()
+        let wrong = |errors: Vec<String>| {
+            let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
+            let remedy = "correct the ComponentSpec in its source";
+            self.found.error(Code::BadSpec, &draft.name.place, message, remedy);
+        };
+        Properties::new(spec, values).map_err(wrong).ok().map(|values| CheckedProperties { values, places })
     }
 
     /// Lets the component check its properties together, before it is created.
-    fn validate(&mut self, asked: &ValidityCheck, executable: Option<&Path>, catalog: &Catalog) {
-        let name = &self.draft.name;
-        let invalid = match executable.filter(|_| asked.spec.validates) {
-            None => asked.spec.validate(asked.properties).err(),
-            Some(path) => match (catalog.ask_validity)(path, asked.properties) {
+    fn validate(&mut self, spec: &ComponentSpec, properties: &CheckedProperties) {
+        let (name, executable) = (&self.draft.name, self.executable);
+        let invalid = match executable.filter(|_| spec.validates) {
+            None => spec.validate(&properties.values).err(),
+            Some(path) => match (self.catalog.ask_validity)(path, &properties.values) {
                 Ok(invalid) => invalid,
                 Err(error) => {
-                    let place = self.draft.executable.as_ref().map_or(&name.place, |at| &at.place);
+                    let place = self.draft.place("exec");
                     let said = error.of_option(CHECK_OPTION);
                     self.found.push(Diagnostic::error(Code::Describe, place, said).help(error.remedy()));
                     None
@@ -400,12 +346,12 @@ impl ComponentChecker<'_> {
             },
         };
         let Some(invalid) = invalid else { return };
-        let property = invalid.property.as_deref().and_then(|name| asked.spec.find_property(name));
-        let said = property.and_then(|property| asked.places.get(&property.name));
+        let property = invalid.property.as_deref().and_then(|name| spec.find_property(name));
+        let said = property.and_then(|property| properties.places.get(&property.name));
         let message = format!("`{}`: {}", name.value, invalid.message);
         let remedy = match (invalid.remedy.is_empty(), executable) {
             (false, _) => invalid.remedy,
-            (true, None) => format!("`stripline components {}` lists what it takes", asked.spec.name),
+            (true, None) => format!("`stripline components {}` lists what it takes", spec.name),
             (true, Some(_)) => "change its properties".into(),
         };
         let mut error =
@@ -423,8 +369,15 @@ impl ComponentChecker<'_> {
     }
 
     /// Checks one given property; returns its checked value.
-    fn property(&mut self, spec: &ComponentSpec, said: &PropertyText) -> Option<Value> {
-        let name = &said.name.value;
+    fn property(
+        &mut self,
+        spec: &ComponentSpec,
+        named: &At<String>,
+        place: &Place,
+        value: Result<&Value, &str>,
+        folder: Option<&Path>,
+    ) -> Option<Value> {
+        let name = &named.value;
         let Some(property) = spec.find_property(name) else {
             let message = format!("`{}` has no property {}", spec.name, quoted(name));
             let names = spec.properties.iter().map(|property| property.name.as_str());
@@ -432,16 +385,16 @@ impl ComponentChecker<'_> {
             if spec.properties.is_empty() {
                 remedy = "it has no properties at all".into();
             }
-            self.error(Code::UnknownProperty, &said.name.place, message, remedy);
+            self.found.error(Code::UnknownProperty, &named.place, message, remedy);
             return None;
         };
         if property.access == Access::ReadOnly {
             let message = format!("`{name}` cannot be set: the component sets it while it runs");
             let remedy = "leave it out; `stripline get` prints it";
-            self.error(Code::BadProperty, &said.name.place, message, remedy);
+            self.found.error(Code::BadProperty, &named.place, message, remedy);
             return None;
         }
-        let checked = match said.value {
+        let checked = match value {
             Ok(value) => property.check(value).map_err(|error| invalid(property, value, error)),
             Err(text) => property.parse(text).map_err(|error| {
                 let value = text.parse().map_or_else(|_| Value::Text(text.into()), Value::Float);
@@ -450,14 +403,14 @@ impl ComponentChecker<'_> {
         };
         match checked {
             Err((message, remedy)) => {
-                self.error(Code::BadProperty, said.place, message, remedy);
+                self.found.error(Code::BadProperty, place, message, remedy);
                 None
             }
             Ok(Value::Text(path)) if matches!(property.kind, PropertyKind::Path) => {
-                let absolute = absolute_path(path, said.folder);
+                let absolute = absolute_path(path, folder);
                 if absolute.is_none() {
                     let message = format!("the folder that `{name}` is relative to is not UTF-8 text");
-                    self.error(Code::BadProperty, said.place, message, "write the path from the root");
+                    self.found.error(Code::BadProperty, place, message, "write the path from the root");
                 }
                 absolute.map(Value::Text)
             }

@@ -32,12 +32,10 @@ pub(super) struct ConnectionEnd {
 /// A connection after its own checks. An end is `None` when its port could not be determined, which
 /// has been reported.
 pub(super) struct ResolvedConnection {
+    pub draft: ConnectionDraft,
     pub from: Option<ConnectionEnd>,
     pub to: Option<ConnectionEnd>,
     pub transport: String,
-    pub options: LinkOptions,
-    /// The place where the receiving end is named, or that of the whole connection.
-    pub place: Place,
 }
 
 /// Checks every connection.
@@ -56,55 +54,47 @@ pub(super) fn check(
         found,
         used: BTreeSet::new(),
         excused: BTreeSet::new(),
-        unread_output: false,
-        unread_input: false,
-        unknown_ports: BTreeSet::new(),
+        processes: BTreeSet::new(),
     };
-    checker.transport_option();
-    let mut links: Vec<ResolvedConnection> = drafts.iter().map(|draft| checker.resolve(draft)).collect();
-    checker.repeated(&drafts, &links);
-    checker.unknown_ports_by_option();
+    options.transport.iter().for_each(|option| checker.check_transport(option));
+    let mut links: Vec<ResolvedConnection> = drafts.into_iter().map(|draft| checker.resolve(draft)).collect();
+    checker.repeated(&links);
+    if let Some(option) = options.transport.as_ref().filter(|_| !checker.processes.is_empty()) {
+        // Once for all connections.
+        let processes = std::mem::take(&mut checker.processes);
+        checker.cannot_join(&option.place, processes);
+    }
     checker.unconnected();
-    resequence_check::check(&drafts, &links, components, found);
-    share_buffers(&drafts, &mut links);
+    resequence_check::check(&links, components, found);
+    share_buffers(&mut links);
     links
 }
 
 /// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
 /// any of them requires.
-fn share_buffers(drafts: &[ConnectionDraft], links: &mut [ResolvedConnection]) {
+fn share_buffers(links: &mut [ResolvedConnection]) {
     let mut largest: BTreeMap<(ConnectionEnd, String), u32> = BTreeMap::new();
-    for (draft, link) in drafts.iter().zip(&*links) {
-        if let (Some(from), Some(asked)) = (link.from, draft.buffer) {
-            let buffer = largest.entry((from, link.transport.clone())).or_insert(asked);
-            *buffer = asked.max(*buffer);
+    for link in links.iter().filter(|link| link.draft.places.contains_key("buffer")) {
+        if let Some(from) = link.from {
+            let buffer = largest.entry((from, link.transport.clone())).or_default();
+            *buffer = link.draft.options.buffer.max(*buffer);
         }
     }
     for link in links {
         if let Some(from) = link.from
             && let Some(buffer) = largest.get(&(from, link.transport.clone()))
         {
-            link.options.buffer = *buffer;
+            link.draft.options.buffer = *buffer;
         }
     }
 }
 
-/// The port that the text of an end names.
-enum Named {
-    Port(ConnectionEnd),
-    /// A port of the other direction, or a component that has only such ports.
-    Backwards(Option<ConnectionEnd>),
-    /// No port, which has been reported.
-    Nothing,
-}
-
-impl Named {
-    fn end(&self) -> Option<ConnectionEnd> {
-        match *self {
-            Self::Port(end) | Self::Backwards(Some(end)) => Some(end),
-            _ => None,
-        }
-    }
+/// The port that the text of an end names; without one, that has been reported.
+#[derive(Clone, Copy, Default)]
+struct Named {
+    end: Option<ConnectionEnd>,
+    /// It is a port of the other direction, or a component that has only such ports.
+    is_backwards: bool,
 }
 
 struct ConnectionChecker<'c> {
@@ -115,73 +105,44 @@ struct ConnectionChecker<'c> {
     found: &'c mut Diagnostics,
     /// Ports that a connection names, rightly or not.
     used: BTreeSet<ConnectionEnd>,
-    /// Components with a wrongly named port, by direction; their missing ports cannot be
-    /// determined.
-    excused: BTreeSet<(usize, bool)>,
-    /// Whether a sending, or receiving, end cannot be read: it might mean any port.
-    unread_output: bool,
-    unread_input: bool,
+    /// Components with a wrongly named port, and whether it is an output; their missing ports
+    /// cannot be determined. `None`: an end that cannot be read might mean any port.
+    excused: BTreeSet<(Option<usize>, bool)>,
     /// Components that the transport given as an option cannot join, because each is a process.
-    unknown_ports: BTreeSet<usize>,
+    processes: BTreeSet<usize>,
 }
 
 impl<'c> ConnectionChecker<'c> {
-    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
-        self.found.push(Diagnostic::error(code, place, message).help(remedy));
-    }
-
-    fn resolve(&mut self, draft: &ConnectionDraft) -> ResolvedConnection {
-        let from = draft.from.as_ref().map(|at| (at, self.named(at, Direction::Output)));
-        let to = draft.to.as_ref().map(|at| (at, self.named(at, Direction::Input)));
-        self.unread_output |= from.is_none();
-        self.unread_input |= to.is_none();
-        match (&from, &to) {
-            (Some((from_at, Named::Backwards(_))), Some((to_at, Named::Backwards(_)))) => {
+    fn resolve(&mut self, draft: ConnectionDraft) -> ResolvedConnection {
+        let from = self.named(draft.from.as_ref(), Direction::Output);
+        let to = self.named(draft.to.as_ref(), Direction::Input);
+        match (&draft.from, &draft.to) {
+            (Some(from_at), Some(to_at)) if from.is_backwards && to.is_backwards => {
                 let (was_from, was_to) = (&from_at.value, &to_at.value);
-                let remedy = format!("write from = \"{was_to}\" and to = \"{was_from}\"");
-                let error = Diagnostic::error(
-                    Code::PortDirection,
-                    &from_at.place,
-                    "this connection is the wrong way round",
-                )
-                .label("an input, which cannot send")
-                .also(&to_at.place, "an output, which cannot receive")
-                .help(remedy);
+                let message = "this connection is the wrong way round";
+                let error = Diagnostic::error(Code::PortDirection, &from_at.place, message)
+                    .label("an input, which cannot send")
+                    .also(&to_at.place, "an output, which cannot receive")
+                    .help(format!("write from = \"{was_to}\" and to = \"{was_from}\""));
                 self.found.push(error);
             }
-            (from, to) => {
-                for ((at, named), wanted) in
-                    from.iter().zip([Direction::Output]).chain(to.iter().zip([Direction::Input]))
-                {
-                    if let Named::Backwards(end) = named {
-                        self.backwards(at, *end, wanted);
+            (from_at, to_at) => {
+                let ends = [(from_at, from, Direction::Output), (to_at, to, Direction::Input)];
+                for (at, named, wanted) in ends {
+                    if let Some(at) = at.as_ref().filter(|_| named.is_backwards) {
+                        self.backwards(at, named.end, wanted);
                     }
                 }
             }
         }
-        let port = |named: &Option<(&At<String>, Named)>| match named {
-            Some((_, Named::Port(end))) => Some(*end),
-            _ => None,
-        };
-        let ends = [&from, &to].map(|named| named.as_ref().and_then(|(_, named)| named.end()));
+        let port = |named: Named| named.end.filter(|_| !named.is_backwards);
+        let ends = [from.end, to.end];
         self.used.extend(ends.iter().flatten());
-        let transport = self.transport(draft, ends);
-        let [huge_pages, locked] = self.memory(draft, &transport);
-        let mut options = LinkOptions::default();
-        options.overflow = draft.overflow.unwrap_or(options.overflow);
-        options.depth = draft.depth.unwrap_or(options.depth);
-        self.watermarks(draft, &mut options);
-        options.flow = draft.flow.as_ref().map_or(options.flow, |at| at.value);
-        options.send_timeout_ms = draft.send_timeout_ms;
-        options.buffer = draft.buffer.unwrap_or(options.buffer);
-        options.wait = draft.wait.unwrap_or(options.wait);
-        (options.huge_pages, options.locked) = (huge_pages, locked);
-        options.scope = draft.scope.unwrap_or(options.scope);
-        options.deadline_ms = draft.deadline_ms.unwrap_or(options.deadline_ms);
-        options.resequence = draft.resequence.as_ref().map(|at| at.value);
-        let place = draft.to.as_ref().map_or(&draft.place, |at| &at.place);
-        let link =
-            ResolvedConnection { from: port(&from), to: port(&to), transport, options, place: place.clone() };
+        let transport = self.transport(&draft, ends);
+        self.memory(&draft, &transport);
+        self.watermarks(&draft);
+        let link = ResolvedConnection { from: port(from), to: port(to), transport, draft };
+        let options = link.draft.options;
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
             && (options.overflow == Overflow::Block || options.scope == Scope::Target)
@@ -193,13 +154,18 @@ impl<'c> ConnectionChecker<'c> {
             } else {
                 "write scope = \"server\" or a weaker one, or put another component between"
             };
-            self.error(Code::SelfLoop, place, message, remedy);
+            self.found.error(Code::SelfLoop, link.draft.place("to"), message, remedy);
         }
         link
     }
 
     /// Finds the port that a text such as `demodulator.in` names.
-    fn named(&mut self, at: &At<String>, wanted: Direction) -> Named {
+    fn named(&mut self, at: Option<&At<String>>, wanted: Direction) -> Named {
+        let is_output = wanted == Direction::Output;
+        let Some(at) = at else {
+            self.excused.insert((None, is_output));
+            return Named::default();
+        };
         let (name, port) = match at.value.split_once('.') {
             Some((name, port)) => (name, Some(port)),
             None => (at.value.as_str(), None),
@@ -208,27 +174,23 @@ impl<'c> ConnectionChecker<'c> {
             let known = || self.names.keys().copied();
             let remedy = did_you_mean(name, known(), "the components are");
             if let Some(meant) = suggestion(name, known()) {
-                self.excused.insert((self.names[meant], wanted == Direction::Output));
+                self.excused.insert((Some(self.names[meant]), is_output));
             }
-            self.error(
-                Code::UnknownComponent,
-                &at.place,
-                format!("there is no component {}", quoted(name)),
-                remedy,
-            );
-            return Named::Nothing;
+            let message = format!("there is no component {}", quoted(name));
+            self.found.error(Code::UnknownComponent, &at.place, message, remedy);
+            return Named::default();
         };
-        let Some(spec) = self.components[component].spec.as_deref() else { return Named::Nothing };
+        let Some(spec) = self.components[component].spec.as_deref() else { return Named::default() };
         let direction = words(wanted);
         let candidates: Vec<usize> =
             (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
         let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
         let (code, message, remedy) = match port {
             Some(port) => match spec.ports.iter().position(|p| p.name == port) {
-                Some(port) if spec.ports[port].direction == wanted => {
-                    return Named::Port(ConnectionEnd { component, port });
+                Some(port) => {
+                    let is_backwards = spec.ports[port].direction != wanted;
+                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
                 }
-                Some(port) => return Named::Backwards(Some(ConnectionEnd { component, port })),
                 None => {
                     let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
                     if candidates.is_empty() {
@@ -238,8 +200,10 @@ impl<'c> ConnectionChecker<'c> {
                 }
             },
             None => match candidates[..] {
-                [port] => return Named::Port(ConnectionEnd { component, port }),
-                [] => return Named::Backwards(None),
+                [port] => {
+                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
+                }
+                [] => return Named { end: None, is_backwards: true },
                 _ => {
                     let message = format!("`{name}` has more than one {direction}");
                     let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
@@ -248,9 +212,9 @@ impl<'c> ConnectionChecker<'c> {
                 }
             },
         };
-        self.excused.insert((component, wanted == Direction::Output));
-        self.error(code, &at.place, message, remedy);
-        Named::Nothing
+        self.excused.insert((Some(component), is_output));
+        self.found.error(code, &at.place, message, remedy);
+        Named::default()
     }
 
     fn backwards(&mut self, at: &At<String>, end: Option<ConnectionEnd>, wanted: Direction) {
@@ -259,20 +223,24 @@ impl<'c> ConnectionChecker<'c> {
             Direction::Input => ("to", "output", "receives"),
         };
         let name = at.value.split('.').next().unwrap_or_default();
-        let spec = self.names.get(name).and_then(|&n| self.components[n].spec.as_deref());
-        let ports = ports_of(spec, wanted);
-        let wanted = words(wanted);
-        let remedy = if ports.is_empty() {
-            format!("`{name}` has no {wanted}")
-        } else {
-            format!("its {wanted}s are {}", listed(ports, "and"))
+        let wanted_word = words(wanted);
+        let (message, remedy) = match end {
+            None => {
+                let message =
+                    format!("`{name}` has no {wanted_word}, but `{key}` names the component that {does}");
+                (message, "are `from` and `to` the wrong way round?".into())
+            }
+            Some(end) => {
+                let ports = ports_of(self.components[end.component].spec.as_deref(), wanted);
+                let remedy = match ports.is_empty() {
+                    true => format!("`{name}` has no {wanted_word}"),
+                    false => format!("its {wanted_word}s are {}", listed(ports, "and")),
+                };
+                let port = quoted(&at.value);
+                (format!("{port} is an {is}, but `{key}` names the port that {does}"), remedy)
+            }
         };
-        let message = match end {
-            Some(_) => format!("{} is an {is}, but `{key}` names the port that {does}", quoted(&at.value)),
-            None => format!("`{name}` has no {wanted}, but `{key}` names the component that {does}"),
-        };
-        let remedy = if end.is_none() { "are `from` and `to` the wrong way round?".into() } else { remedy };
-        self.error(Code::PortDirection, &at.place, message, remedy);
+        self.found.error(Code::PortDirection, &at.place, message, remedy);
     }
 
     /// Returns the transport of a connection, and checks that it can join the two ends.
@@ -285,23 +253,17 @@ impl<'c> ConnectionChecker<'c> {
             // An unresolved end is not an error here.
             _ => true,
         };
-        if let Some(said) = &draft.transport
-            && !known(&said.value)
-        {
-            let remedy =
-                did_you_mean(&said.value, self.catalog.transports.iter().copied(), "the transports are");
-            let message = format!("unknown transport {}", quoted(&said.value));
-            self.error(Code::UnknownTransport, &said.place, message, remedy);
-        }
+        draft.transport.iter().for_each(|said| self.check_transport(said));
         if let Some(option) = &self.options.transport {
             if option.value == SAME_PROCESS && !same_process {
-                self.unknown_ports.extend(ends.iter().flatten().filter(|n| !threads(n)));
+                self.processes.extend(ends.iter().flatten().filter(|n| !threads(n)));
             }
             return option.value.clone();
         }
         if let Some(said) = &draft.transport {
             if said.value == SAME_PROCESS && !same_process {
-                self.cannot_join(said, ends);
+                let processes: Vec<usize> = ends.into_iter().flatten().filter(|n| !threads(n)).collect();
+                self.cannot_join(&said.place, processes);
             }
             return said.value.clone();
         }
@@ -311,147 +273,112 @@ impl<'c> ConnectionChecker<'c> {
             let message = format!("the default transport `{default}` is not in this program");
             let remedy =
                 format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
-            self.error(Code::UnknownTransport, &draft.place, message, remedy);
+            self.found.error(Code::UnknownTransport, &draft.place, message, remedy);
         }
         default.into()
     }
 
-    fn cannot_join(&mut self, said: &At<String>, ends: [Option<usize>; 2]) {
-        let processes = ends.iter().flatten().map(|&n| &self.components[n]);
-        let processes: Vec<_> = processes.filter(|c| c.placement == Placement::Process).collect();
+    /// Checks the name of a transport.
+    fn check_transport(&mut self, named: &At<String>) {
+        let transports = self.catalog.transports.iter().copied();
+        if !transports.clone().any(|name| name == named.value) {
+            let remedy = did_you_mean(&named.value, transports, "the transports are");
+            let message = format!("unknown transport {}", quoted(&named.value));
+            self.found.error(Code::UnknownTransport, &named.place, message, remedy);
+        }
+    }
+
+    /// Reports components that `inproc` cannot join, because each is a process.
+    fn cannot_join(&mut self, inproc: &Place, processes: impl IntoIterator<Item = usize>) {
+        let processes: Vec<_> = processes.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(processes.iter().map(|c| c.name.value.as_str()), "and");
-        let verb =
-            if processes.len() == 1 { "is a process of its own" } else { "are processes of their own" };
+        let by_option = inproc.is_option();
+        let verb = match (processes.len(), by_option) {
+            (1, true) => "is a process",
+            (_, true) => "are processes",
+            (1, false) => "is a process of its own",
+            (_, false) => "are processes of their own",
+        };
         let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
-        let others = self.other_transports();
+        let others = self.catalog.transports.iter().copied().filter(|&name| name != SAME_PROCESS);
+        let others = listed(others, "or");
         let remedy = if processes.iter().any(|c| c.executable.is_some()) {
             format!("choose another transport, as an executable cannot be a thread: {others}")
-        } else if self.options.placement.is_some() {
-            format!("leave out `--placement processes`, or choose another transport: {others}")
         } else {
-            format!("write placement = \"thread\" for {names}, or choose another transport: {others}")
+            let first = match (self.options.placement.is_some(), by_option) {
+                (true, true) => "use `--placement threads`".into(),
+                (false, true) => "add `--placement threads`".into(),
+                (true, false) => "leave out `--placement processes`".into(),
+                (false, false) => format!("write placement = \"thread\" for {names}"),
+            };
+            format!("{first}, or choose another transport: {others}")
         };
-        self.error(Code::TransportUnfit, &said.place, message, remedy);
+        self.found.error(Code::TransportUnfit, inproc, message, remedy);
     }
 
-    fn other_transports(&self) -> String {
-        listed(self.catalog.transports.iter().copied().filter(|&name| name != SAME_PROCESS), "or")
-    }
-
-    /// Checks the name given by `--transport`.
-    fn transport_option(&mut self) {
-        let Some(option) = &self.options.transport else { return };
-        if !self.catalog.transports.contains(&option.value.as_str()) {
-            let transports = self.catalog.transports.iter().copied();
-            let remedy = did_you_mean(&option.value, transports, "the transports are");
-            let message = format!("unknown transport {}", quoted(&option.value));
-            self.error(Code::UnknownTransport, &option.place, message, remedy);
-        }
-    }
-
-    /// Reports once all components that `--transport inproc` cannot join.
-    fn unknown_ports_by_option(&mut self) {
-        let Some(option) = &self.options.transport else { return };
-        if self.unknown_ports.is_empty() {
+    /// Checks where the sender blocks and resumes.
+    fn watermarks(&mut self, draft: &ConnectionDraft) {
+        let LinkOptions { depth, overflow, high_watermark: high, low_watermark: low, .. } = draft.options;
+        if overflow != Overflow::Block {
+            self.flow_of_a_dropping_receiver(draft);
             return;
         }
-        let unknown = || self.unknown_ports.iter().map(|&n| &self.components[n]);
-        let names = listed(unknown().map(|c| c.name.value.as_str()), "and");
-        let verb = if unknown().count() == 1 { "is a process" } else { "are processes" };
-        let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
-        let others = self.other_transports();
-        let remedy = if unknown().any(|c| c.executable.is_some()) {
-            format!("choose another transport, as an executable cannot be a thread: {others}")
-        } else if self.options.placement.is_some() {
-            format!("use `--placement threads`, or choose another transport: {others}")
-        } else {
-            format!("add `--placement threads`, or choose another transport: {others}")
-        };
-        self.error(Code::TransportUnfit, &option.place, message, remedy);
-    }
-
-    /// Reads where the sender blocks and resumes; values that contradict each other are left out.
-    fn watermarks(&mut self, draft: &ConnectionDraft, options: &mut LinkOptions) {
-        if options.overflow != Overflow::Block {
-            self.flow_of_a_dropping_receiver(draft, options.overflow);
-            return;
-        }
-        let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
-        let (high, low) = (value(&draft.high_watermark), value(&draft.low_watermark));
-        if let Some(at) = draft.high_watermark.as_ref().filter(|at| at.value > options.depth) {
-            let message = format!(
-                "`high-watermark` is {}, but only {} may wait",
-                at.value,
-                count(options.depth as usize, "packet")
-            );
-            self.error(
-                Code::BadValue,
-                &at.place,
-                message,
-                "make it at most the connection's `depth`, or raise that",
-            );
-            return;
-        }
-        let most = high.unwrap_or(options.depth);
-        if let Some(at) = draft.low_watermark.as_ref().filter(|at| at.value >= most) {
-            let message =
-                format!("`low-watermark` is {}, but the sender is held up at {most} already", at.value);
+        let most = high.unwrap_or(depth);
+        let (key, message, remedy) = if most > depth {
+            let waiting = count(depth as usize, "packet");
+            let message = format!("`high-watermark` is {most}, but only {waiting} may wait");
+            ("high-watermark", message, "make it at most the connection's `depth`, or raise that")
+        } else if let Some(low) = low.filter(|low| *low >= most) {
+            let message = format!("`low-watermark` is {low}, but the sender is held up at {most} already");
             let remedy = "make it less than the high watermark (the `depth`, unless `high-watermark` is set)";
-            self.error(Code::BadValue, &at.place, message, remedy);
+            ("low-watermark", message, remedy)
+        } else {
             return;
-        }
-        (options.high_watermark, options.low_watermark) = (high, low);
+        };
+        self.found.error(Code::BadValue, draft.place(key), message, remedy);
     }
 
     /// Reports flow-control keys for a receiver that drops packets, which never blocks its sender.
-    fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft, overflow: Overflow) {
-        let flow = draft.flow.as_ref().filter(|at| at.value != Flow::Transport);
+    fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft) {
+        let LinkOptions { overflow, high_watermark, low_watermark, flow, .. } = draft.options;
         let keys = [
-            ("high-watermark", draft.high_watermark.as_ref().map(|at| &at.place)),
-            ("low-watermark", draft.low_watermark.as_ref().map(|at| &at.place)),
-            ("flow", flow.map(|at| &at.place)),
+            ("high-watermark", high_watermark.is_some()),
+            ("low-watermark", low_watermark.is_some()),
+            ("flow", flow != Flow::Transport),
         ];
-        for (key, place) in keys {
-            let Some(place) = place else { continue };
+        for (key, _) in keys.into_iter().filter(|(_, is_set)| *is_set) {
             let message = format!("`{key}` holds the sender up, but overflow = \"{overflow}\" never does");
             let remedy = format!("remove `{key}`, or write overflow = \"block\"");
-            self.error(Code::FlowUnfit, place, message, remedy);
+            self.found.error(Code::FlowUnfit, draft.place(key), message, remedy);
         }
     }
 
-    /// Reads the requirements on the ring's memory, and checks that the transport has a ring.
-    fn memory(&mut self, draft: &ConnectionDraft, transport: &str) -> [bool; 2] {
-        let huge_pages = draft.huge_pages.as_ref().is_some_and(|at| at.value);
-        let locked = draft.locked.as_ref().is_some_and(|at| at.value);
-        for (at, options) in [
-            (&draft.huge_pages, LinkOptions { huge_pages, ..LinkOptions::default() }),
-            (&draft.locked, LinkOptions { locked, ..LinkOptions::default() }),
+    /// Checks that the transport has a ring where the memory of one has requirements.
+    fn memory(&mut self, draft: &ConnectionDraft, transport: &str) {
+        let LinkOptions { huge_pages, locked, .. } = draft.options;
+        for (key, options) in [
+            ("huge-pages", LinkOptions { huge_pages, ..LinkOptions::default() }),
+            ("locked", LinkOptions { locked, ..LinkOptions::default() }),
         ] {
             // An unknown transport has been reported.
-            if let Some(at) = at
-                && let Err(Error::Unsupported { transport, rule, alternatives }) =
-                    transport::check(transport, &options)
+            if let Err(Error::Unsupported { transport, rule, alternatives }) =
+                transport::check(transport, &options)
             {
                 let message = format!("transport `{transport}` cannot keep {rule}");
-                self.error(
-                    Code::TransportUnfit,
-                    &at.place,
-                    message,
-                    format!("{alternatives}, or leave it out"),
-                );
+                let remedy = format!("{alternatives}, or leave it out");
+                self.found.error(Code::TransportUnfit, draft.place(key), message, remedy);
             }
         }
-        [huge_pages, locked]
     }
 
     /// Reports the same connection twice, and several writers where one is allowed.
-    fn repeated(&mut self, drafts: &[ConnectionDraft], links: &[ResolvedConnection]) {
+    fn repeated(&mut self, links: &[ResolvedConnection]) {
         let mut connections: BTreeMap<(ConnectionEnd, ConnectionEnd), &Place> = BTreeMap::new();
         let mut writers: BTreeMap<ConnectionEnd, &Place> = BTreeMap::new();
-        for (draft, link) in drafts.iter().zip(links) {
+        for link in links {
             let (Some(from), Some(to)) = (link.from, link.to) else { continue };
             let Some((name, port)) = self.port(to) else { continue };
-            let place = draft.from.as_ref().map_or(&link.place, |at| &at.place);
+            let place = link.draft.place("from");
             if let Some(first) = connections.insert((from, to), place) {
                 let error = Diagnostic::error(Code::SameConnection, place, "this connection already exists")
                     .label("again here")
@@ -474,32 +401,26 @@ impl<'c> ConnectionChecker<'c> {
 
     fn unconnected(&mut self) {
         for (n, component) in self.components.iter().enumerate() {
-            let Some(spec) = component.spec.as_deref() else { continue };
-            for (index, port) in spec.ports.iter().enumerate() {
+            let ports = component.spec.iter().flat_map(|spec| &spec.ports).enumerate();
+            for (index, port) in ports.filter(|(_, port)| port.mandatory) {
                 let is_output = port.direction == Direction::Output;
-                let unread = if is_output { self.unread_output } else { self.unread_input };
-                let excused = unread || self.excused.contains(&(n, is_output));
-                if port.mandatory
-                    && !excused
-                    && !self.used.contains(&ConnectionEnd { component: n, port: index })
-                {
-                    let name = &component.name.value;
-                    let message =
-                        format!("{} `{name}.{}` is not connected", words(port.direction), port.name);
-                    let (this, other) = if is_output { ("from", "to") } else { ("to", "from") };
-                    let types = match &port.types {
-                        PortTypes::OneOf(_) => format!("type {}", port.types),
-                        PortTypes::Any => "any type".into(),
-                        PortTypes::SameAs(other) => format!("the type of `{other}`"),
-                        PortTypes::Property(name) => format!("the type in property `{name}`"),
-                    };
-                    let port = &port.name;
-                    let remedy = format!(
-                        "add a [[connection]] with {this} = \"{name}.{port}\" and {other} = \"…\" ({types})"
-                    );
-                    let error = Diagnostic::error(Code::Unconnected, &component.name.place, message);
-                    self.found.push(error.help(remedy));
+                let is_excused = [None, Some(n)].iter().any(|n| self.excused.contains(&(*n, is_output)));
+                if is_excused || self.used.contains(&ConnectionEnd { component: n, port: index }) {
+                    continue;
                 }
+                let (name, port_name) = (&component.name.value, &port.name);
+                let (this, other) = if is_output { ("from", "to") } else { ("to", "from") };
+                let types = match &port.types {
+                    PortTypes::OneOf(_) => format!("type {}", port.types),
+                    PortTypes::Any => "any type".into(),
+                    PortTypes::SameAs(other) => format!("the type of `{other}`"),
+                    PortTypes::Property(name) => format!("the type in property `{name}`"),
+                };
+                let message = format!("{} `{name}.{port_name}` is not connected", words(port.direction));
+                let remedy = format!(
+                    "add a [[connection]] with {this} = \"{name}.{port_name}\" and {other} = \"…\" ({types})"
+                );
+                self.found.error(Code::Unconnected, &component.name.place, message, remedy);
             }
         }
     }

@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use stripline::component::{ComponentSpec, InvalidProperties, Properties};
-use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION};
+use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION, PollSet};
 
 use super::spec_check::check_spec;
 use super::text::quoted;
@@ -87,28 +86,31 @@ pub enum DescribeError {
 impl DescribeError {
     /// Returns the problem when it was run with this option.
     pub(super) fn of_option(&self, option: &str) -> String {
-        let name = |path: &Path| quoted(&path.file_name().unwrap_or_default().to_string_lossy());
+        let (Self::Missing(path)
+        | Self::NotStarted(path, _)
+        | Self::Failed(path, ..)
+        | Self::Killed(path, _)
+        | Self::TooLong(path, _)
+        | Self::TooMuch(path)
+        | Self::Nonsense(path, _)
+        | Self::BadSpec(path, _)) = self;
+        let name = quoted(&path.file_name().unwrap_or_default().to_string_lossy());
         match self {
-            Self::Missing(path) => format!("there is no executable {}", name(path)),
-            Self::NotStarted(path, error) => format!("{} cannot be started: {error}", name(path)),
-            Self::Failed(path, code, said) if said.is_empty() => {
-                format!("{} {option} ended with exit code {code}", name(path))
+            Self::Missing(_) => format!("there is no executable {name}"),
+            Self::NotStarted(_, error) => format!("{name} cannot be started: {error}"),
+            Self::Failed(_, code, said) => {
+                let printed =
+                    if said.is_empty() { String::new() } else { format!(" and printed {}", quoted(said)) };
+                format!("{name} {option} ended with exit code {code}{printed}")
             }
-            Self::Failed(path, code, said) => {
-                format!("{} {option} ended with exit code {code} and printed {}", name(path), quoted(said))
-            }
-            Self::Killed(path, signal) => format!("{} {option} was ended by signal {signal}", name(path)),
-            Self::TooLong(path, time) => {
-                format!("{} {option} did not end within {} s", name(path), time.as_secs_f32())
-            }
-            Self::TooMuch(path) => format!("{} {option} printed more than 1 MiB", name(path)),
-            Self::Nonsense(path, why) => {
+            Self::Killed(_, signal) => format!("{name} {option} was ended by signal {signal}"),
+            Self::TooLong(_, time) => format!("{name} {option} did not end within {} s", time.as_secs_f32()),
+            Self::TooMuch(_) => format!("{name} {option} printed more than 1 MiB"),
+            Self::Nonsense(_, why) => {
                 let what = if option == CHECK_OPTION { "check result" } else { "component description" };
-                format!("{} {option} printed no {what}: {why}", name(path))
+                format!("{name} {option} printed no {what}: {why}")
             }
-            Self::BadSpec(path, errors) => {
-                format!("{} describes itself wrongly: {}", name(path), errors.join("; "))
-            }
+            Self::BadSpec(_, errors) => format!("{name} describes itself wrongly: {}", errors.join("; ")),
         }
     }
 
@@ -119,14 +121,8 @@ impl DescribeError {
             Self::NotStarted(path, _) if path.is_dir() => "name the executable file in it".into(),
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
-            Self::Killed(..)
-            | Self::Failed(..)
-            | Self::TooLong(..)
-            | Self::TooMuch(_)
-            | Self::Nonsense(..) => {
-                "is it linked with stripline, and does its `main` call stripline::component::main first?"
-                    .into()
-            }
+            _ => "is it linked with stripline, and does its `main` call stripline::component::main first?"
+                .into(),
         }
     }
 }
@@ -292,15 +288,11 @@ fn readable(
     time: Duration,
 ) -> io::Result<[bool; 2]> {
     let fds = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)];
-    let mut polled: Vec<PollFd> =
-        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) as _ };
-    match poll(&mut polled, Some(&time)) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
-    Ok(fds.map(|fd| fd.is_some() && ready.next().unwrap_or(false)))
+    let mut polled = PollSet::default();
+    fds.iter().flatten().for_each(|fd| polled.readable(*fd));
+    polled.wait(Some(Instant::now() + time)).map_err(io::Error::other)?;
+    let mut index = 0..;
+    Ok(fds.map(|fd| fd.is_some() && index.next().is_some_and(|index| polled.is_ready(index))))
 }
 
 /// Reads once; keeps up to `max` bytes of all, and closes the pipe at its end.

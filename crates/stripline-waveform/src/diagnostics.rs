@@ -96,6 +96,17 @@ impl Diagnostics {
         let _ = stderr.write_all(self.render(stderr.is_terminal() && !no_colour).as_bytes());
     }
 
+    /// Adds an error with its remedy.
+    pub(super) fn error(
+        &mut self,
+        code: Code,
+        place: &Place,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.push(Diagnostic::error(code, place, message).help(remedy));
+    }
+
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         match diagnostic.level {
             Level::Error => self.errors += 1,

@@ -1,6 +1,7 @@
 //! Reads a waveform file: from bytes to tables with valid keys and kinds of value. `check` then
 //! decides whether they fit together.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +9,12 @@ use std::sync::Arc;
 use stripline::component::Value;
 use stripline::internal::units;
 use stripline::node::Dispatch;
-use stripline::terms::{Flow, Overflow, Resequence, Scope, WaitStrategy};
-use toml::de::{DeTable, DeValue};
+use stripline::terms::LinkOptions;
+use toml::de::DeTable;
 
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
+use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 use super::text::quoted;
-use super::toml_reader::{TomlReader, in_order};
+use super::toml_reader::TableReader;
 use super::{Placement, Restart};
 
 /// The largest waveform file, in bytes.
@@ -42,13 +43,24 @@ pub(super) struct ComponentDraft {
     pub executable: Option<At<String>>,
     /// Whether one of the two is present, readable or not.
     pub has_program: bool,
-    pub placement: Option<At<Placement>>,
-    pub restart: Option<At<Restart>>,
+    pub placement: Option<Placement>,
+    pub restart: Option<Restart>,
     pub priority: Option<u8>,
     pub cpus: Vec<At<usize>>,
-    pub dispatch: Option<At<Dispatch>>,
+    pub dispatch: Option<Dispatch>,
     pub properties: Vec<Property>,
     pub unknown_keys: Vec<At<String>>,
+    /// All keys that the table may have.
+    pub keys: Vec<&'static str>,
+    /// The place of each key's value.
+    pub places: BTreeMap<&'static str, Place>,
+}
+
+impl ComponentDraft {
+    /// Returns the place of a key's value.
+    pub(super) fn place(&self, key: &str) -> &Place {
+        self.places.get(key).unwrap_or(&self.name.place)
+    }
 }
 
 /// One property as written; without a value where it is an array or another kind that no property
@@ -64,30 +76,23 @@ pub(super) struct ConnectionDraft {
     pub from: Option<At<String>>,
     pub to: Option<At<String>>,
     pub transport: Option<At<String>>,
-    pub overflow: Option<Overflow>,
-    pub depth: Option<u32>,
-    pub high_watermark: Option<At<u32>>,
-    pub low_watermark: Option<At<u32>>,
-    pub flow: Option<At<Flow>>,
-    pub send_timeout_ms: Option<u32>,
-    pub scope: Option<Scope>,
-    pub deadline_ms: Option<u32>,
-    pub resequence: Option<At<Resequence>>,
-    pub buffer: Option<u32>,
-    pub wait: Option<WaitStrategy>,
-    pub huge_pages: Option<At<bool>>,
-    pub locked: Option<At<bool>>,
+    pub options: LinkOptions,
+    /// The place of each key's value.
+    pub places: BTreeMap<&'static str, Place>,
+}
+
+impl ConnectionDraft {
+    /// Returns the place of a key's value.
+    pub(super) fn place(&self, key: &str) -> &Place {
+        self.places.get(key).unwrap_or(&self.place)
+    }
 }
 
 /// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     let name = quoted(&path.display().to_string());
-    let fail = |code, message: String, remedy: &str| {
-        let place = Place::new(&Source::file(path.display().to_string(), String::new()), 0..0);
-        let mut found = Diagnostics::default();
-        found.push(Diagnostic::error(code, &place, message).help(remedy));
-        Err(found)
-    };
+    let fail =
+        |code, message: String, remedy: &str| Err(unreadable(path, String::new(), 0, code, &message, remedy));
     if path.is_dir() {
         return fail(Code::Unreadable, format!("{name} is a folder"), "name the waveform file in it");
     }
@@ -110,13 +115,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
 
 /// Returns the text of the file as a source for findings, or a finding when it is not text.
 pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnostics> {
-    let name = path.display().to_string();
-    let fail = |code, text: String, at: usize, message: &str, remedy: &str| {
-        let place = Place::new(&Source::file(name.clone(), text), at..at + 1);
-        let mut found = Diagnostics::default();
-        found.push(Diagnostic::error(code, &place, message).help(remedy));
-        Err(found)
-    };
+    let fail = |code, text, at, message, remedy| Err(unreadable(path, text, at, code, message, remedy));
     if bytes.len() > FILE_BYTES_MAX {
         let remedy = "the limit is 1 MiB; is this the right file?";
         return fail(Code::Limit, String::new(), 0, "the waveform file is too large", remedy);
@@ -139,8 +138,16 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
             let remedy = "the limit is 64 KiB a line; is this the right file?";
             fail(Code::Limit, String::new(), 0, "the waveform file has a line that is too long", remedy)
         }
-        Ok(text) => Ok(Source::file(name, text.to_owned())),
+        Ok(text) => Ok(Source::file(path.display().to_string(), text.to_owned())),
     }
+}
+
+/// Returns the one finding about a file that cannot be read.
+fn unreadable(path: &Path, text: String, at: usize, code: Code, message: &str, remedy: &str) -> Diagnostics {
+    let place = Place::new(&Source::file(path.display().to_string(), text), at..at + 1);
+    let mut found = Diagnostics::default();
+    found.error(code, &place, message, remedy);
+    found
 }
 
 /// Reads the tables of the file; `None` when it is not TOML, or far too large.
@@ -151,36 +158,7 @@ pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draf
         report_syntax(source, &errors, found);
         return None;
     }
-    let mut reader = TomlReader { source, found };
-    let mut draft =
-        Draft { name: None, description: String::new(), components: Vec::new(), connections: Vec::new() };
-    const KEYS: [&str; 3] = ["waveform", "component", "connection"];
-    for (key, max) in [("component", COMPONENTS_MAX), ("connection", CONNECTIONS_MAX)] {
-        if let Some(item) = root.get_ref().get(key) {
-            let len = match item.get_ref() {
-                DeValue::Table(table) => table.len(),
-                DeValue::Array(list) => list.len(),
-                _ => 0,
-            };
-            if !reader.is_within_limit(item, len, max, key) {
-                return None;
-            }
-        }
-    }
-    for (key, value) in in_order(root.get_ref()) {
-        match key.get_ref().as_ref() {
-            "waveform" => reader.waveform(value, &mut draft),
-            "component" => draft.components = reader.components(value),
-            "connection" => draft.connections = reader.connections(value),
-            _ => reader.unknown_key(key, &KEYS),
-        }
-    }
-    if root.get_ref().get("component").is_none() {
-        let remedy = "add a table [component.NAME] with `type` or `exec`";
-        let place = Place::new(source, 0..0);
-        found.push(Diagnostic::error(Code::Empty, &place, "the waveform has no component").help(remedy));
-    }
-    Some(draft)
+    TableReader::new(source, found, root.get_ref()).draft()
 }
 
 fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {
@@ -204,15 +182,14 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
                     "write the number alone: a property has its own unit, which `stripline components TYPE` prints".into()
                 })
             };
-            found.push(Diagnostic::error(Code::Syntax, &place, message).help(remedy));
+            found.error(Code::Syntax, &place, message, remedy);
         } else if span.start >= repeated_until {
             let line = text[..span.start].rfind('\n').map_or(0, |n| n + 1);
             if text[line..].starts_with('[') {
                 repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
             }
             let remedy = "every component has a name of its own, and every key appears once";
-            let error = Diagnostic::error(Code::Duplicate, &place, "this name is already taken");
-            found.push(error.help(remedy));
+            found.error(Code::Duplicate, &place, "this name is already taken", remedy);
         }
     }
 }

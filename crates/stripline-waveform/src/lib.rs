@@ -17,7 +17,6 @@
 //! assert!(found.to_string().contains("ticker"));
 //! ```
 
-mod assign;
 mod check;
 mod components;
 mod connections;

@@ -1,7 +1,7 @@
 //! The command-line options that replace settings of the file.
 
 use super::Placement;
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
+use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 
 /// The command-line options that replace settings of the file.
 ///
@@ -69,7 +69,7 @@ fn read_set(text: &str, found: &mut Diagnostics) -> Option<SetOption> {
         let place = Place::new(&source, OPTION.len()..source.text().len());
         let message = "`--set` takes component.property=value";
         let remedy = "write it as in --set source.rate=2e6";
-        found.push(Diagnostic::error(Code::BadOption, &place, message).help(remedy));
+        found.error(Code::BadOption, &place, message, remedy);
         return None;
     };
     let mut start = OPTION.len();

@@ -102,6 +102,18 @@ pub enum Placement {
     Process,
 }
 
+impl Placement {
+    pub(crate) const ALL: [Self; 2] = [Self::Process, Self::Thread];
+
+    /// Returns the word used in a waveform file.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Thread => "thread",
+        }
+    }
+}
+
 /// The reaction to a component's failure.
 ///
 /// ```
@@ -116,6 +128,18 @@ pub enum Restart {
     /// The component is started again and its connections resume. After five restarts within ten
     /// seconds the waveform ends, as with `Never`.
     OnFailure,
+}
+
+impl Restart {
+    pub(crate) const ALL: [Self; 2] = [Self::Never, Self::OnFailure];
+
+    /// Returns the word used in a waveform file.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::OnFailure => "on-failure",
+        }
+    }
 }
 
 /// One connection of a waveform.

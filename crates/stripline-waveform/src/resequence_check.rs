@@ -7,7 +7,6 @@ use stripline::node::{Completion, Dispatch};
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
-use super::file::ConnectionDraft;
 use super::text::listed;
 
 /// The components that may have changed the order of the packets of a connection.
@@ -20,19 +19,14 @@ enum Before<'c> {
 
 /// Warns of every `resequence` without effect, or with a smaller window than the pools before it
 /// need.
-pub(super) fn check(
-    drafts: &[ConnectionDraft],
-    links: &[ResolvedConnection],
-    components: &[CheckedComponent],
-    found: &mut Diagnostics,
-) {
-    for (draft, link) in drafts.iter().zip(links) {
-        let (Some(at), Some(from)) = (&draft.resequence, link.from) else { continue };
+pub(super) fn check(links: &[ResolvedConnection], components: &[CheckedComponent], found: &mut Diagnostics) {
+    for link in links {
+        let (Some(resequence), Some(from)) = (link.draft.options.resequence, link.from) else { continue };
         let Before::Pools(pools) = before(from.component, links, components) else { continue };
-        let window = at.value.window();
+        let (window, place) = (resequence.window(), link.draft.place("resequence"));
         if pools.is_empty() {
             let message = "nothing before this connection changes the order of its packets";
-            let warning = Diagnostic::warning(Code::ResequenceIdle, &at.place, message);
+            let warning = Diagnostic::warning(Code::ResequenceIdle, place, message);
             found.push(warning.help(
                 "remove `resequence`; it is for what is sent behind a component with dispatch = \"pool(N)\"",
             ));
@@ -49,7 +43,7 @@ pub(super) fn check(
                 "make it {threads} at the very least, and many times that where some packets take much longer than \
                  others"
             );
-            found.push(Diagnostic::warning(Code::WindowSmall, &at.place, message).help(remedy));
+            found.push(Diagnostic::warning(Code::WindowSmall, place, message).help(remedy));
         }
     }
 }
@@ -74,7 +68,7 @@ fn before<'c>(
             pools.push((component.name.value.as_str(), threads));
         }
         let inputs = links.iter().filter(|link| link.to.is_some_and(|to| to.component == index));
-        let out_of_sequence = inputs.filter(|link| link.options.resequence.is_none());
+        let out_of_sequence = inputs.filter(|link| link.draft.options.resequence.is_none());
         next.extend(out_of_sequence.filter_map(|link| Some(link.from?.component)));
     }
     pools.sort_unstable();

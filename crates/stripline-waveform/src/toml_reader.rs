@@ -1,5 +1,6 @@
 //! The tables of a waveform file: which keys each has, and which kind of value each key takes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,13 @@ use stripline::internal::units;
 use stripline::node::Dispatch;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use toml::Spanned;
-use toml::de::{DeArray, DeString, DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
-use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
-use super::file::{ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property, is_name};
+use super::diagnostics::{At, Code, Diagnostics, Place, Source};
+use super::file::{
+    COMPONENTS_MAX, CONNECTIONS_MAX, ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property,
+    is_name,
+};
 use super::text::{count, did_you_mean, listed, quoted};
 use super::{Placement, Restart};
 
@@ -24,103 +28,117 @@ type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
 
 /// Returns the entries in the file's order; the parser sorts them by name.
-pub(super) fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Key<'i>, &'t Item<'i>)> {
+fn in_order<'t>(table: &'t DeTable<'t>) -> Vec<(&'t Key<'t>, &'t Item<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-pub(super) struct TomlReader<'r> {
-    pub source: &'r Arc<Source>,
-    pub found: &'r mut Diagnostics,
+/// A reader of one table of the file.
+pub(super) struct TableReader<'r, 't> {
+    source: &'r Arc<Source>,
+    found: &'r mut Diagnostics,
+    entries: &'t DeTable<'t>,
+    /// The keys that the table may have, in the order read.
+    keys: Vec<&'static str>,
+    /// The place of each value.
+    places: BTreeMap<&'static str, Place>,
 }
 
-impl TomlReader<'_> {
-    pub(super) fn waveform(&mut self, item: &Item, draft: &mut Draft) {
-        let Some(table) = self.table(item, "waveform") else { return };
-        for (key, value) in in_order(table) {
-            match key.get_ref().as_ref() {
-                "name" => {
-                    let name = self.text(value, "name");
-                    name.iter().for_each(|name| self.check_name(name));
-                    draft.name = name.map(|name| name.value);
-                }
-                "description" => {
-                    let text = self.text(value, "description").map(|at| at.value).unwrap_or_default();
-                    // It is printed on terminals.
-                    if text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control) {
-                        let remedy = format!("write one line of at most {DESCRIPTION_BYTES_MAX} bytes");
-                        self.error(Code::BadValue, value, "`description` is not one short line", remedy);
-                    }
-                    draft.description = text;
-                }
-                _ => self.unknown_key(key, &["name", "description"]),
-            }
-        }
+impl<'r, 't> TableReader<'r, 't> {
+    pub(super) fn new(source: &'r Arc<Source>, found: &'r mut Diagnostics, entries: &'t DeTable<'t>) -> Self {
+        Self { source, found, entries, keys: Vec::new(), places: BTreeMap::new() }
     }
 
-    pub(super) fn components(&mut self, item: &Item) -> Vec<ComponentDraft> {
-        let Some(table) = self.table(item, "component") else { return Vec::new() };
-        if table.is_empty() {
-            let remedy = "add a table [component.NAME] with `type` or `exec`";
-            self.error(Code::Empty, item, "the waveform has no component", remedy);
+    /// Reads the whole file; `None` when it is far too large.
+    pub(super) fn draft(&mut self) -> Option<Draft> {
+        let [waveform, component, connection] =
+            ["waveform", "component", "connection"].map(|key| self.value(key));
+        for (item, max, noun) in
+            [(component, COMPONENTS_MAX, "component"), (connection, CONNECTIONS_MAX, "connection")]
+        {
+            let Some(item) = item else { continue };
+            let len = match item.get_ref() {
+                DeValue::Table(table) => table.len(),
+                DeValue::Array(list) => list.len(),
+                _ => 0,
+            };
+            if len > max {
+                let message = format!("the waveform has {}, which is more than {max}", count(len, noun));
+                self.error(Code::Limit, item, message, "split it into several waveforms");
+                return None;
+            }
         }
-        in_order(table).into_iter().filter_map(|(key, item)| self.component(key, item)).collect()
+        let (name, description) = waveform.map(|item| self.waveform(item)).unwrap_or_default();
+        let components = component.map(|item| self.components(item)).unwrap_or_default();
+        let connections = connection.map(|item| self.connections(item)).unwrap_or_default();
+        self.unknown_keys();
+        if component.is_none() {
+            self.no_component(&self.place(0..0));
+        }
+        Some(Draft { name, description, components, connections })
+    }
+
+    fn waveform(&mut self, item: &Item) -> (Option<String>, String) {
+        let Some(mut table) = self.table(item, "waveform") else { return Default::default() };
+        let name = table.text("name");
+        name.iter().for_each(|name| table.check_name(name));
+        let description = table.text("description");
+        // It is printed on terminals.
+        let is_long = |text: &str| text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control);
+        if let Some(at) = description.as_ref().filter(|at| is_long(&at.value)) {
+            let remedy = format!("write one line of at most {DESCRIPTION_BYTES_MAX} bytes");
+            table.found.error(Code::BadValue, &at.place, "`description` is not one short line", remedy);
+        }
+        table.unknown_keys();
+        (name.map(|at| at.value), description.map(|at| at.value).unwrap_or_default())
+    }
+
+    fn components(&mut self, item: &Item) -> Vec<ComponentDraft> {
+        let Some(mut table) = self.table(item, "component") else { return Vec::new() };
+        if table.entries.is_empty() {
+            table.no_component(&table.place(item.span()));
+        }
+        in_order(table.entries).into_iter().filter_map(|(key, item)| table.component(key, item)).collect()
     }
 
     fn component(&mut self, key: &Key, item: &Item) -> Option<ComponentDraft> {
-        let name = At { value: key.get_ref().to_string(), place: Place::new(self.source, key.span()) };
-        let Some(table) = item.get_ref().as_table() else {
+        let name = self.name(key);
+        let Some(entries) = item.get_ref().as_table() else {
             let message = format!("component {} is {}", quoted(&name.value), noun(item.get_ref()));
             let remedy = format!("write a table: [component.{}]", name.value);
             self.error(Code::WrongKind, item, message, remedy);
             return None;
         };
         self.check_name(&name);
-        let mut draft = ComponentDraft {
+        let mut table = TableReader::new(self.source, self.found, entries);
+        Some(ComponentDraft {
             name,
-            stock: None,
-            executable: None,
-            has_program: table.contains_key("type") || table.contains_key("exec"),
-            placement: None,
-            restart: None,
-            priority: None,
-            cpus: Vec::new(),
-            dispatch: None,
-            properties: Vec::new(),
-            unknown_keys: Vec::new(),
-        };
-        for (key, value) in in_order(table) {
-            match key.get_ref().as_ref() {
-                "type" => draft.stock = self.text(value, "type"),
-                "exec" => draft.executable = self.text(value, "exec"),
-                "placement" => draft.placement = self.word(value, "placement", &PLACEMENTS),
-                "restart" => draft.restart = self.word(value, "restart", &RESTARTS),
-                "priority" => {
-                    let number = self.integer(value, "priority", 1, 99);
-                    draft.priority = number.and_then(|at| u8::try_from(at.value).ok());
-                }
-                "cpu" => draft.cpus = self.cpus(value),
-                "dispatch" => draft.dispatch = self.dispatch(value),
-                "properties" => draft.properties = self.properties(value),
-                _ => draft
-                    .unknown_keys
-                    .push(At { value: key.get_ref().to_string(), place: self.place(key.span()) }),
-            }
-        }
-        Some(draft)
+            has_program: entries.contains_key("type") || entries.contains_key("exec"),
+            stock: table.text("type"),
+            executable: table.text("exec"),
+            placement: table.word("placement", &Placement::ALL, Placement::as_str),
+            restart: table.word("restart", &Restart::ALL, Restart::as_str),
+            priority: table.number("priority", 1, 99),
+            cpus: table.cpus(),
+            dispatch: table.dispatch(),
+            properties: table.properties(),
+            // Last: all other keys have been read.
+            unknown_keys: table.unknown(),
+            keys: table.keys,
+            places: table.places,
+        })
     }
 
-    fn properties(&mut self, item: &Item) -> Vec<Property> {
-        let Some(table) = self.table(item, "properties") else { return Vec::new() };
-        let mut properties = Vec::new();
-        for (key, value) in in_order(table) {
-            properties.push(Property {
-                name: At { value: key.get_ref().to_string(), place: self.place(key.span()) },
-                value: At { value: self.property_value(value), place: self.place(value.span()) },
-            });
-        }
-        properties
+    fn properties(&mut self) -> Vec<Property> {
+        let item = self.value("properties");
+        let Some(mut table) = item.and_then(|item| self.table(item, "properties")) else { return Vec::new() };
+        let entries = table.entries;
+        let property = |(key, item): (&Key, &Item)| Property {
+            name: table.name(key),
+            value: At { value: table.property_value(item), place: table.place(item.span()) },
+        };
+        in_order(entries).into_iter().map(property).collect()
     }
 
     fn property_value(&mut self, item: &Item) -> Option<Value> {
@@ -138,202 +156,111 @@ impl TomlReader<'_> {
         }
     }
 
-    fn cpus(&mut self, item: &Item) -> Vec<At<usize>> {
+    fn cpus(&mut self) -> Vec<At<usize>> {
+        let Some(item) = self.value("cpu") else { return Vec::new() };
         let one = std::slice::from_ref(item);
-        let items = match item.get_ref() {
-            DeValue::Array(items) => items.iter().as_slice(),
-            _ => one,
-        };
+        let items = item.get_ref().as_array().map_or(one, |items| items.iter().as_slice());
         if items.is_empty() {
-            self.error(
-                Code::BadValue,
-                item,
-                "`cpu` lists no processor",
-                "name one or more, as [0, 1], or leave `cpu` out",
-            );
+            let remedy = "name one or more, as [0, 1], or leave `cpu` out";
+            self.error(Code::BadValue, item, "`cpu` lists no processor", remedy);
         }
         let mut cpus: Vec<At<usize>> = Vec::new();
         for item in items {
-            let Some(cpu) = self.integer(item, "cpu", 0, CPU_MAX) else { continue };
-            let value = usize::try_from(cpu.value).unwrap_or_default();
+            let Some(value) = self.integer(item, "cpu", 0, CPU_MAX) else { continue };
             if cpus.iter().all(|known| known.value != value) {
-                cpus.push(At { value, place: cpu.place });
+                cpus.push(At { value, place: self.place(item.span()) });
             }
         }
         cpus
     }
 
-    pub(super) fn connections(&mut self, item: &Item) -> Vec<ConnectionDraft> {
-        let list: &DeArray = match item.get_ref() {
-            DeValue::Array(list) => list,
+    fn connections(&mut self, item: &Item) -> Vec<ConnectionDraft> {
+        let one = std::slice::from_ref(item);
+        let list = match item.get_ref() {
+            DeValue::Array(list) => list.iter().as_slice(),
             other => {
                 let message = format!("`connection` is {}", noun(other));
                 let remedy = "write [[connection]], with two brackets, for each connection";
                 self.error(Code::WrongKind, item, message, remedy);
                 // A table in single brackets is meant as a connection.
-                return if other.is_table() {
-                    self.connection(item).into_iter().collect()
-                } else {
-                    Vec::new()
-                };
+                if other.is_table() { one } else { &[] }
             }
         };
         list.iter().filter_map(|item| self.connection(item)).collect()
     }
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
-        const KEYS: [&str; 16] = [
-            "from",
-            "to",
-            "transport",
-            "overflow",
-            "depth",
-            "high-watermark",
-            "low-watermark",
-            "flow",
-            "send-timeout-ms",
-            "scope",
-            "deadline-ms",
-            "resequence",
-            "buffer",
-            "wait",
-            "huge-pages",
-            "locked",
-        ];
-        let table = self.table(item, "connection")?;
-        let mut draft = ConnectionDraft {
-            place: self.place(item.span()),
-            from: None,
-            to: None,
-            transport: None,
-            overflow: None,
-            depth: None,
-            high_watermark: None,
-            low_watermark: None,
-            flow: None,
-            send_timeout_ms: None,
-            scope: None,
-            deadline_ms: None,
-            resequence: None,
-            buffer: None,
-            wait: None,
-            huge_pages: None,
-            locked: None,
-        };
-        for (key, value) in in_order(table) {
-            match key.get_ref().as_ref() {
-                "from" => draft.from = self.text(value, "from"),
-                "to" => draft.to = self.text(value, "to"),
-                "transport" => draft.transport = self.text(value, "transport"),
-                "overflow" => {
-                    let words = Overflow::ALL.map(|policy| (policy.as_str(), policy));
-                    draft.overflow = self.word(value, "overflow", &words).map(|at| at.value);
-                }
-                "depth" => {
-                    let depth = self.integer(value, "depth", 1, i64::from(LinkOptions::DEPTH_MAX));
-                    draft.depth = depth.and_then(|at| u32::try_from(at.value).ok());
-                }
-                "high-watermark" => draft.high_watermark = self.packets(value, "high-watermark", 1),
-                "low-watermark" => draft.low_watermark = self.packets(value, "low-watermark", 0),
-                "flow" => {
-                    let words = Flow::ALL.map(|flow| (flow.as_str(), flow));
-                    draft.flow = self.word(value, "flow", &words);
-                }
-                "send-timeout-ms" => {
-                    let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
-                    let timeout = self.integer(value, "send-timeout-ms", 1, max);
-                    draft.send_timeout_ms = timeout.and_then(|at| u32::try_from(at.value).ok());
-                }
-                "scope" => {
-                    let words = Scope::ALL.map(|scope| (scope.as_str(), scope));
-                    draft.scope = self.word(value, "scope", &words).map(|at| at.value);
-                }
-                "deadline-ms" => {
-                    let max = i64::from(LinkOptions::DEADLINE_MS_MAX);
-                    let deadline = self.integer(value, "deadline-ms", 1, max);
-                    draft.deadline_ms = deadline.and_then(|at| u32::try_from(at.value).ok());
-                }
-                "resequence" => {
-                    let place = self.place(value.span());
-                    draft.resequence = self.resequence(value).map(|value| At { value, place });
-                }
-                "buffer" => draft.buffer = self.buffer(value),
-                "wait" => {
-                    let words = WaitStrategy::ALL.map(|wait| (wait.as_str(), wait));
-                    draft.wait = self.word(value, "wait", &words).map(|at| at.value);
-                }
-                "huge-pages" => draft.huge_pages = self.truth(value, "huge-pages"),
-                "locked" => draft.locked = self.truth(value, "locked"),
-                "group" => {
-                    let place = self.place(key.span());
-                    let remedy = "all processes of a waveform belong to the user that starts it, and no other user \
-                                  can find their connections; publish on a topic of a domain with a group instead";
-                    let message = "a connection has no `group`";
-                    self.found.push(Diagnostic::error(Code::UnknownKey, &place, message).help(remedy));
-                }
-                _ => self.unknown_key(key, &KEYS),
-            }
-        }
+        let mut table = self.table(item, "connection")?;
+        let [from, to, transport] = ["from", "to", "transport"].map(|key| table.text(key));
+        let options = table.options();
         for key in ["from", "to"] {
-            if !table.contains_key(key) {
+            if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
-                self.error(
-                    Code::MissingKey,
-                    item,
-                    format!("this connection has no `{key}`"),
-                    format!("add a line such as {example}"),
-                );
+                let message = format!("this connection has no `{key}`");
+                table.error(Code::MissingKey, item, message, format!("add a line such as {example}"));
             }
         }
-        Some(draft)
+        table.unknown_keys();
+        let place = table.place(item.span());
+        Some(ConnectionDraft { place, from, to, transport, options, places: table.places })
     }
 
-    fn dispatch(&mut self, item: &Item) -> Option<At<Dispatch>> {
-        let text = self.text(item, "dispatch")?;
-        match text.value.parse() {
-            Ok(value) => Some(At { value, place: text.place }),
-            Err(error) => {
-                let (what, remedy) = error.split_once("; ").unwrap_or((&error, ""));
-                self.error(Code::BadValue, item, format!("`dispatch`: {what}"), remedy);
-                None
-            }
+    fn options(&mut self) -> LinkOptions {
+        const MS_MAX: u32 = LinkOptions::DEADLINE_MS_MAX;
+        const DEPTH_MAX: u32 = LinkOptions::DEPTH_MAX;
+        let default = LinkOptions::default();
+        LinkOptions {
+            overflow: self.word("overflow", &Overflow::ALL, Overflow::as_str).unwrap_or(default.overflow),
+            depth: self.number("depth", 1, DEPTH_MAX).unwrap_or(default.depth),
+            high_watermark: self.number("high-watermark", 1, DEPTH_MAX),
+            low_watermark: self.number("low-watermark", 0, DEPTH_MAX),
+            flow: self.word("flow", &Flow::ALL, Flow::as_str).unwrap_or(default.flow),
+            send_timeout_ms: self.number("send-timeout-ms", 1, MS_MAX),
+            scope: self.word("scope", &Scope::ALL, Scope::as_str).unwrap_or(default.scope),
+            deadline_ms: self.number("deadline-ms", 1, MS_MAX).unwrap_or(default.deadline_ms),
+            resequence: self.resequence(),
+            buffer: self.buffer().unwrap_or(default.buffer),
+            wait: self.word("wait", &WaitStrategy::ALL, WaitStrategy::as_str).unwrap_or(default.wait),
+            huge_pages: self.truth("huge-pages"),
+            locked: self.truth("locked"),
+            group: None,
         }
     }
 
-    fn resequence(&mut self, item: &Item) -> Option<Resequence> {
+    fn dispatch(&mut self) -> Option<Dispatch> {
+        let text = self.text("dispatch")?;
+        let wrong = |error: String| {
+            let (what, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+            self.found.error(Code::BadValue, &text.place, format!("`dispatch`: {what}"), remedy);
+        };
+        text.value.parse().map_err(wrong).ok()
+    }
+
+    fn resequence(&mut self) -> Option<Resequence> {
         const EXAMPLE: &str = "write resequence = { window = 4096, skip-after-ms = 1000 }";
-        let table = self.table(item, "resequence")?;
-        let (mut window, mut skip_after_ms) = (None, None);
-        for (key, value) in in_order(table) {
-            let (name, place, min, max) = match key.get_ref().as_ref() {
-                "window" => ("window", &mut window, 1, Resequence::WINDOW_MAX),
-                "skip-after-ms" => ("skip-after-ms", &mut skip_after_ms, 0, Resequence::SKIP_AFTER_MS_MAX),
-                _ => {
-                    self.unknown_key(key, &["window", "skip-after-ms"]);
-                    continue;
-                }
-            };
-            let number = self.integer(value, name, min, i64::from(max));
-            *place = number.and_then(|at| u32::try_from(at.value).ok());
-        }
+        let item = self.value("resequence")?;
+        let mut table = self.table(item, "resequence")?;
+        let window = table.number("window", 1, Resequence::WINDOW_MAX);
+        let skip_after_ms = table.number("skip-after-ms", 0, Resequence::SKIP_AFTER_MS_MAX);
         for key in ["window", "skip-after-ms"] {
-            if !table.contains_key(key) {
-                self.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
+            if !table.entries.contains_key(key) {
+                table.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
             }
         }
-        let (window, skip_after_ms) = (window?, skip_after_ms?);
-        let skip_after = Duration::from_millis(skip_after_ms.into());
+        table.unknown_keys();
         // Both are in range here.
-        Resequence::new(window as usize, skip_after).ok()
+        Resequence::new(window?, Duration::from_millis(skip_after_ms?)).ok()
     }
 
-    fn buffer(&mut self, item: &Item) -> Option<u32> {
+    fn buffer(&mut self) -> Option<u32> {
+        const EXAMPLE: &str = "write it as \"2MiB\", \"512KiB\" or 2097152";
+        let item = self.value("buffer")?;
         let bytes = match item.get_ref() {
             DeValue::Integer(_) => self.whole(item)?.try_into().ok(),
             DeValue::String(text) => bytes_of(text),
             other => {
                 let message = format!("`buffer` takes a number of bytes or a text, not {}", noun(other));
-                self.error(Code::WrongKind, item, message, "write it as \"2MiB\", \"512KiB\" or 2097152");
+                self.error(Code::WrongKind, item, message, EXAMPLE);
                 return None;
             }
         };
@@ -346,9 +273,7 @@ impl TomlReader<'_> {
                 ("`buffer` must be a power of two", format!("the next larger one is \"{next}\""))
             }
             (None, Some(_)) => ("`buffer` is out of range", "it must be from 4KiB to 1GiB".into()),
-            (None, None) => {
-                ("`buffer` is no number of bytes", "write it as \"2MiB\", \"512KiB\" or 2097152".into())
-            }
+            (None, None) => ("`buffer` is no number of bytes", EXAMPLE.into()),
         };
         self.error(Code::BadValue, item, message, remedy);
         None
@@ -356,35 +281,46 @@ impl TomlReader<'_> {
 
     // The following functions read one value of one kind.
 
-    fn table<'t, 'i>(&mut self, item: &'t Item<'i>, key: &str) -> Option<&'t DeTable<'i>> {
-        let table = item.get_ref().as_table();
-        if table.is_none() {
+    /// Returns the value of a key, which the table may have.
+    fn value(&mut self, key: &'static str) -> Option<&'t Item<'t>> {
+        self.keys.push(key);
+        let item = self.entries.get(key)?;
+        self.places.insert(key, self.place(item.span()));
+        Some(item)
+    }
+
+    fn table<'n>(&mut self, item: &'n Item<'n>, key: &str) -> Option<TableReader<'_, 'n>> {
+        let Some(entries) = item.get_ref().as_table() else {
             self.kind(item, key, "a table");
-        }
-        table
+            return None;
+        };
+        Some(TableReader::new(self.source, self.found, entries))
     }
 
-    fn text(&mut self, item: &Item, key: &str) -> Option<At<String>> {
-        match item.get_ref() {
-            DeValue::String(text) => Some(At { value: text.to_string(), place: self.place(item.span()) }),
-            _ => {
-                self.kind(item, key, "a text");
-                None
-            }
+    fn text(&mut self, key: &'static str) -> Option<At<String>> {
+        let item = self.value(key)?;
+        let text = item.get_ref().as_str();
+        if text.is_none() {
+            self.kind(item, key, "a text");
         }
+        text.map(|text| At { value: text.to_string(), place: self.place(item.span()) })
     }
 
-    fn truth(&mut self, item: &Item, key: &str) -> Option<At<bool>> {
-        match item.get_ref() {
-            DeValue::Boolean(value) => Some(At { value: *value, place: self.place(item.span()) }),
-            _ => {
-                self.kind(item, key, "true or false");
-                None
-            }
+    /// Reads a boolean, which is false when it is left out.
+    fn truth(&mut self, key: &'static str) -> bool {
+        let Some(item) = self.value(key) else { return false };
+        let value = item.get_ref().as_bool();
+        if value.is_none() {
+            self.kind(item, key, "true or false");
         }
+        value.unwrap_or(false)
     }
 
-    fn integer(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<At<i64>> {
+    fn number<T: TryFrom<i64>>(&mut self, key: &'static str, min: i64, max: u32) -> Option<T> {
+        self.value(key).and_then(|item| self.integer(item, key, min, max.into()))
+    }
+
+    fn integer<T: TryFrom<i64>>(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<T> {
         if !item.get_ref().is_integer() {
             let cure = |text: &str| match text.trim().parse::<i64>() {
                 Ok(_) => Some("write it without quotes".into()),
@@ -401,21 +337,11 @@ impl TomlReader<'_> {
         }
         let value = self.whole(item)?;
         if !(min..=max).contains(&value) {
-            self.error(
-                Code::BadValue,
-                item,
-                format!("`{key}` is {value}"),
-                format!("it must be from {min} to {max}"),
-            );
+            let remedy = format!("it must be from {min} to {max}");
+            self.error(Code::BadValue, item, format!("`{key}` is {value}"), remedy);
             return None;
         }
-        Some(At { value, place: self.place(item.span()) })
-    }
-
-    /// Reads a number of packets, from `min` to the largest depth.
-    fn packets(&mut self, item: &Item, key: &str, min: i64) -> Option<At<u32>> {
-        let At { value, place } = self.integer(item, key, min, i64::from(LinkOptions::DEPTH_MAX))?;
-        u32::try_from(value).ok().map(|value| At { value, place })
+        T::try_from(value).ok()
     }
 
     fn whole(&mut self, item: &Item) -> Option<i64> {
@@ -428,23 +354,27 @@ impl TomlReader<'_> {
         value
     }
 
-    fn word<T: Copy>(&mut self, item: &Item, key: &str, words: &[(&str, T)]) -> Option<At<T>> {
-        let text = self.text(item, key)?;
-        let known = words.iter().find(|(word, _)| *word == text.value);
+    fn word<T: Copy>(&mut self, key: &'static str, all: &[T], as_str: fn(T) -> &'static str) -> Option<T> {
+        let text = self.text(key)?;
+        let known = all.iter().copied().find(|value| as_str(*value) == text.value);
         if known.is_none() {
-            let all = words.iter().map(|&(word, _)| word);
             let message = format!("`{key}` cannot be {}", quoted(&text.value));
-            let remedy = format!("it is one of {}", listed(all, "and"));
-            self.error(Code::BadValue, item, message, remedy);
+            let remedy = format!("it is one of {}", listed(all.iter().map(|value| as_str(*value)), "and"));
+            self.found.error(Code::BadValue, &text.place, message, remedy);
         }
-        known.map(|&(_, value)| At { value, place: text.place })
+        known
+    }
+
+    /// Returns a key of the user's own.
+    fn name(&self, key: &Key) -> At<String> {
+        At { value: key.get_ref().to_string(), place: self.place(key.span()) }
     }
 
     fn check_name(&mut self, name: &At<String>) {
         if !is_name(&name.value) {
             let message = format!("{} is no name", quoted(&name.value));
             let remedy = format!("use 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`");
-            self.found.push(Diagnostic::error(Code::BadName, &name.place, message).help(remedy));
+            self.found.error(Code::BadName, &name.place, message, remedy);
         }
     }
 
@@ -453,35 +383,40 @@ impl TomlReader<'_> {
         self.error(Code::WrongKind, item, message, "");
     }
 
-    /// Returns whether the count is within the limit, above which a waveform is not read.
-    pub(super) fn is_within_limit(&mut self, item: &Item, len: usize, max: usize, noun: &str) -> bool {
-        if len > max {
-            let message = format!("the waveform has {}, which is more than {max}", count(len, noun));
-            self.error(Code::Limit, item, message, "split it into several waveforms");
-        }
-        len <= max
+    fn no_component(&mut self, place: &Place) {
+        let remedy = "add a table [component.NAME] with `type` or `exec`";
+        self.found.error(Code::Empty, place, "the waveform has no component", remedy);
     }
 
-    pub(super) fn unknown_key(&mut self, key: &Key, known: &[&str]) {
-        let name = key.get_ref();
-        let remedy = did_you_mean(name, known.iter().copied(), "the keys here are");
-        let place = self.place(key.span());
-        let message = format!("unknown key {}", quoted(name));
-        self.found.push(Diagnostic::error(Code::UnknownKey, &place, message).help(remedy));
+    /// Returns the keys that have not been read.
+    fn unknown(&self) -> Vec<At<String>> {
+        let unknown = self.entries.keys().filter(|key| !self.keys.contains(&key.get_ref().as_ref()));
+        unknown.map(|key| self.name(key)).collect()
+    }
+
+    /// Reports the keys that the table may not have; all that it may have were read before.
+    fn unknown_keys(&mut self) {
+        for key in self.unknown() {
+            if key.value == "group" && self.keys.contains(&"from") {
+                let remedy = "all processes of a waveform belong to the user that starts it, and no other user \
+                              can find their connections; publish on a topic of a domain with a group instead";
+                self.found.error(Code::UnknownKey, &key.place, "a connection has no `group`", remedy);
+                continue;
+            }
+            let remedy = did_you_mean(&key.value, self.keys.iter().copied(), "the keys here are");
+            let message = format!("unknown key {}", quoted(&key.value));
+            self.found.error(Code::UnknownKey, &key.place, message, remedy);
+        }
     }
 
     fn error(&mut self, code: Code, item: &Item, message: impl Into<String>, remedy: impl Into<String>) {
-        let place = self.place(item.span());
-        self.found.push(Diagnostic::error(code, &place, message).help(remedy));
+        self.found.error(code, &self.place(item.span()), message, remedy);
     }
 
     fn place(&self, span: std::ops::Range<usize>) -> Place {
         Place::new(self.source, span)
     }
 }
-
-const PLACEMENTS: [(&str, Placement); 2] = [("process", Placement::Process), ("thread", Placement::Thread)];
-const RESTARTS: [(&str, Restart); 2] = [("never", Restart::Never), ("on-failure", Restart::OnFailure)];
 
 /// Returns the kind of a TOML value as a phrase.
 fn noun(value: &DeValue) -> &'static str {

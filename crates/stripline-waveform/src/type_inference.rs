@@ -23,20 +23,12 @@ pub(super) fn resolve(
     catalog: &Catalog,
     found: &mut Diagnostics,
 ) -> BTreeMap<ConnectionEnd, TypeName> {
-    let mut graph = Graph { components, catalog, found, type_sets: BTreeMap::new(), edges: Vec::new() };
+    let (type_sets, excused) = (BTreeMap::new(), BTreeSet::new());
+    let mut graph = Graph { components, catalog, found, type_sets, excused, edges: Vec::new() };
     graph.build(links);
     graph.spread();
     graph.report_undecided();
     graph.types(links)
-}
-
-/// The payload types possible for a group of ports.
-#[derive(Clone, Debug)]
-struct TypeSet {
-    /// The possible types; `None`: any.
-    types: Option<Vec<TypeName>>,
-    /// Whether these ports have a reported problem, so that an undetermined type is not reported.
-    excused: bool,
 }
 
 /// A connection between two groups of ports, each named by the port that its types come from.
@@ -52,7 +44,10 @@ struct Graph<'g> {
     components: &'g [CheckedComponent<'g>],
     catalog: &'g Catalog<'g>,
     found: &'g mut Diagnostics,
-    type_sets: BTreeMap<ConnectionEnd, TypeSet>,
+    /// The payload types possible for a group of ports; `None`: any.
+    type_sets: BTreeMap<ConnectionEnd, Option<Vec<TypeName>>>,
+    /// Groups of ports with a reported problem: an undetermined type is not reported.
+    excused: BTreeSet<ConnectionEnd>,
     edges: Vec<Edge>,
 }
 
@@ -67,13 +62,12 @@ impl Graph<'_> {
                     from: self.root(from),
                     to: self.root(to),
                     ends: (from, to),
-                    place: link.place.clone(),
+                    place: link.draft.place("to").clone(),
                     broken: false,
                 }),
                 // The other end is unresolved: it might have determined the type.
                 (Some(end), None) | (None, Some(end)) => {
-                    let root = self.root(end);
-                    self.type_sets.entry(root).and_modify(|domain| domain.excused = true);
+                    self.excused.insert(self.root(end));
                 }
                 (None, None) => {}
             }
@@ -103,31 +97,31 @@ impl Graph<'_> {
         if self.type_sets.contains_key(&root) {
             return;
         }
-        let types = self.spec(root).map(|spec| spec.ports[root.port].types.clone());
-        let domain = match types {
-            Some(PortTypes::OneOf(types)) => TypeSet { types: Some(types), excused: false },
-            Some(PortTypes::Property(property)) => self.property_domain(root, &property),
-            _ => TypeSet { types: None, excused: false },
+        let types = match self.spec(root).map(|spec| spec.ports[root.port].types.clone()) {
+            Some(PortTypes::OneOf(types)) => Some(types),
+            Some(PortTypes::Property(property)) => {
+                let named = self.type_in_property(root, &property);
+                if named.is_none() {
+                    self.excused.insert(root);
+                }
+                named.map(|name| vec![name])
+            }
+            _ => None,
         };
-        self.type_sets.insert(root, domain);
+        self.type_sets.insert(root, types);
     }
 
-    fn property_domain(&mut self, end: ConnectionEnd, name: &str) -> TypeSet {
-        let unknown = TypeSet { types: None, excused: true };
+    fn type_in_property(&mut self, end: ConnectionEnd, name: &str) -> Option<TypeName> {
         let component = &self.components[end.component];
-        let Some(Value::Text(text)) = component.properties.as_ref().and_then(|all| all.value(name)) else {
-            return unknown;
+        let properties = component.properties.as_ref()?;
+        let Some(Value::Text(text)) = properties.values.value(name) else { return None };
+        let wrong = |_| {
+            let place = properties.places.get(name).unwrap_or(&component.name.place);
+            let message = format!("`{name}` is {}, which is no payload type", quoted(text));
+            let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
+            self.found.error(Code::BadProperty, place, message, remedy);
         };
-        match TypeName::new(text.clone()) {
-            Ok(name) => TypeSet { types: Some(vec![name]), excused: false },
-            Err(_) => {
-                let place = component.property_places.get(name).unwrap_or(&component.name.place);
-                let message = format!("`{name}` is {}, which is no payload type", quoted(text));
-                let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
-                self.found.push(Diagnostic::error(Code::BadProperty, place, message).help(remedy));
-                unknown
-            }
-        }
+        TypeName::new(text.clone()).map_err(wrong).ok()
     }
 
     /// Narrows the domains along the edges until nothing changes.
@@ -164,8 +158,8 @@ impl Graph<'_> {
         }
         let (known, target) = if forward { (edge.from, edge.to) } else { (edge.to, edge.from) };
         let (source, sink) = (&self.type_sets[&known], &self.type_sets[&target]);
-        let known = source.types.as_ref()?;
-        let common: Vec<TypeName> = match &sink.types {
+        let known = source.as_ref()?;
+        let common: Vec<TypeName> = match sink {
             None => known.clone(),
             Some(types) => types.iter().filter(|name| known.contains(name)).cloned().collect(),
         };
@@ -174,16 +168,16 @@ impl Graph<'_> {
             self.mismatch(index);
             return None;
         }
-        if sink.types.as_ref().is_some_and(|types| types.len() == common.len()) {
+        if sink.as_ref().is_some_and(|types| types.len() == common.len()) {
             return None;
         }
-        self.type_sets.entry(target).and_modify(|domain| domain.types = Some(common));
+        self.type_sets.insert(target, Some(common));
         Some(target)
     }
 
     fn mismatch(&mut self, index: usize) {
         let edge = &self.edges[index];
-        let types = |end: &ConnectionEnd| self.type_sets[end].types.clone().unwrap_or_default();
+        let types = |end: &ConnectionEnd| self.type_sets[end].clone().unwrap_or_default();
         let (given, taken) = (types(&edge.from), types(&edge.to));
         let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
         let message = format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken));
@@ -223,30 +217,27 @@ impl Graph<'_> {
             neighbours.entry(edge.from).or_default().push(edge.to);
             neighbours.entry(edge.to).or_default().push(edge.from);
             if edge.broken {
-                for end in [edge.from, edge.to] {
-                    self.type_sets.entry(end).and_modify(|domain| domain.excused = true);
-                }
+                self.excused.extend([edge.from, edge.to]);
             }
         }
         let mut seen = BTreeSet::new();
         for index in 0..self.edges.len() {
             let edge = &self.edges[index];
-            let domain = self.type_sets[&edge.to].clone();
-            if domain.is_decided() || !seen.insert(edge.to) {
+            if self.type_of(edge.to).is_some() || !seen.insert(edge.to) {
                 continue;
             }
             let mut excused = false;
             let mut queue = vec![edge.to];
             while let Some(end) = queue.pop() {
-                excused |= self.type_sets[&end].excused;
+                excused |= self.excused.contains(&end);
                 let open = neighbours.get(&end).into_iter().flatten().copied();
-                queue.extend(open.filter(|end| !self.type_sets[end].is_decided() && seen.insert(*end)));
+                queue.extend(open.filter(|end| self.type_of(*end).is_none() && seen.insert(*end)));
             }
             if excused {
                 continue;
             }
             let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
-            let error = match &domain.types {
+            let error = match &self.type_sets[&edge.to] {
                 None => {
                     let message = format!("the type that `{from}` sends to `{to}` is not determined");
                     let remedy = "connect one of these components to a port with a type of its own";
@@ -269,22 +260,20 @@ impl Graph<'_> {
 
     fn types(&self, links: &[ResolvedConnection]) -> BTreeMap<ConnectionEnd, TypeName> {
         let ends = links.iter().flat_map(|link| [link.from, link.to]).flatten();
-        let decided = |end: ConnectionEnd| match self.type_sets[&self.root(end)].types.as_deref() {
-            Some([name]) => Some((end, name.clone())),
+        ends.filter_map(|end| Some((end, self.type_of(self.root(end))?.clone()))).collect()
+    }
+
+    /// Returns the type of a group of ports, if there is only one left.
+    fn type_of(&self, root: ConnectionEnd) -> Option<&TypeName> {
+        match self.type_sets[&root].as_deref() {
+            Some([name]) => Some(name),
             _ => None,
-        };
-        ends.filter_map(decided).collect()
+        }
     }
 
     fn name(&self, end: ConnectionEnd) -> String {
         let port = self.spec(end).map_or("", |spec| &spec.ports[end.port].name);
         format!("{}.{port}", self.components[end.component].name.value)
-    }
-}
-
-impl TypeSet {
-    fn is_decided(&self) -> bool {
-        self.types.as_ref().is_some_and(|types| types.len() == 1)
     }
 }
 

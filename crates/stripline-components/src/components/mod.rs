@@ -4,19 +4,8 @@
 //! processing and file formats are elsewhere ([`dsp`](crate::dsp), [`formats`](crate::formats),
 //! [`adsb`](crate::adsb)). Here are ports, properties and loops.
 //!
-//! | file | components |
-//! | --- | --- |
-//! | `adsb/` | `adsb-source`, `adsb-demodulator`, `adsb-decoder`, `adsb-sink` |
-//! | `file_source.rs`, `file_sink.rs` | `file-source`, `file-sink`: I/Q recordings |
-//! | `generate.rs` | `signal-generator`, `fm-station` |
-//! | `noise.rs` | `awgn` |
-//! | `filter.rs` | `fir-filter`, `decimator` |
-//! | `demodulate.rs` | `am-demodulator`, `fm-demodulator` |
-//! | `magnitude.rs` | `magnitude` |
-//! | `wav_sink.rs` | `wav-sink` |
-//! | `null.rs` | `null-source`, `null-sink` |
-//! | `throttle_tee.rs` | `throttle`, `tee` |
-//! | `pacing.rs`, `continuity.rs`, `output_file.rs`, `property_errors.rs` | helpers of the components above |
+//! `stripline components` lists them. To add one: its file, and in this file its `mod` line and its
+//! line in [`registry`].
 
 pub mod adsb;
 mod continuity;
@@ -34,6 +23,8 @@ mod property_errors;
 mod throttle_tee;
 mod wav_sink;
 
+use stripline::component::{HandlerComponent, Registry};
+
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use file_sink::FileSink;
 pub use file_source::FileSource;
@@ -44,3 +35,32 @@ pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
 pub use throttle_tee::{Tee, Throttle};
 pub use wav_sink::WavSink;
+
+/// Returns all stock components, by their names in waveform files.
+///
+/// ```
+/// let registry = stripline_components::registry();
+/// assert!(registry.specs().contains_key("adsb-source"));
+/// ```
+pub fn registry() -> Registry {
+    Registry::new()
+        .with::<adsb::AdsbDecoder>()
+        .with::<adsb::AdsbDemodulator>()
+        .with::<adsb::AdsbSink>()
+        .with::<adsb::AdsbSource>()
+        .with::<AmDemodulatorComponent>()
+        .with::<AwgnComponent>()
+        .with::<Decimator>()
+        .with::<FileSink>()
+        .with::<FileSource>()
+        .with::<FirFilterComponent>()
+        .with::<FmDemodulatorComponent>()
+        .with::<FmStationComponent>()
+        .with::<HandlerComponent<Magnitude>>()
+        .with::<NullSink>()
+        .with::<NullSource>()
+        .with::<SignalGenerator>()
+        .with::<Tee>()
+        .with::<Throttle>()
+        .with::<WavSink>()
+}

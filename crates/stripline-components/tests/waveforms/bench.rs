@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stripline::transport;
-use stripline_components::registry;
 use stripline_waveform::{Catalog, Observer, Overrides, Placement, RunOptions, RunReport, parse_bytes, run};
+
+use super::registry;
 
 /// A folder for waveforms and their files, removed afterwards.
 pub struct Bench(tempfile::TempDir);

@@ -1,6 +1,7 @@
 //! The tests of `components.rs`.
 
 mod bench;
+mod parent;
 
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -14,9 +15,16 @@ use stripline_components::dsp::FmStation;
 use stripline_components::formats::{IqFileReader, IqReaderOptions, SampleFormat};
 
 use bench::{Bench, wav};
+use parent::{Parent, inherited};
+use stripline::component::Registry;
+
+/// Returns the stock components, and one of these tests.
+pub fn registry() -> Registry {
+    stripline_components::registry().with::<Parent>()
+}
 
 /// All tests, by name.
-pub const TESTS: [(&str, fn()); 16] = [
+pub const TESTS: &[(&str, fn())] = &[
     ("the_fm_waveform_plays_the_tune", the_fm_waveform_plays_the_tune),
     ("the_adsb_waveform_finds_what_its_parts_find", the_adsb_waveform_finds_what_its_parts_find),
     ("adsb_frames_do_not_depend_on_packets_or_formats", adsb_frames_do_not_depend_on_packets_or_formats),
@@ -31,6 +39,7 @@ pub const TESTS: [(&str, fn()); 16] = [
     ("throttle_and_tee_pass_on_what_they_get", throttle_and_tee_pass_on_what_they_get),
     ("zeros_are_counted", zeros_are_counted),
     ("a_stopped_sink_finishes_its_file", a_stopped_sink_finishes_its_file),
+    ("a_child_of_a_component_inherits_nothing", a_child_of_a_component_inherits_nothing),
     ("a_full_disk_is_an_error", a_full_disk_is_an_error),
     ("mistakes_are_told_with_a_remedy", mistakes_are_told_with_a_remedy),
 ];
@@ -385,6 +394,22 @@ fn a_stopped_sink_finishes_its_file() {
     assert_eq!(audio.len() as u64, recorded / 8);
     assert_eq!(recorded % (8 * 4000), 0, "whole packets");
     assert!(recorded > 0);
+}
+
+fn a_child_of_a_component_inherits_nothing() {
+    let bench = Bench::new();
+    let text = "[component.parent]\ntype = \"parent\"\nproperties = { path = \"child.txt\" }";
+    let ours = inherited().unwrap();
+    for threads in [false, true] {
+        let job = bench.text(text);
+        if threads { job.threads() } else { job }.run().ended();
+        let its = std::fs::read_to_string(bench.path("child.txt")).unwrap();
+        assert!(its.contains("PATH") && its.contains("pipe:"), "{its}");
+        for line in its.lines().filter(|line| line.contains("STRIPLINE_") || line.contains("socket:")) {
+            let what = line.rsplit(' ').next().unwrap();
+            assert!(ours.contains(what), "{what} in {its}");
+        }
+    }
 }
 
 fn a_full_disk_is_an_error() {

@@ -113,36 +113,26 @@ impl ControlClient {
     /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be
     /// listed.
     pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
-        let is_meant = |its: u32| pid.is_none_or(|pid| pid == its);
         let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
-        named.retain(|(_, its)| is_meant(*its));
-        let mut found = Vec::new();
+        named.retain(|(_, its)| pid.is_none_or(|pid| pid == *its));
+        let (mut found, mut silent_one) = (Vec::new(), None);
         for (client, answer) in launchers(named)? {
             match answer {
-                Ok(registered) if registered.name == waveform => found.push(Ok(client)),
+                Ok(registered) if registered.name == waveform => found.push(client),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
                 // The domain gives its name, although it did not respond.
-                Err(error) => found.push(Err(error.about(waveform))),
+                Err(error) => silent_one = Some(error.about(waveform)),
             }
         }
-        // Of several, those that respond.
-        if found.len() > 1 && found.iter().any(Result::is_ok) {
-            found.retain(Result::is_ok);
-        }
-        match (found.pop(), &found[..]) {
-            (Some(only), []) => only,
-            (Some(last), others) => {
-                let pids = others.iter().chain([&last]).filter_map(|one| one.as_ref().ok().map(Self::pid));
-                let mut pids: Vec<u32> = pids.collect();
+        match (found.pop(), silent_one) {
+            (Some(only), _) if found.is_empty() => Ok(only),
+            (Some(last), _) => {
+                let mut pids: Vec<u32> = found.iter().chain([&last]).map(Self::pid).collect();
                 pids.sort_unstable();
-                // None of them responds: report the reason of one.
-                if pids.is_empty() {
-                    last
-                } else {
-                    Err(ControlError::Several { name: waveform.into(), pids })
-                }
+                Err(ControlError::Several { name: waveform.into(), pids })
             }
-            (None, _) => {
+            (None, Some(error)) => Err(error),
+            (None, None) => {
                 let all = running()?;
                 let mut running: Vec<(String, u32)> =
                     all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
@@ -331,12 +321,11 @@ fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
     let mut found = Vec::new();
     for batch in names.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
-            let ask = |(name, pid): &(String, u32)| {
-                let domain = name.strip_prefix(&user).unwrap_or_default().to_string();
-                let pid = *pid;
-                scope.spawn(move || launcher(&domain, pid))
-            };
-            let asking: Vec<_> = batch.iter().map(ask).collect();
+            let asking = batch.iter().map(|(name, pid)| {
+                let domain = name.strip_prefix(&user).unwrap_or_default();
+                scope.spawn(move || launcher(domain, *pid))
+            });
+            let asking: Vec<_> = asking.collect();
             // These threads do not panic; one that did would have no result.
             found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
         });

@@ -9,17 +9,19 @@
 
 mod client;
 mod error;
+mod request_inbox;
 mod service;
 mod types;
 
 pub use client::{ControlClient, Running, running};
 pub use error::ControlError;
+pub(crate) use request_inbox::RequestInbox;
+pub(crate) use service::ControlService;
 pub use service::SERVICE;
-pub(crate) use service::{ControlService, Operations};
 pub use types::{
     ChangeState, ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform,
     Setting, Stopped, TestRun,
 };
 pub(crate) use types::{
-    GetRequest, RequestFault, SET_MAX, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest,
+    GetRequest, ReplySender, RequestFault, SET_MAX, SetRequest, StopRequest, TestRequest, WaveformRequest,
 };

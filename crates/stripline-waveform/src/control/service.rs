@@ -1,16 +1,15 @@
 //! The service that a launcher offers to its clients.
 
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use stripline::call::{self, Payload, ServerOptions};
+use stripline::call::{self, ServerOptions};
 use stripline::internal::Local;
 use stripline::internal::{process, socket_names};
 use stripline::node::{Dispatch, Node, Topics};
 use stripline::terms::WaitStrategy;
 use stripline::{Error, Result};
 
-use super::{GetRequest, RequestFault, SetRequest, StopRequest, TestRequest, WaveformReply, WaveformRequest};
+use super::{ReplySender, RequestFault, RequestInbox, WaveformRequest};
 
 /// The version of the operations and their types, part of the domain's name.
 pub(super) const VERSION: u32 = 2;
@@ -25,12 +24,6 @@ const CALLS_MAX: usize = 16;
 /// Clients at a time.
 const CLIENTS_MAX: u32 = 128;
 
-/// The operations behind the service, independent of the way that serves them.
-pub(crate) trait Operations: Send + Sync + 'static {
-    /// Serves a request, and returns within the time that it gives.
-    fn call(&self, request: WaveformRequest) -> WaveformReply;
-}
-
 /// The server in its domain; both end when this is dropped.
 pub(crate) struct ControlService {
     node: Node,
@@ -38,10 +31,9 @@ pub(crate) struct ControlService {
 }
 
 impl ControlService {
-    pub(crate) fn start(waveform: &str, operations: impl Operations) -> Result<Self> {
+    pub(crate) fn start(waveform: &str, inbox: RequestInbox) -> Result<Self> {
         let domain = format!("run-{VERSION}-{}-{}", tag(waveform), socket_names::unique_suffix()?);
         let node = Node::join(&domain, Topics::default())?;
-        let operations = Arc::new(operations);
         let options = ServerOptions {
             // No memory of its own, so a client with a single request need not map any.
             transport: Some("uds".into()),
@@ -49,67 +41,16 @@ impl ControlService {
             clients: CLIENTS_MAX,
             ..ServerOptions::default()
         };
-        let service = call::Service::new(SERVICE)?;
-        let service = add(
-            service,
-            "show",
-            &operations,
-            |()| WaveformRequest::Show,
-            |reply| match reply {
-                WaveformReply::Shown(registered) => Ok(registered),
-                other => Err(other),
-            },
-        )?;
-        let service = add(
-            service,
-            "get",
-            &operations,
-            |get: GetRequest| WaveformRequest::Get(get),
-            |reply| match reply {
-                WaveformReply::Got(readings) => Ok(readings),
-                other => Err(other),
-            },
-        )?;
-        let service = add(
-            service,
-            "set",
-            &operations,
-            |set: SetRequest| WaveformRequest::Set(set),
-            |reply| match reply {
-                WaveformReply::Set(changes) => Ok(changes),
-                other => Err(other),
-            },
-        )?;
-        let service = add(
-            service,
-            "test",
-            &operations,
-            |test: TestRequest| WaveformRequest::Test(test),
-            |reply| match reply {
-                WaveformReply::Tested(runs) => Ok(runs),
-                other => Err(other),
-            },
-        )?;
-        let service = add(
-            service,
-            "stop",
-            &operations,
-            |stop: StopRequest| WaveformRequest::Stop(stop),
-            |reply| match reply {
-                WaveformReply::Stopped(stopped) => Ok(stopped),
-                other => Err(other),
-            },
-        )?;
-        let service = add(
-            service,
-            "heard",
-            &operations,
-            |()| WaveformRequest::Acknowledged,
-            |reply| match reply {
-                WaveformReply::Acknowledged => Ok(()),
-                other => Err(other),
-            },
-        )?;
+        let service = call::Service::new(SERVICE)?
+            .operation("show", calling(&inbox, |(), reply| WaveformRequest::Show(reply)))?
+            .operation("get", calling(&inbox, WaveformRequest::Get))?
+            .operation("set", calling(&inbox, WaveformRequest::Set))?
+            .operation("test", calling(&inbox, WaveformRequest::Test))?
+            .operation("stop", calling(&inbox, WaveformRequest::Stop))?
+            .operation("heard", move |()| {
+                inbox.acknowledge();
+                Ok::<(), RequestFault>(())
+            })?;
         let mut server = node.service_server(service, options)?;
         let pool = Dispatch::pool(CALLS_MAX)?;
         let thread = std::thread::Builder::new()
@@ -146,20 +87,11 @@ pub(super) fn tag(waveform: &str) -> String {
     format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Adds an operation: from its own request to a [`WaveformRequest`], and from a [`WaveformReply`]
-/// to its own.
-fn add<Req: Payload, Rep: Payload>(
-    service: call::Service<'static>,
-    name: &str,
-    operations: &Arc<impl Operations>,
-    request: impl Fn(Req) -> WaveformRequest + Send + Sync + 'static,
-    reply: impl Fn(WaveformReply) -> Result<Rep, WaveformReply> + Send + Sync + 'static,
-) -> Result<call::Service<'static>> {
-    let operations = Arc::clone(operations);
-    service.operation(name, move |asked: Req| {
-        reply(operations.call(request(asked))).map_err(|other| match other {
-            WaveformReply::Failed(fault) => fault,
-            _ => RequestFault::Cannot("the launcher's answer does not fit the request".into()),
-        })
-    })
+/// Returns the handler of an operation, which passes the request on to the launcher's loop.
+fn calling<Req, Rep>(
+    inbox: &RequestInbox,
+    request: fn(Req, ReplySender<Rep>) -> WaveformRequest,
+) -> impl Fn(Req) -> Result<Rep, RequestFault> + use<Req, Rep> {
+    let inbox = inbox.clone();
+    move |asked| inbox.call(|reply| request(asked, reply))
 }

@@ -1,6 +1,7 @@
 //! The descriptions of a running waveform, and the requests to it.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 
 use serde::{Deserialize, Serialize};
 use stripline::component::{Access, TestResult, Value};
@@ -273,16 +274,16 @@ pub(crate) struct StopRequest {
     pub now: bool,
 }
 
+/// The way to the reply to one request.
+pub(crate) type ReplySender<T> = Sender<Result<T, RequestFault>>;
+
 /// A request to a launcher.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WaveformRequest {
-    Show,
-    Get(GetRequest),
-    Set(SetRequest),
-    Test(TestRequest),
-    Stop(StopRequest),
-    /// The client has received the reply to a `Stop`.
-    Acknowledged,
+    Show(ReplySender<RunningWaveform>),
+    Get(GetRequest, ReplySender<Vec<PropertyReading>>),
+    Set(SetRequest, ReplySender<Vec<ComponentChange>>),
+    Test(TestRequest, ReplySender<Vec<TestRun>>),
+    Stop(StopRequest, ReplySender<Stopped>),
 }
 
 /// One value for one property, as text.
@@ -308,29 +309,15 @@ impl std::str::FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (place, value) =
-            text.split_once('=').ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
-        let (component, property) = place
-            .split_once('.')
-            .filter(|(component, property)| !component.is_empty() && !property.is_empty())
+        let parts = text.split_once('=').and_then(|(place, value)| Some((place.split_once('.')?, value)));
+        let ((component, property), value) = parts
+            .filter(|((component, property), _)| !component.is_empty() && !property.is_empty())
             .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(format!("a value has at most {VALUE_BYTES_MAX} bytes"));
         }
         Ok(Self { component: component.into(), property: property.into(), value: value.into() })
     }
-}
-
-/// A launcher's reply.
-#[derive(Clone, Debug)]
-pub(crate) enum WaveformReply {
-    Shown(RunningWaveform),
-    Got(Vec<PropertyReading>),
-    Set(Vec<ComponentChange>),
-    Tested(Vec<TestRun>),
-    Stopped(Stopped),
-    Acknowledged,
-    Failed(RequestFault),
 }
 
 /// The reason that a launcher refuses a request.
@@ -341,6 +328,12 @@ pub(crate) enum RequestFault {
     Wrong(Vec<String>),
     /// The request is valid but cannot be served now.
     Cannot(String),
+}
+
+impl From<String> for RequestFault {
+    fn from(fault: String) -> Self {
+        Self::Wrong(vec![fault])
+    }
 }
 
 impl std::fmt::Display for RequestFault {

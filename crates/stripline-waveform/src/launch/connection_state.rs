@@ -1,10 +1,19 @@
 //! The launcher's state of one connection.
 
-use stripline::internal::FullReport;
+use stripline::internal::control::{ConnectionAssignment, LauncherCommand};
+use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
 
+use crate::plan::ConnectionPlan;
+
 /// One connection's state.
-pub(super) struct ConnectionState {
+pub(super) struct ConnectionState<'a> {
+    pub plan: &'a ConnectionPlan,
+    /// Its name in all reports.
+    pub name: String,
+    /// The sending and the receiving component, by their places in the waveform.
+    pub from: usize,
+    pub to: usize,
     /// Packets sent by all incarnations of the sender; `None`: one died without a report.
     pub sent: Option<u64>,
     /// The receiver was commanded to connect.
@@ -24,9 +33,13 @@ pub(super) struct ConnectionState {
     pub partial: bool,
 }
 
-impl ConnectionState {
-    pub(super) fn new() -> Self {
+impl<'a> ConnectionState<'a> {
+    pub(super) fn new(plan: &'a ConnectionPlan, from: usize, to: usize) -> Self {
         Self {
+            plan,
+            name: format!("{} -> {}", plan.from, plan.to),
+            from,
+            to,
             sent: Some(0),
             ordered: false,
             connected: false,
@@ -36,6 +49,27 @@ impl ConnectionState {
             counters: ConnectionReport::default(),
             last: None,
             partial: false,
+        }
+    }
+
+    /// Returns the command to connect to the sender's port.
+    pub(super) fn connect(&self, endpoint: Endpoint) -> LauncherCommand {
+        LauncherCommand::Connect(ConnectionAssignment {
+            component: self.plan.to.component.clone(),
+            port: self.plan.to.port.clone(),
+            connection: self.name.clone(),
+            payload: self.plan.payload.clone(),
+            options: self.plan.options,
+            endpoint,
+        })
+    }
+
+    /// Returns the command not to wait for the connection, after its sender has ended.
+    pub(super) fn abandon(&self) -> LauncherCommand {
+        LauncherCommand::Abandon {
+            component: self.plan.to.component.clone(),
+            port: self.plan.to.port.clone(),
+            connection: self.name.clone(),
         }
     }
 
@@ -79,11 +113,23 @@ impl ConnectionState {
 
 #[cfg(test)]
 mod tests {
+    use stripline::payload::TypeName;
+    use stripline::terms::LinkOptions;
+
     use super::*;
+    use crate::plan::PortRef;
 
     #[test]
     fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
-        let mut link = ConnectionState::new();
+        let port = |component: &str| PortRef { component: component.into(), port: "x".into() };
+        let plan = ConnectionPlan {
+            from: port("a"),
+            to: port("b"),
+            transport: "shm".into(),
+            options: LinkOptions::default(),
+            payload: TypeName::of::<f32>(),
+        };
+        let mut link = ConnectionState::new(&plan, 0, 1);
         link.order();
         link.disconnect();
         assert!(!link.answer(), "its sender has died");

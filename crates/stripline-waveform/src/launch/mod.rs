@@ -4,7 +4,6 @@
 mod connection_state;
 mod process;
 mod report;
-mod request_inbox;
 mod signals;
 mod supervisor;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use rustix::net::SendFlags;
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use stripline::internal::PollSet;
 use stripline::internal::control::{
     self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
@@ -29,67 +29,56 @@ const UNSENT_MAX: usize = 1 << 20;
 pub(super) struct ComponentProcess {
     child: Child,
     /// Becomes readable when the process has ended.
-    pidfd: OwnedFd,
+    pidfd: Option<OwnedFd>,
     /// `None` once the other end closed it.
     channel: Option<ControlChannel<LauncherCommand, Report>>,
     stderr: Option<ChildStderr>,
     /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
     partial: Vec<u8>,
-    stderr_tail: VecDeque<String>,
+    /// Its last lines of standard error.
+    pub stderr_tail: VecDeque<String>,
     pub exit: Option<ExitStatus>,
 }
 
 impl ComponentProcess {
     pub(super) fn spawn(program: &Path, names: &str) -> Result<Self> {
-        let failed = |e: io::Error| Error::system(format!("cannot start {}", program.display()), e);
-        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        // Only this thread starts processes, so no other child inherits the descriptor in between.
-        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| failed(e.into()))?;
-        let mut child = Command::new(program)
-            // For users that list the processes; the program does not read them.
-            .args(["component", names])
-            .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
-            .env(LAUNCHER_VARIABLE, std::process::id().to_string())
-            .stderr(Stdio::piped())
-            // Ctrl-C reaches the launcher alone, which stops the components in order.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        drop(theirs);
-        let stderr = child.stderr.take();
-        if let Some(stderr) = &stderr {
-            let flags = rustix::fs::fcntl_getfl(stderr).map_err(|e| failed(e.into()))?;
-            rustix::fs::fcntl_setfl(stderr, flags | rustix::fs::OFlags::NONBLOCK)
-                .map_err(|e| failed(e.into()))?;
-        }
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pidfd = pid
-            .ok_or(rustix::io::Errno::SRCH)
-            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
-            .map_err(|e| failed(e.into()));
-        match pidfd {
-            Ok(pidfd) => Ok(Self {
+        let spawn = || -> io::Result<Self> {
+            let (ours, theirs) = UnixStream::pair()?;
+            // Only this thread starts processes, so no other child inherits the descriptor in
+            // between.
+            rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
+            let mut child = Command::new(program)
+                // For users that list the processes; the program does not read them.
+                .args(["component", names])
+                .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
+                .env(LAUNCHER_VARIABLE, std::process::id().to_string())
+                .stderr(Stdio::piped())
+                // Ctrl-C reaches the launcher alone, which stops the components in order.
+                .process_group(0)
+                .spawn()?;
+            let stderr = child.stderr.take();
+            // Dropped, and the child killed, if one of the following fails.
+            let mut process = Self {
                 child,
-                pidfd,
+                pidfd: None,
                 channel: Some(ControlChannel::new(ours)),
                 stderr,
                 unsent: Vec::new(),
                 partial: Vec::new(),
                 stderr_tail: VecDeque::new(),
                 exit: None,
-            }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
-        }
+            };
+            process.stderr.iter().try_for_each(|stderr| rustix::io::ioctl_fionbio(stderr, true))?;
+            process.pidfd = Some(pidfd_open(Pid::from_child(&process.child), PidfdFlags::empty())?);
+            Ok(process)
+        };
+        spawn().map_err(|e| Error::system(format!("cannot start {}", program.display()), e))
     }
 
     pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        if self.exit.is_none() {
-            poll_set.readable(self.pidfd.as_fd());
+        if let Some(pidfd) = self.pidfd.as_ref().filter(|_| self.exit.is_none()) {
+            poll_set.readable(pidfd.as_fd());
         }
         if let Some(channel) = &self.channel {
             poll_set.readable(channel.as_fd());
@@ -204,18 +193,9 @@ impl ComponentProcess {
         if self.stderr.is_none() && !self.partial.is_empty() {
             lines.push(text(&std::mem::take(&mut self.partial)));
         }
-        for line in &lines {
-            if self.stderr_tail.len() == STDERR_TAIL {
-                self.stderr_tail.pop_front();
-            }
-            self.stderr_tail.push_back(line.clone());
-        }
+        self.stderr_tail.extend(lines.iter().cloned());
+        self.stderr_tail.drain(..self.stderr_tail.len().saturating_sub(STDERR_TAIL));
         lines
-    }
-
-    /// Returns its last lines of standard error.
-    pub(super) fn stderr_tail(&self) -> Vec<String> {
-        self.stderr_tail.iter().cloned().collect()
     }
 
     /// Checks for its exit; true the first time.
@@ -230,9 +210,7 @@ impl ComponentProcess {
     pub(super) fn kill(&mut self) {
         if self.exit.is_none() {
             // Its whole process group: a component's own children end with it.
-            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-            }
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.kill();
         }
     }

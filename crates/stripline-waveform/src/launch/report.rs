@@ -7,7 +7,7 @@ use stripline::component::Value;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
-use crate::plan::{ComponentPlan, ConnectionPlan, Placement};
+use crate::plan::ComponentPlan;
 
 /// The results of a whole run.
 ///
@@ -148,17 +148,15 @@ impl ComponentResult {
         outcome: &str,
         set: BTreeMap<String, Value>,
     ) -> Self {
-        let placement = match plan.placement {
-            Placement::Thread => "thread".into(),
-            Placement::Process => "process".into(),
-        };
+        let placement = plan.placement.as_str().into();
         let (name, type_name) = (plan.name.clone(), plan.spec.name.clone());
         Self { name, type_name, placement, restarts, outcome: outcome.into(), set }
     }
 }
 
 impl ConnectionResult {
-    pub(super) fn new(plan: &ConnectionPlan, link: &ConnectionState, duration_s: f64) -> Self {
+    pub(super) fn new(link: &ConnectionState, duration_s: f64) -> Self {
+        let plan = link.plan;
         let total = link.total();
         let counters = &total.counters;
         let known = counters.packets.saturating_add(counters.lost);

@@ -12,21 +12,19 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stripline::Result;
 use stripline::component::{Properties, Value};
 use stripline::internal::Endpoint;
 use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
+use stripline::{Error, Result};
 
 use super::connection_state::ConnectionState;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
-use super::request_inbox::RequestInbox;
 use super::signals::Signals;
 use super::{Observer, RunOptions};
-use crate::assign;
-use crate::control::ControlService;
-use crate::plan::{Placement, Program, Waveform};
+use crate::control::{ControlService, RequestInbox};
+use crate::plan::{ComponentPlan, Placement, Program, Waveform};
 use requests::Requests;
 
 /// A process must have registered within this time.
@@ -49,8 +47,8 @@ pub(super) struct Supervisor<'a> {
     options: &'a RunOptions,
     observer: &'a mut dyn Observer,
     groups: Vec<ProcessGroup>,
-    members: Vec<LaunchedComponent>,
-    connections: Vec<ConnectionState>,
+    members: Vec<LaunchedComponent<'a>>,
+    connections: Vec<ConnectionState<'a>>,
     signals: Signals,
     phase: Phase,
     launched: Instant,
@@ -75,12 +73,13 @@ enum Phase {
 }
 
 /// A process and the components in it.
+#[derive(Default)]
 struct ProcessGroup {
     program: PathBuf,
     members: Vec<usize>,
     process: Option<ComponentProcess>,
-    spawned: Instant,
-    registered: bool,
+    /// The time by which it must have registered, until it has.
+    register_by: Option<Instant>,
     /// The time at which it is started again.
     restart_at: Option<Instant>,
     failures: Vec<Instant>,
@@ -89,7 +88,8 @@ struct ProcessGroup {
     restarts: u32,
 }
 
-struct LaunchedComponent {
+struct LaunchedComponent<'a> {
+    plan: &'a ComponentPlan,
     group: usize,
     endpoints: BTreeMap<(String, String), Endpoint>,
     state: ComponentState,
@@ -111,6 +111,17 @@ enum ComponentState {
     Failed,
 }
 
+impl ComponentState {
+    fn is_over(self) -> bool {
+        matches!(self, Self::Ended | Self::Failed)
+    }
+
+    /// Returns whether the component is created and has not ended.
+    fn is_alive(self) -> bool {
+        matches!(self, Self::Initialized | Self::Running)
+    }
+}
+
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         waveform: &'a Waveform,
@@ -120,41 +131,43 @@ impl<'a> Supervisor<'a> {
         let mut groups: Vec<ProcessGroup> = Vec::new();
         let mut members = Vec::new();
         let mut threads = None;
-        let now = Instant::now();
-        for (index, component) in waveform.components.iter().enumerate() {
-            let shared = (component.placement == Placement::Thread).then_some(threads).flatten();
-            let group = shared.unwrap_or_else(|| {
+        for plan in &waveform.components {
+            let is_thread = plan.placement == Placement::Thread;
+            let group = threads.filter(|_| is_thread).unwrap_or(groups.len());
+            if is_thread {
+                threads = Some(group);
+            }
+            if group == groups.len() {
                 groups.push(ProcessGroup {
-                    program: match &component.program {
+                    program: match &plan.program {
                         Program::Stock => options.host.clone(),
                         Program::Executable(path) => path.clone(),
                     },
-                    members: Vec::new(),
-                    process: None,
-                    spawned: now,
-                    registered: false,
-                    restart_at: None,
-                    failures: Vec::new(),
-                    problem: None,
-                    restarts: 0,
+                    ..ProcessGroup::default()
                 });
-                groups.len() - 1
-            });
-            if component.placement == Placement::Thread {
-                threads = Some(group);
             }
-            groups[group].members.push(index);
+            groups[group].members.push(members.len());
             members.push(LaunchedComponent {
+                plan,
                 group,
                 endpoints: BTreeMap::new(),
                 state: ComponentState::Absent,
                 counted: false,
-                properties: component.properties.clone(),
+                properties: plan.properties.clone(),
                 set: BTreeMap::new(),
             });
         }
+        let member = |name: &str| {
+            let index = waveform.components.iter().position(|plan| plan.name == name);
+            index.ok_or_else(|| Error::failed(format!("a connection names `{name}`, which is no component")))
+        };
+        let connections = waveform.connections.iter().map(|plan| {
+            let (from, to) = (member(&plan.from.component)?, member(&plan.to.component)?);
+            Ok(ConnectionState::new(plan, from, to))
+        });
+        let now = Instant::now();
         Ok(Self {
-            connections: waveform.connections.iter().map(|_| ConnectionState::new()).collect(),
+            connections: connections.collect::<Result<_>>()?,
             waveform,
             options,
             observer,
@@ -200,9 +213,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.members
-            .iter()
-            .all(|member| matches!(member.state, ComponentState::Ended | ComponentState::Failed))
+        self.members.iter().all(|member| member.state.is_over())
             || self.groups.iter().all(|group| group.process.is_none() && group.restart_at.is_none())
     }
 
@@ -210,8 +221,7 @@ impl<'a> Supervisor<'a> {
         let names = self.names(group);
         let entry = &mut self.groups[group];
         entry.restart_at = None;
-        entry.registered = false;
-        entry.spawned = Instant::now();
+        entry.register_by = Some(Instant::now() + REGISTER_TIME);
         match ComponentProcess::spawn(&entry.program, &names) {
             Ok(process) => entry.process = Some(process),
             Err(error) => {
@@ -223,14 +233,10 @@ impl<'a> Supervisor<'a> {
 
     /// Sleeps until a process reports or dies, a request arrives, or a time is reached.
     fn sleep(&self) -> Result<()> {
-        let mut deadline = self.next_poll;
-        for group in &self.groups {
-            deadline = group.restart_at.map_or(deadline, |at| deadline.min(at));
-        }
-        if let (Some(started), Some(duration)) = (self.started, self.options.duration) {
-            deadline = started.checked_add(duration).map_or(deadline, |end| deadline.min(end));
-        }
-        deadline = self.request_deadline().map_or(deadline, |at| deadline.min(at));
+        let end = self.started.zip(self.options.duration).and_then(|(start, time)| start.checked_add(time));
+        let times = self.groups.iter().filter_map(|group| group.restart_at);
+        let times = times.chain(end).chain(self.request_deadline());
+        let deadline = times.fold(self.next_poll, Instant::min);
         let mut poll_set = PollSet::default();
         poll_set.readable(self.signals.as_fd());
         poll_set.readable(self.inbox.as_fd());
@@ -245,20 +251,9 @@ impl<'a> Supervisor<'a> {
                 signal_hook::consts::SIGHUP => "SIGHUP",
                 _ => "SIGTERM",
             };
-            match self.phase {
-                Phase::Starting => {
-                    self.stopped = Some(name.into());
-                    self.observer.stopping(name);
-                    self.stop_all(Duration::ZERO);
-                }
-                Phase::Running => {
-                    self.stopped = Some(name.into());
-                    self.drain(name);
-                }
-                Phase::Draining(_) | Phase::Stopping(_) => {
-                    self.fail(format!("ended at once on a second {name}; packets on their way are lost"));
-                    self.stop_all(Duration::ZERO);
-                }
+            if !self.stop_in_order(name) {
+                self.fail(format!("ended at once on a second {name}; packets on their way are lost"));
+                self.stop_all(Duration::ZERO);
             }
         }
     }
@@ -270,7 +265,7 @@ impl<'a> Supervisor<'a> {
                 self.spawn(group);
             }
             let entry = &self.groups[group];
-            if entry.process.is_some() && !entry.registered && now >= entry.spawned + REGISTER_TIME {
+            if entry.process.is_some() && entry.register_by.is_some_and(|at| now >= at) {
                 let names = self.names(group);
                 let program = entry.program.display();
                 self.fail(format!(
@@ -282,23 +277,15 @@ impl<'a> Supervisor<'a> {
         }
         match self.phase {
             Phase::Starting if now >= self.launched + CONNECT_TIME => {
-                let slow: Vec<&str> = self
-                    .waveform
-                    .components
-                    .iter()
-                    .zip(&self.members)
-                    .filter(|(_, member)| member.state == ComponentState::Absent)
-                    .map(|(component, _)| component.name.as_str())
-                    .collect();
+                let absent = self.members.iter().filter(|member| member.state == ComponentState::Absent);
+                let slow: Vec<&str> = absent.map(|member| member.plan.name.as_str()).collect();
                 self.fail(format!("not ready after {} s: {}", CONNECT_TIME.as_secs(), slow.join(", ")));
             }
             Phase::Running => {
                 if let (Some(started), Some(duration)) = (self.started, self.options.duration)
                     && now.duration_since(started) >= duration
                 {
-                    let reason = format!("the duration of {} s is over", duration.as_secs_f64());
-                    self.stopped = Some(reason.clone());
-                    self.drain(&reason);
+                    self.stop_in_order(&format!("the duration of {} s is over", duration.as_secs_f64()));
                 }
             }
             Phase::Draining(since) if now >= since + STOP_TIME => self.stop_all(STOP_TIME),
@@ -310,10 +297,7 @@ impl<'a> Supervisor<'a> {
             if self.started.is_some() {
                 self.connect_ready();
                 self.start_ready();
-                self.groups
-                    .iter_mut()
-                    .filter_map(|g| g.process.as_mut())
-                    .for_each(|p| p.order(&LauncherCommand::Poll));
+                self.order_all(&LauncherCommand::Poll);
                 let progress = self.progress();
                 self.observer.progress(&progress);
             }
@@ -326,17 +310,17 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    fn order_all(&mut self, order: &LauncherCommand) {
+        self.groups.iter_mut().filter_map(|g| g.process.as_mut()).for_each(|p| p.order(order));
+    }
+
     fn names(&self, group: usize) -> String {
-        let names = self.groups[group].members.iter().map(|i| self.waveform.components[*i].name.as_str());
+        let names = self.groups[group].members.iter().map(|index| self.members[*index].plan.name.as_str());
         names.collect::<Vec<_>>().join(", ")
     }
 
     fn member_of(&self, component: &str) -> Option<usize> {
-        self.waveform.components.iter().position(|c| c.name == component)
-    }
-
-    fn state_of(&self, component: &str) -> Option<ComponentState> {
-        self.member_of(component).map(|index| self.members[index].state)
+        self.members.iter().position(|member| member.plan.name == component)
     }
 
     /// Finds a component by name, if it belongs to that group: a process reports for its own
@@ -345,21 +329,15 @@ impl<'a> Supervisor<'a> {
         self.member_of(component).filter(|index| self.members[*index].group == group)
     }
 
-    fn connection_mut(&mut self, connection: &str) -> Option<&mut ConnectionState> {
-        let index = self.waveform.connections.iter().position(|c| assign::name(c) == connection)?;
-        Some(&mut self.connections[index])
+    fn connection_mut(&mut self, connection: &str) -> Option<&mut ConnectionState<'a>> {
+        self.connections.iter_mut().find(|link| link.name == connection)
     }
 
     fn progress(&self) -> Progress {
-        let ended = self
-            .members
-            .iter()
-            .filter(|m| matches!(m.state, ComponentState::Ended | ComponentState::Failed))
-            .count();
         Progress {
             elapsed_s: self.elapsed().as_secs_f64(),
             connections: self.connections.iter().map(|link| link.total().counters).collect(),
-            ended: (ended, self.members.len()),
+            ended: (self.members.iter().filter(|m| m.state.is_over()).count(), self.members.len()),
         }
     }
 
@@ -370,25 +348,23 @@ impl<'a> Supervisor<'a> {
 
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
-        let components = self.waveform.components.iter().zip(&self.members);
-        let connections = self.waveform.connections.iter().zip(&self.connections);
         let outcome = |state| match state {
             ComponentState::Ended => "ended",
             ComponentState::Failed if self.failure.is_some() => "failed",
-            ComponentState::Failed => "stopped",
-            ComponentState::Absent | ComponentState::Initialized | ComponentState::Running => "stopped",
+            _ => "stopped",
+        };
+        let component = |member: &LaunchedComponent| {
+            let restarts = self.groups[member.group].restarts;
+            ComponentResult::new(member.plan, restarts, outcome(member.state), member.set.clone())
         };
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
-            components: components
-                .map(|(plan, m)| {
-                    let restarts = self.groups[m.group].restarts;
-                    ComponentResult::new(plan, restarts, outcome(m.state), m.set.clone())
-                })
-                .collect(),
-            connections: connections
-                .map(|(plan, link)| ConnectionResult::new(plan, link, duration_s))
+            components: self.members.iter().map(component).collect(),
+            connections: self
+                .connections
+                .iter()
+                .map(|link| ConnectionResult::new(link, duration_s))
                 .collect(),
             failure: self.failure,
             stopped: self.stopped,

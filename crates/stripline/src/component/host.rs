@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::control::{
@@ -23,9 +23,11 @@ use super::{
 use crate::error::{Error, Result, catch_panic};
 use crate::inspect;
 use crate::link::policy;
-use crate::link::{ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents};
+use crate::link::{
+    ConnectionOptions, ConnectionReport, FullReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
+};
 use crate::sys::credentials::Peer;
-use crate::sys::fork::{Descriptor, OwnerProcess};
+use crate::sys::fork::{Descriptor, Local, OwnerProcess};
 use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
@@ -42,6 +44,9 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 
 /// Runs as the `main` of an executable with one component type: follows a launcher, prints its
 /// specification, or prints its usage. See the [module](super) for an example.
+///
+/// To be called before the program starts threads. It then removes the launcher's variables from
+/// the environment, so that programs that a component starts do not inherit them.
 ///
 /// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
 /// logger before.
@@ -72,16 +77,14 @@ pub fn main<C: Component>() -> ExitCode {
 
 /// Prints the requested text and returns the exit code.
 fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
-    match text {
-        Ok(text) => match writeln!(std::io::stdout(), "{text}") {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
+    let printed = match text {
+        Ok(text) => writeln!(std::io::stdout(), "{text}").is_ok(),
         Err(error) => {
             print_error!("{}: {error}", spec.name);
-            ExitCode::FAILURE
+            false
         }
-    }
+    };
+    if printed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns the problem with the properties on standard input, as JSON.
@@ -99,13 +102,14 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 /// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
 /// process that no launcher started.
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
-    let descriptor = std::env::var(CONTROL_VARIABLE).ok()?;
+    let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
+    let descriptor = descriptor?;
+    // Programs that a component starts do not inherit them.
+    process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
     log_to_stderr();
-    let code = match inherit(&descriptor) {
-        Ok(stream) => ComponentHost::new(registry.clone(), stream).and_then(ComponentHost::run),
-        Err(error) => Err(error),
-    };
-    Some(match code {
+    let stream = inherit(&descriptor, launcher);
+    let host = stream.and_then(|stream| ComponentHost::new(registry.clone(), stream));
+    Some(match host.and_then(ComponentHost::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_error!("{error}");
@@ -115,7 +119,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 }
 
 /// Takes over the inherited control socket.
-fn inherit(descriptor: &str) -> Result<UnixStream> {
+fn inherit(descriptor: &str, launcher: Option<String>) -> Result<UnixStream> {
     let wrong = |what: &str| Error::failed(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
     let number: RawFd = descriptor.parse().map_err(|_| wrong("not a descriptor"))?;
     if number <= 2 {
@@ -129,7 +133,7 @@ fn inherit(descriptor: &str) -> Result<UnixStream> {
         .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
     let stream = UnixStream::from(fd);
     Peer::of(&stream)?.check(None).map_err(|who| wrong(&who))?;
-    let launcher = std::env::var(LAUNCHER_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let launcher = launcher.and_then(|text| text.parse().ok());
     process::die_with_parent(launcher.ok_or_else(|| wrong("no launcher"))?)?;
     Ok(stream)
 }
@@ -172,7 +176,6 @@ struct HostedComponent {
     stop: StopToken,
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
-    spec: ComponentSpec,
     requests: Arc<PendingRequests>,
     statuses: Statuses,
     ready: Option<Ready>,
@@ -211,72 +214,69 @@ impl ComponentHost {
                 return Err(Error::failed("the launcher is gone"));
             }
             while let Some(command) = orders.pop_front() {
-                match command {
-                    LauncherCommand::Assign(assignments) => self.assign(assignments),
-                    LauncherCommand::Connect(connection) => self.connect(connection),
-                    LauncherCommand::Abandon { component, port, connection } => {
-                        let member = self.components.get(&component);
-                        if let Some(events) = member.and_then(|member| member.port_events.get(&port)) {
-                            events.push(PortEvent::Abandoned(connection));
-                        }
-                    }
-                    LauncherCommand::Start { component } => self.start(&component)?,
-                    LauncherCommand::Stop { component } => {
-                        if let Some(member) = self.components.get(&component) {
-                            member.stop.stop();
-                        }
-                    }
-                    LauncherCommand::Poll => {
-                        let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
-                        self.reporter.send(&Report::Counters(counters));
-                    }
-                    LauncherCommand::Ask { component, number, ask } => {
-                        match self.components.get(&component) {
-                            Some(member) => {
-                                member.requests.push(number, ask);
-                                // A component that sleeps until a packet arrives must take the
-                                // request.
-                                member.port_events.values().for_each(|events| events.notify_request());
-                            }
-                            None => self.reporter.reply(&component, number, RequestAnswer::Ended),
-                        }
-                    }
-                    LauncherCommand::Withdraw { component, number } => {
-                        if let Some(member) = self.components.get(&component) {
-                            member.requests.withdraw(number);
-                        }
-                    }
-                    LauncherCommand::Query { component, number } => {
-                        let values = |member: &HostedComponent| {
-                            RequestAnswer::Values(member.statuses.values(&member.spec))
-                        };
-                        let answer = self.components.get(&component).map_or(RequestAnswer::Ended, values);
-                        self.reporter.reply(&component, number, answer);
-                    }
-                    LauncherCommand::Release => return Ok(()),
+                if matches!(command, LauncherCommand::Release) {
+                    return Ok(());
                 }
+                self.handle(command)?;
             }
         }
+    }
+
+    /// Follows a command; one for a component that is not here has no effect.
+    fn handle(&mut self, command: LauncherCommand) -> Result<()> {
+        let member = |name: &str| self.components.get(name);
+        match command {
+            LauncherCommand::Assign(assignments) => self.assign(assignments),
+            LauncherCommand::Connect(connection) => self.connect(connection),
+            LauncherCommand::Abandon { component, port, connection } => {
+                if let Some(events) = member(&component).and_then(|member| member.port_events.get(&port)) {
+                    events.push(PortEvent::Abandoned(connection));
+                }
+            }
+            LauncherCommand::Start { component } => self.start(&component)?,
+            LauncherCommand::Stop { component } => {
+                member(&component).iter().for_each(|member| member.stop.stop());
+            }
+            LauncherCommand::Poll => {
+                let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
+                self.reporter.send(&Report::Counters(counters));
+            }
+            LauncherCommand::Ask { component, number, ask } => match member(&component) {
+                Some(member) => {
+                    member.requests.push(number, ask);
+                    // A component that sleeps until a packet arrives must take the request.
+                    member.port_events.values().for_each(|events| events.notify_request());
+                }
+                None => self.reporter.reply(&component, number, RequestAnswer::Ended),
+            },
+            LauncherCommand::Withdraw { component, number } => {
+                member(&component).iter().for_each(|member| member.requests.withdraw(number));
+            }
+            LauncherCommand::Query { component, number } => {
+                let answer = member(&component).map_or(RequestAnswer::Ended, |member| {
+                    RequestAnswer::Values(member.statuses.values(&member.requests.spec))
+                });
+                self.reporter.reply(&component, number, answer);
+            }
+            LauncherCommand::Release => {}
+        }
+        Ok(())
     }
 
     fn assign(&mut self, assignments: Vec<Assignment>) {
         for assignment in assignments {
             let component = assignment.name.clone();
-            match self.initialize(assignment) {
+            let report = match self.initialize(assignment) {
                 Ok((member, endpoints)) => {
                     self.components.insert(component.clone(), member);
-                    self.reporter.send(&Report::Initialized { component, endpoints });
+                    Report::Initialized { component, endpoints }
                 }
                 Err(error) => {
                     let outcome = Err(error.to_string());
-                    self.reporter.send(&Report::Ended {
-                        component,
-                        outcome,
-                        reports: Vec::new(),
-                        sent: Vec::new(),
-                    });
+                    Report::Ended { component, outcome, reports: Vec::new(), sent: Vec::new() }
                 }
-            }
+            };
+            self.reporter.send(&report);
         }
     }
 
@@ -294,16 +294,18 @@ impl ComponentHost {
         let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
         let statuses = Statuses::new(&spec);
-        let mut ports = Ports::new(
-            assignment.name.clone(),
-            spec.clone(),
-            assignment.port_types.clone(),
-            finished_tx,
-            stop.clone(),
-            (Arc::clone(&pending), statuses.clone()),
-        );
-        ports.set_dispatch(assignment.dispatch);
-        ports.set_quiet(assignment.quiet);
+        let mut ports = Ports {
+            component: assignment.name.clone(),
+            types: assignment.port_types.clone(),
+            inputs: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            finished: Local::new(finished_tx),
+            stop: stop.clone(),
+            dispatch: assignment.dispatch,
+            quiet: assignment.quiet,
+            pending: Arc::clone(&pending),
+            statuses: statuses.clone(),
+        };
         inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
         let mut port_events = BTreeMap::new();
@@ -312,7 +314,7 @@ impl ComponentHost {
             match port.direction {
                 Direction::Output => {
                     let outgoing = open(&assignment, &port.name, &full_name, &stop, &mut endpoints)?;
-                    ports.add_output(&port.name, outgoing);
+                    ports.outputs.insert(port.name.clone(), outgoing);
                 }
                 Direction::Input => {
                     let events = Arc::new(PortEvents::new()?);
@@ -328,24 +330,14 @@ impl ComponentHost {
                     if inputs().any(|input| input.options.resequence.is_some()) {
                         incoming.resequence(None);
                     }
-                    ports.add_input(&port.name, incoming);
+                    ports.inputs.insert(port.name.clone(), incoming);
                     port_events.insert(port.name.clone(), events);
                 }
             }
         }
-        let ready = Ready { run, ports, finished: finished_rx, assignment };
-        Ok((
-            HostedComponent {
-                stop,
-                port_events,
-                stats,
-                spec,
-                requests: pending,
-                statuses,
-                ready: Some(ready),
-            },
-            endpoints,
-        ))
+        let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
+        let member = HostedComponent { stop, port_events, stats, requests: pending, statuses, ready };
+        Ok((member, endpoints))
     }
 
     fn connect(&self, connection: ConnectionAssignment) {
@@ -354,17 +346,13 @@ impl ComponentHost {
             return;
         };
         let request = ConnectRequest { connection: connection.clone(), payload, options };
-        match policy::connect(&endpoint, &request) {
+        self.reporter.send(&match policy::connect(&endpoint, &request) {
             Ok(inlet) => {
                 events.push(PortEvent::Connected(connection.clone(), inlet));
-                self.reporter.send(&Report::Connected { component, connection });
+                Report::Connected { component, connection }
             }
-            Err(error) => self.reporter.send(&Report::ConnectFailed {
-                component,
-                connection,
-                problem: error.to_string(),
-            }),
-        }
+            Err(error) => Report::ConnectFailed { component, connection, problem: error.to_string() },
+        });
     }
 
     fn start(&mut self, component: &str) -> Result<()> {
@@ -407,9 +395,7 @@ fn open(
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
     let Ready { run, ports, finished: finished_tx, assignment } = ready;
     let component = assignment.name;
-    if let Some(priority) = assignment.priority
-        && let Err(error) = process::set_priority(priority)
-    {
+    if let Some(Err(error)) = assignment.priority.map(process::set_priority) {
         reporter.warn(&component, format!("{error}; it runs at normal priority"));
     }
     if !assignment.cpus.is_empty()
@@ -445,24 +431,23 @@ fn finish(outputs: &mut [Outgoing]) -> Result<()> {
 
 impl Statistics {
     fn expect(&self, connection: &str, options: &LinkOptions) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert(connection.into(), ConnectionOptions::new(options));
+        self.map().insert(connection.into(), ConnectionOptions::new(options));
     }
 
     fn of(&self, connection: &str) -> ConnectionOptions {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.entry(connection.into())
-            .or_insert_with(|| ConnectionOptions::new(&LinkOptions::default()))
-            .clone()
+        let default = || ConnectionOptions::new(&LinkOptions::default());
+        self.map().entry(connection.into()).or_insert_with(default).clone()
     }
 
-    fn counters(&self) -> Vec<crate::link::ConnectionReport> {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, options)| options.stats.counters(name)).collect()
+    fn counters(&self) -> Vec<ConnectionReport> {
+        self.map().iter().map(|(name, options)| options.stats.counters(name)).collect()
     }
 
-    fn reports(&self) -> Vec<crate::link::FullReport> {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.iter().map(|(name, options)| options.stats.report(name)).collect()
+    fn reports(&self) -> Vec<FullReport> {
+        self.map().iter().map(|(name, options)| options.stats.report(name)).collect()
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<String, ConnectionOptions>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

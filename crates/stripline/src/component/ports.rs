@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::requests::PendingRequests;
 use super::status::Statuses;
-use super::{ComponentSpec, ControlRequests, Direction, Status, StatusValue};
+use super::{ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
@@ -39,61 +39,21 @@ use crate::transport::StopToken;
 /// }
 /// ```
 pub struct Ports {
-    component: String,
-    spec: ComponentSpec,
-    types: BTreeMap<String, TypeName>,
-    inputs: BTreeMap<String, Incoming>,
-    outputs: BTreeMap<String, Outgoing>,
-    finished: Local<Sender<Outgoing>>,
-    stop: StopToken,
+    pub(super) component: String,
+    pub(super) types: BTreeMap<String, TypeName>,
+    pub(super) inputs: BTreeMap<String, Incoming>,
+    pub(super) outputs: BTreeMap<String, Outgoing>,
+    /// Where outputs go when the component has finished with them.
+    pub(super) finished: Local<Sender<Outgoing>>,
+    pub(super) stop: StopToken,
     /// The dispatch of the component's handlers.
-    dispatch: Dispatch,
-    quiet: bool,
-    pending: Arc<PendingRequests>,
-    statuses: Statuses,
+    pub(super) dispatch: Dispatch,
+    pub(super) quiet: bool,
+    pub(super) pending: Arc<PendingRequests>,
+    pub(super) statuses: Statuses,
 }
 
 impl Ports {
-    pub(super) fn new(
-        component: String,
-        spec: ComponentSpec,
-        types: BTreeMap<String, TypeName>,
-        finished_tx: Sender<Outgoing>,
-        stop: StopToken,
-        (pending, statuses): (Arc<PendingRequests>, Statuses),
-    ) -> Self {
-        let (inputs, outputs, dispatch) = (BTreeMap::new(), BTreeMap::new(), Dispatch::Queue);
-        Self {
-            component,
-            spec,
-            types,
-            inputs,
-            outputs,
-            finished: Local::new(finished_tx),
-            stop,
-            dispatch,
-            quiet: false,
-            pending,
-            statuses,
-        }
-    }
-
-    pub(super) fn set_quiet(&mut self, quiet: bool) {
-        self.quiet = quiet;
-    }
-
-    pub(super) fn set_dispatch(&mut self, dispatch: Dispatch) {
-        self.dispatch = dispatch;
-    }
-
-    pub(super) fn add_input(&mut self, port: &str, incoming: Incoming) {
-        self.inputs.insert(port.into(), incoming);
-    }
-
-    pub(super) fn add_output(&mut self, port: &str, outgoing: Outgoing) {
-        self.outputs.insert(port.into(), outgoing);
-    }
-
     /// Returns the component's name in the waveform.
     pub fn component(&self) -> &str {
         &self.component
@@ -145,8 +105,9 @@ impl Ports {
     /// # Errors
     /// When the component declared none of that name and type.
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
-        self.statuses.take(&self.spec, property).map_err(|problem| {
-            Error::failed(format!("property `{property}` of component type `{}` {problem}", self.spec.name))
+        let spec = &self.pending.spec;
+        self.statuses.take(spec, property).map_err(|problem| {
+            Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
         })
     }
 
@@ -255,8 +216,9 @@ impl Ports {
     }
 
     fn missing(&self, port: &str, wanted: Direction) -> Error {
-        match self.spec.find_port(port) {
-            None => Error::port(port, format!("component type `{}` has none of that name", self.spec.name)),
+        let spec = &self.pending.spec;
+        match spec.find_port(port) {
+            None => Error::port(port, format!("component type `{}` has none of that name", spec.name)),
             Some(spec) if spec.direction != wanted => Error::port(port, "has the other direction"),
             Some(_) => Error::port(port, "was taken before"),
         }

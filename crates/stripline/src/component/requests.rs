@@ -298,7 +298,7 @@ impl TestResult {
 pub(super) struct PendingRequests {
     any: AtomicBool,
     state: Mutex<RequestState>,
-    spec: ComponentSpec,
+    pub spec: ComponentSpec,
     reply: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
 }
 

@@ -19,8 +19,6 @@ mod waits;
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{
-    InspectReceiver, InspectSender, RegistryGuard, register_receiver, register_sender, set_waveform,
-};
+pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, set_waveform};
 pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, SendingPort};
 pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};

@@ -6,29 +6,23 @@ use super::service::InspectService;
 use super::types::{Process, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
 
-/// A sending port that another thread can inspect.
-pub(crate) trait InspectSender: Send + Sync {
+/// A port that another thread can inspect.
+pub(crate) trait InspectPort: Send + Sync {
     /// Returns a snapshot of the port. Must neither wait nor panic.
-    fn snapshot(&self) -> SendingPort;
+    fn snapshot(&self) -> PortSnapshot;
 }
 
-/// A receiving port that another thread can inspect.
-pub(crate) trait InspectReceiver: Send + Sync {
-    /// Returns a snapshot of the port. Must neither wait nor panic.
-    fn snapshot(&self) -> ReceivingPort;
-}
-
-#[derive(Clone)]
-enum RegistryEntry {
-    Sending(Weak<dyn InspectSender>),
-    Receiving(Weak<dyn InspectReceiver>),
+/// The state of a port at one time.
+pub(crate) enum PortSnapshot {
+    Sending(SendingPort),
+    Receiving(ReceivingPort),
 }
 
 static STATE: PerProcess<Mutex<RegistryState>> = PerProcess::new(Mutex::default);
 
 #[derive(Default)]
 struct RegistryState {
-    ports: Vec<RegistryEntry>,
+    ports: Vec<Weak<dyn InspectPort>>,
     /// The inspection service; present while there are ports.
     service: Option<InspectService>,
     /// Whether the service could not be started, which is reported once.
@@ -50,22 +44,12 @@ impl Drop for RegistryGuard {
     }
 }
 
-/// Registers a sending port, which has a [`RegistryGuard`], for as long as its owner keeps it.
-pub(crate) fn register_sender<P: InspectSender + 'static>(port: &Arc<P>) {
+/// Registers a port, which has a [`RegistryGuard`], for as long as its owner keeps it.
+pub(crate) fn register<P: InspectPort + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
-    register(RegistryEntry::Sending(port));
-}
-
-/// Registers a receiving port, which has a [`RegistryGuard`], for as long as its owner keeps it.
-pub(crate) fn register_receiver<P: InspectReceiver + 'static>(port: &Arc<P>) {
-    let port: Weak<P> = Arc::downgrade(port);
-    register(RegistryEntry::Receiving(port));
-}
-
-fn register(entry: RegistryEntry) {
     let mut state = state();
     state.tidy();
-    state.ports.push(entry);
+    state.ports.push(port);
     if state.service.is_none() && !state.failed {
         match InspectService::start() {
             Ok(service) => state.service = Some(service),
@@ -81,10 +65,7 @@ fn register(entry: RegistryEntry) {
 impl RegistryState {
     fn tidy(&mut self) {
         // A port that is being dropped, as by `RegistryGuard`, does not count.
-        self.ports.retain(|entry| match entry {
-            RegistryEntry::Sending(port) => port.strong_count() > 0,
-            RegistryEntry::Receiving(port) => port.strong_count() > 0,
-        });
+        self.ports.retain(|port| port.strong_count() > 0);
     }
 }
 
@@ -97,15 +78,15 @@ pub(crate) fn set_waveform(waveform: &str) {
 /// Takes a snapshot of all ports.
 pub(super) fn snapshot() -> Process {
     // Copied, and used without the lock: ports open and close meanwhile.
-    let (entries, waveform) = {
+    let (ports, waveform) = {
         let state = state();
         (state.ports.clone(), state.waveform.clone())
     };
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
-    for entry in entries {
-        match entry {
-            RegistryEntry::Sending(port) => sending.extend(port.upgrade().map(|port| port.snapshot())),
-            RegistryEntry::Receiving(port) => receiving.extend(port.upgrade().map(|port| port.snapshot())),
+    for port in ports.iter().filter_map(Weak::upgrade) {
+        match port.snapshot() {
+            PortSnapshot::Sending(port) => sending.push(port),
+            PortSnapshot::Receiving(port) => receiving.push(port),
         }
     }
     Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }

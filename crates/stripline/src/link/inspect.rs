@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::ConnectionOptions;
-use crate::inspect::{self, Connection, InspectReceiver, ReceivingPort, RegistryGuard};
+use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort, RegistryGuard};
 use crate::transport::QueueProbe;
 
 /// The port as inspection shows it.
@@ -33,7 +33,7 @@ impl ReceivePortView {
             connections: Mutex::default(),
             _registered: RegistryGuard,
         });
-        inspect::register_receiver(&view);
+        inspect::register(&view);
         view
     }
 
@@ -54,13 +54,13 @@ impl ReceivePortView {
     }
 }
 
-impl InspectReceiver for ReceivePortView {
-    fn snapshot(&self) -> ReceivingPort {
+impl InspectPort for ReceivePortView {
+    fn snapshot(&self) -> PortSnapshot {
         let lines = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = lines.iter().map(ConnectionView::snapshot).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);
         let serves = self.serves.load(Ordering::Relaxed);
-        ReceivingPort { name: self.port.clone(), sleeps, serves, connections }
+        PortSnapshot::Receiving(ReceivingPort { name: self.port.clone(), sleeps, serves, connections })
     }
 }
 

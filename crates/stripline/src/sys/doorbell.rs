@@ -37,8 +37,8 @@ impl Doorbell {
     /// Returns a doorbell for this process, which has only one end.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        fork::open(|| eventfd(0, flags).map(|fd| [fd]))
-            .map(|[fd]| Self(Arc::new(DoorbellEnd::Event(fd))))
+        fork::open_one(|| eventfd(0, flags))
+            .map(|fd| Self(Arc::new(DoorbellEnd::Event(fd))))
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 

@@ -185,6 +185,11 @@ pub(crate) fn open<F: AsFd, E, const N: usize>(
     Ok(make()?.map(|fd| Descriptor::listed(fd, &mut table)))
 }
 
+/// Makes one descriptor, as [`open`] does.
+pub(crate) fn open_one<F: AsFd, E>(make: impl FnOnce() -> Result<F, E>) -> Result<Descriptor<F>, E> {
+    open(|| make().map(|fd| [fd])).map(|[fd]| fd)
+}
+
 impl<F: AsFd> Drop for Descriptor<F> {
     fn drop(&mut self) {
         // Closed with the table locked: a fork in between would leave a copy in the child.

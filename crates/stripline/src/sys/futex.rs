@@ -6,19 +6,15 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
-use rustix::time::Timespec;
 
+use super::doorbell::timespec;
 use crate::error::{Error, Result};
 
 /// Parks while a word has the value, until the deadline at most; false: the deadline has passed.
 /// May also return spuriously. Other processes may share the word.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Result<bool> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let left = left.map(|left| Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    });
-    match futex::wait(word, futex::Flags::empty(), value, left.as_ref()) {
+    match futex::wait(word, futex::Flags::empty(), value, left.map(timespec).as_ref()) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
         Err(Errno::TIMEDOUT) => Ok(false),
         Err(error) => Err(Error::system("cannot wait for a word to change", error)),

@@ -62,7 +62,7 @@ impl SharedMemory {
 
     fn allocate(name: &str, bytes: usize, page: usize, flags: MemfdFlags) -> rustix::io::Result<Self> {
         let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let [fd] = fork::open(|| rustix::fs::memfd_create(name, flags).map(|fd| [fd]))?;
+        let fd = fork::open_one(|| rustix::fs::memfd_create(name, flags))?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SEALS_ALWAYS.difference(SealFlags::SEAL))?;

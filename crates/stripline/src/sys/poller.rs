@@ -32,8 +32,8 @@ impl Poller {
     /// # Errors
     /// When the process has no descriptor left.
     pub(crate) fn new() -> Result<Self> {
-        fork::open(|| epoll::create(CreateFlags::CLOEXEC).map(|fd| [fd]))
-            .map(|[fd]| Self(fd))
+        fork::open_one(|| epoll::create(CreateFlags::CLOEXEC))
+            .map(Self)
             .map_err(|e| Error::system("cannot create an epoll instance", e))
     }
 

@@ -18,6 +18,15 @@ pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
     if now == Some(parent) { Ok(()) } else { Err(Error::failed("the launcher is gone")) }
 }
 
+/// Removes variables from the environment of this process. They stay if the program has started
+/// threads before, which might read the environment at the same time.
+pub(crate) fn remove_variables(names: &[&str]) {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1) {
+        // SAFETY: the calling thread is the only one, so no other reads the environment.
+        names.iter().for_each(|name| unsafe { std::env::remove_var(name) });
+    }
+}
+
 /// Sets the calling thread's real-time priority (`SCHED_FIFO`).
 pub(crate) fn set_priority(priority: u8) -> Result<()> {
     let parameters = libc::sched_param { sched_priority: i32::from(priority) };

@@ -10,10 +10,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::Timeout;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use crate::error::{Error, Result};
@@ -48,24 +48,16 @@ impl From<TcpStream> for Socket {
 
 impl Socket {
     pub(crate) fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        match self {
-            Self::Unix(s) => s.set_nonblocking(on),
-            Self::Tcp(s) => s.set_nonblocking(on),
-        }
+        Ok(rustix::io::ioctl_fionbio(self, on)?)
     }
 
     pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Unix(s) => s.set_read_timeout(Some(timeout)).and(s.set_write_timeout(Some(timeout))),
-            Self::Tcp(s) => s.set_read_timeout(Some(timeout)).and(s.set_write_timeout(Some(timeout))),
-        }
+        set_socket_timeout(self, Timeout::Recv, Some(timeout))?;
+        Ok(set_socket_timeout(self, Timeout::Send, Some(timeout))?)
     }
 
     pub(crate) fn close(&self) {
-        let _ = match self {
-            Self::Unix(s) => s.shutdown(std::net::Shutdown::Both),
-            Self::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
-        };
+        let _ = rustix::net::shutdown(self, Shutdown::Both);
     }
 
     /// Returns whether the other end has closed, although bytes of it may be left to read.
@@ -87,14 +79,8 @@ impl Socket {
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Unix(s) => {
-                let [s] = fork::open(|| s.try_clone().map(|s| [s]))?;
-                Self::Unix(s)
-            }
-            Self::Tcp(s) => {
-                let [s] = fork::open(|| s.try_clone().map(|s| [s]))?;
-                Self::Tcp(s)
-            }
+            Self::Unix(s) => Self::Unix(fork::open_one(|| s.try_clone())?),
+            Self::Tcp(s) => Self::Tcp(fork::open_one(|| s.try_clone())?),
         })
     }
 }
@@ -149,19 +135,20 @@ pub(crate) enum Accepted {
 impl Listener {
     /// Listens on an abstract Unix name: no file, gone with the last descriptor.
     pub(crate) fn unix(name: &str, group: Option<Group>) -> Result<Self> {
-        let [listener] = SocketAddr::from_abstract_name(name)
-            .and_then(|address| fork::open(|| UnixListener::bind_addr(&address).map(|listener| [listener])))
-            .and_then(|listener| listener[0].set_nonblocking(true).map(|()| listener))
-            .and_then(|listener| lengthen_queue(&listener[0]).map(|()| listener))
-            .map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))?;
-        Ok(Self::Unix(listener, group))
+        let listening = || -> io::Result<_> {
+            let address = SocketAddr::from_abstract_name(name)?;
+            let listener = fork::open_one(|| UnixListener::bind_addr(&address))?;
+            listener.set_nonblocking(true)?;
+            lengthen_queue(&listener)?;
+            Ok(Self::Unix(listener, group))
+        };
+        listening().map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))
     }
 
     /// Listens on a free port of the loopback interface.
     pub(crate) fn tcp_loopback() -> Result<(Self, std::net::SocketAddr)> {
         let listening = || -> io::Result<_> {
-            let bind = || TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
-            let [listener] = fork::open(|| bind().map(|listener| [listener]))?;
+            let listener = fork::open_one(|| TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)))?;
             listener.set_nonblocking(true)?;
             lengthen_queue(&listener)?;
             let address = listener.local_addr()?;
@@ -178,10 +165,12 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
             let accepted = match self {
-                Self::Unix(listener, _) => fork::open(|| listener.accept().map(|(stream, _)| [stream]))
-                    .map(|[stream]| Socket::Unix(stream)),
-                Self::Tcp(listener) => fork::open(|| listener.accept().map(|(stream, _)| [stream]))
-                    .map(|[stream]| Socket::Tcp(stream)),
+                Self::Unix(listener, _) => {
+                    fork::open_one(|| listener.accept().map(|(stream, _)| stream)).map(Socket::Unix)
+                }
+                Self::Tcp(listener) => {
+                    fork::open_one(|| listener.accept().map(|(stream, _)| stream)).map(Socket::Tcp)
+                }
             };
             let socket = match accepted.and_then(|socket| socket.set_nonblocking(true).map(|()| socket)) {
                 Ok(socket) => socket,
@@ -234,22 +223,15 @@ pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<Descripto
 }
 
 fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<Descriptor<UnixStream>> {
-    let connect = || -> io::Result<_> {
-        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
-        let flags = SocketFlags::CLOEXEC;
-        let make = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let [socket] = fork::open(|| make().map(|socket| [UnixStream::from(socket)]))?;
-        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(time))?;
+    let connect = |socket: &UnixStream| -> io::Result<()> {
+        set_socket_timeout(socket, Timeout::Send, Some(time))?;
         // Stopping and continuing a process interrupts its wait, even without a signal handler.
-        rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
-        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
-        Ok(socket)
+        rustix::io::retry_on_intr(|| {
+            rustix::net::connect(socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+        })?;
+        Ok(set_socket_timeout(socket, Timeout::Send, None)?)
     };
-    let stream = connect().map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
-    Peer::of(&stream)?
-        .check(group)
-        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
-    Ok(stream)
+    connect_unix_by(name, group, SocketFlags::empty(), connect).map(|(stream, _)| stream)
 }
 
 /// Connects like [`connect_unix`], but never waits for a place in the listener's queue, and the
@@ -258,19 +240,31 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
 pub(crate) fn connect_unix_at_once(name: &str) -> Result<(Descriptor<UnixStream>, u32)> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-
-    let failed = |e| Error::system(format!("cannot connect to Unix socket @{name}"), e);
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let make = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let [stream] = fork::open(|| make().map(|socket| [UnixStream::from(socket)])).map_err(failed)?;
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
-    connect(&stream, &address).map_err(failed)?;
-    Peer::of(&stream)?
-        .check(None)
-        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
-    let pid = peer_process(&stream).ok_or_else(|| Error::misbehaved(name, "has no process"))?;
+    let connect = |socket: &UnixStream| {
+        Ok(rustix::net::connect(socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?)
+    };
+    let (stream, peer) = connect_unix_by(name, None, SocketFlags::NONBLOCK, connect)?;
+    let pid = peer.process().ok_or_else(|| Error::misbehaved(name, "has no process"))?;
     Ok((stream, pid))
+}
+
+/// Makes a socket, connects it, and checks the other end.
+fn connect_unix_by(
+    name: &str,
+    group: Option<Group>,
+    flags: SocketFlags,
+    connect: impl FnOnce(&UnixStream) -> io::Result<()>,
+) -> Result<(Descriptor<UnixStream>, Peer)> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    let make = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let stream = fork::open_one(|| make().map(UnixStream::from))
+        .map_err(io::Error::from)
+        .and_then(|stream| connect(&stream).map(|()| stream))
+        .map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
+    let peer = Peer::of(&stream)?;
+    peer.check(group)
+        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
+    Ok((stream, peer))
 }
 
 /// Returns the process at the other end of a Unix socket, as it was when they were connected.

@@ -9,16 +9,27 @@ use stripline::terms::Overflow;
 use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
 
 impl Supervisor<'_> {
-    /// Stops the sources; the rest ends when it has received everything.
-    pub(super) fn drain(&mut self, reason: &str) {
-        self.observer.stopping(reason);
-        self.phase = Phase::Draining(Instant::now());
-        let mut sources: Vec<usize> = Vec::new();
-        for (index, component) in self.waveform.components.iter().enumerate() {
-            if !self.waveform.connections.iter().any(|c| c.to.component == component.name) {
-                sources.push(index);
-            }
+    /// Stops the waveform without losing packets, where it runs. Returns false if it is stopping
+    /// already.
+    pub(super) fn stop_in_order(&mut self, reason: &str) -> bool {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return false;
         }
+        self.stopped = Some(reason.into());
+        self.observer.stopping(reason);
+        if self.phase == Phase::Starting {
+            self.stop_all(Duration::ZERO);
+        } else {
+            self.drain();
+        }
+        true
+    }
+
+    /// Stops the sources; the rest ends when it has received everything.
+    fn drain(&mut self) {
+        self.phase = Phase::Draining(Instant::now());
+        let is_source = |index: &usize| !self.connections.iter().any(|link| link.to == *index);
+        let mut sources: Vec<usize> = (0..self.members.len()).filter(is_source).collect();
         if sources.is_empty() {
             sources = (0..self.members.len()).collect();
         }
@@ -32,8 +43,9 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn stop(&mut self, index: usize) {
-        let component = self.waveform.components[index].name.clone();
-        self.order(self.members[index].group, &LauncherCommand::Stop { component });
+        let member = &self.members[index];
+        let component = member.plan.name.clone();
+        self.order(member.group, &LauncherCommand::Stop { component });
     }
 
     pub(super) fn give_up_restarts(&mut self) {
@@ -62,23 +74,23 @@ impl Supervisor<'_> {
     fn process_of_unfinished(&self, index: usize) -> Option<&ComponentProcess> {
         let member = &self.members[index];
         let process = self.groups[member.group].process.as_ref();
-        process.filter(|_| !matches!(member.state, ComponentState::Ended | ComponentState::Failed))
+        process.filter(|_| !member.state.is_over())
     }
 
     /// Distinguishes components that did not stop from those that only wait for them. A stopping
     /// component still delivers its sent packets to receivers that take them.
     fn unstopped(&self, stuck: &[usize]) -> String {
-        let name = |index: &usize| self.waveform.components[*index].name.as_str();
+        let name = |index: &usize| self.members[*index].plan.name.as_str();
         let is_stopped =
             |index: &usize| self.process_of_unfinished(*index).is_some_and(ComponentProcess::is_stopped);
-        let waits_for = |index: &usize| -> Vec<usize> {
-            let its = self.waveform.connections.iter().filter(|c| c.from.component == name(index));
-            let blocked = its.filter(|c| c.options.overflow == Overflow::Block);
-            let to = blocked.filter_map(|c| self.member_of(&c.to.component));
-            to.filter(|to| to != index && stuck.contains(to)).collect()
+        let waits = |index: &usize| {
+            self.connections.iter().any(|link| {
+                let blocks = link.plan.options.overflow == Overflow::Block;
+                link.from == *index && blocks && link.to != *index && stuck.contains(&link.to)
+            })
         };
         let (mut waiting, mut guilty): (Vec<usize>, Vec<usize>) =
-            stuck.iter().partition(|index| !is_stopped(index) && !waits_for(index).is_empty());
+            stuck.iter().partition(|index| !is_stopped(index) && waits(index));
         if guilty.is_empty() {
             // In a circle any component may be the cause.
             std::mem::swap(&mut waiting, &mut guilty);
@@ -106,28 +118,24 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn mark_failed(&mut self, group: usize) {
-        for index in self.groups[group].members.clone() {
-            let state = &mut self.members[index].state;
-            if *state != ComponentState::Ended {
-                *state = ComponentState::Failed;
-                let counted = self.members[index].counted;
-                let name = &self.waveform.components[index].name;
-                for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
-                    if plan.from.component == *name && !counted {
-                        link.sent = None;
-                    }
-                    link.partial |= plan.to.component == *name && link.last.is_none();
+        for &index in &self.groups[group].members {
+            let member = &mut self.members[index];
+            if member.state == ComponentState::Ended {
+                continue;
+            }
+            member.state = ComponentState::Failed;
+            for link in &mut self.connections {
+                if link.from == index && !member.counted {
+                    link.sent = None;
                 }
+                link.partial |= link.to == index && link.last.is_none();
             }
         }
     }
 
     /// Ends processes that have finished their work.
     pub(super) fn release_processes(&mut self) {
-        self.groups
-            .iter_mut()
-            .filter_map(|g| g.process.as_mut())
-            .for_each(|p| p.order(&LauncherCommand::Release));
+        self.order_all(&LauncherCommand::Release);
         let deadline = Instant::now() + FAILURE_TIME;
         for group in 0..self.groups.len() {
             let names = self.names(group);

@@ -3,7 +3,6 @@
 use stripline::internal::control::{self, LauncherCommand, Report};
 
 use super::{ComponentState, ConnectionState, Supervisor};
-use crate::assign;
 use crate::plan::Restart;
 
 impl Supervisor<'_> {
@@ -34,16 +33,8 @@ impl Supervisor<'_> {
     pub(super) fn handle_report(&mut self, group: usize, report: Report) {
         match report {
             Report::Registered { version } if version == control::VERSION => {
-                self.groups[group].registered = true;
-                let orders = self.groups[group].members.iter().map(|index| {
-                    let connections = &self.waveform.connections;
-                    let gone = |from: &str| self.state_of(from) == Some(ComponentState::Ended);
-                    let properties = self.members[*index].properties.clone();
-                    let plan = &self.waveform.components[*index];
-                    let as_planned = assign::assignment(plan, connections, gone, self.options.sampling);
-                    let (waveform, quiet) = (self.waveform.name.clone(), self.options.quiet);
-                    control::Assignment { properties, waveform, quiet, ..as_planned }
-                });
+                self.groups[group].register_by = None;
+                let orders = self.groups[group].members.iter().map(|index| self.assignment(*index));
                 let order = LauncherCommand::Assign(orders.collect());
                 self.order(group, &order);
             }
@@ -99,12 +90,10 @@ impl Supervisor<'_> {
             Report::Ended { component, outcome, reports, sent } => {
                 if let Some(index) = self.index_in(group, &component) {
                     self.members[index].counted = true;
-                    for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
-                        let count = sent.iter().find(|(port, _)| *port == plan.from.to_string());
-                        if plan.from.component == component {
-                            link.sent =
-                                link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
-                        }
+                    for link in self.connections.iter_mut().filter(|link| link.from == index) {
+                        let count = sent.iter().find(|(port, _)| *port == link.plan.from.to_string());
+                        link.sent =
+                            link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
                     }
                     for report in reports {
                         if let Some(link) = self.connection_mut(&report.counters.connection) {
@@ -118,7 +107,7 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
-        let component = &self.waveform.components[index];
+        let component = self.members[index].plan;
         match outcome {
             Ok(()) => {
                 self.members[index].state = ComponentState::Ended;
@@ -127,7 +116,6 @@ impl Supervisor<'_> {
                 self.start_ready();
             }
             Err(problem) => {
-                let name = component.name.clone();
                 if component.restart == Restart::OnFailure && self.may_restart(group) {
                     self.groups[group].problem = Some(format!("failed: {problem}"));
                     if let Some(process) = &mut self.groups[group].process {
@@ -135,6 +123,7 @@ impl Supervisor<'_> {
                     }
                 } else {
                     self.members[index].state = ComponentState::Failed;
+                    let name = &component.name;
                     self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
                 }
             }

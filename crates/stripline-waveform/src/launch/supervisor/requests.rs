@@ -2,19 +2,17 @@
 //! them on to the components.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use stripline::component::{Access, TestResult, Value};
 use stripline::internal::control::{Ask, LauncherCommand, RequestAnswer};
 
-use super::{ComponentState, Phase, Supervisor};
+use super::{ComponentProcess, ComponentState, LaunchedComponent, Phase, Supervisor};
 use crate::RunReport;
 use crate::control::{
-    ChangeState, ComponentChange, GetRequest, PropertyReading, RequestFault, RunPhase, RunningComponent,
-    RunningWaveform, SetRequest, StopRequest, Stopped, TestRequest, TestRun, WaveformReply, WaveformRequest,
+    ChangeState, ComponentChange, PropertyReading, ReplySender, RequestFault, RunPhase, RunningComponent,
+    RunningWaveform, StopRequest, Stopped, TestRun, WaveformRequest,
 };
-use crate::launch::request_inbox::InboxEntry;
 
 /// The most requests that are in progress.
 const BATCHES_MAX: usize = 64;
@@ -37,43 +35,40 @@ pub(super) struct Requests {
     open: BTreeMap<u64, Open>,
     batches: Vec<Batch>,
     /// The clients that wait for the report of the waveform's end.
-    stoppers: Vec<Sender<WaveformReply>>,
+    stoppers: Vec<ReplySender<Stopped>>,
 }
 
 /// A request passed on to a component.
 struct Open {
     member: usize,
-    what: What,
+    /// `None`: its read-only properties.
+    ask: Option<Ask>,
     /// Whether the component polls for requests, if the request is queued there; `None`: its
     /// process has not acknowledged the request.
     polls: Option<bool>,
 }
 
-#[derive(Clone, PartialEq)]
-enum What {
-    Configure(BTreeMap<String, Value>),
-    Test(String),
-    Query,
-}
-
 /// A request that waits for components.
 struct Batch {
-    reply: Sender<WaveformReply>,
     deadline: Instant,
     /// Its time limit.
     time: Duration,
     kind: BatchKind,
 }
 
-/// The state of a request, each part with the number of the request passed on for it.
-pub(super) enum BatchKind {
-    /// Numbers of the requests to processes, with the members concerned.
-    Get(Vec<PropertyReading>, BTreeMap<u64, usize>),
-    Set(Vec<(Option<u64>, ComponentChange)>),
-    Test(Vec<(Option<u64>, TestRun)>),
+/// The state of a request.
+enum BatchKind {
+    Get(ReplySender<Vec<PropertyReading>>, Readings),
+    Set(ReplySender<Vec<ComponentChange>>, Parts<ComponentChange>),
+    Test(ReplySender<Vec<TestRun>>, Parts<TestRun>),
     /// Until this component has ended.
-    Stop(usize),
+    Stop(ReplySender<Stopped>, usize),
 }
+
+/// Properties, and the requests to processes for the read-only ones: numbers and members.
+pub(super) type Readings = (Vec<PropertyReading>, BTreeMap<u64, usize>);
+/// Parts of an answer, each with the number of the request passed on for it.
+pub(super) type Parts<T> = Vec<(Option<u64>, T)>;
 
 impl Supervisor<'_> {
     /// Returns the earliest time limit of the requests in progress.
@@ -83,17 +78,7 @@ impl Supervisor<'_> {
 
     /// Serves new requests, and answers those that have reached their time limit.
     pub(super) fn handle_requests(&mut self) {
-        for InboxEntry { request, reply } in self.inbox.take() {
-            match self.serve(request, &reply) {
-                Ok(Some((kind, time))) => {
-                    let time = time.min(TIME_MAX);
-                    self.requests.batches.push(Batch { reply, deadline: Instant::now() + time, time, kind });
-                }
-                Ok(None) => {}
-                // A client that closed its connection gets no answer.
-                Err(answer) => drop(reply.send(answer)),
-            }
-        }
+        self.inbox.take().into_iter().for_each(|request| self.serve(request));
         let now = Instant::now();
         let mut index = 0;
         while let Some(batch) = self.requests.batches.get(index) {
@@ -106,38 +91,57 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Serves a request; `Err` is an immediate answer.
-    fn serve(
-        &mut self,
-        request: WaveformRequest,
-        reply: &Sender<WaveformReply>,
-    ) -> Result<Option<(BatchKind, Duration)>, WaveformReply> {
+    // A client that closed its connection gets no answer.
+    fn serve(&mut self, request: WaveformRequest) {
         let time = Duration::from_millis;
         match request {
-            WaveformRequest::Show => Err(WaveformReply::Shown(self.show())),
-            WaveformRequest::Acknowledged => Err(WaveformReply::Acknowledged),
-            WaveformRequest::Stop(StopRequest { component: None, now }) => {
-                self.stop_waveform(now);
-                self.requests.stoppers.push(reply.clone());
-                Ok(None)
+            WaveformRequest::Show(reply) => drop(reply.send(Ok(self.show()))),
+            WaveformRequest::Get(get, reply) => {
+                self.begin(reply, QUERY_TIME, |its| its.get(get), BatchKind::Get);
             }
-            _ if self.requests.batches.len() >= BATCHES_MAX => {
-                let why = format!("{BATCHES_MAX} requests are in progress already; try again");
-                Err(WaveformReply::Failed(RequestFault::Cannot(why)))
+            WaveformRequest::Set(set, reply) => {
+                self.begin(reply, time(set.timeout_ms), |its| its.set(set), BatchKind::Set);
             }
-            WaveformRequest::Get(GetRequest { component, property }) => {
-                let kind = self.get(component.as_deref(), property.as_deref())?;
-                Ok(Some((kind, QUERY_TIME)))
+            WaveformRequest::Test(test, reply) => {
+                self.begin(reply, time(test.timeout_ms), |its| its.test(&test), BatchKind::Test);
             }
-            WaveformRequest::Set(SetRequest { folder, settings, timeout_ms }) => {
-                Ok(Some((self.set(folder.as_deref(), settings)?, time(timeout_ms))))
+            WaveformRequest::Stop(StopRequest { component: Some(component), now }, reply) => {
+                self.begin(reply, END_TIME, |its| its.stop_component(&component, now), BatchKind::Stop);
             }
-            WaveformRequest::Test(TestRequest { component, tests, timeout_ms }) => {
-                Ok(Some((self.test(&component, &tests)?, time(timeout_ms))))
+            WaveformRequest::Stop(StopRequest { component: None, now }, reply) => {
+                if now {
+                    self.fail(RunReport::ENDED_NOW.into());
+                    self.stop_all(Duration::ZERO);
+                } else {
+                    // If it is stopping already, this client waits for the end as well.
+                    self.stop_in_order("stripline stop");
+                }
+                self.requests.stoppers.push(reply);
             }
-            WaveformRequest::Stop(StopRequest { component: Some(component), now }) => {
-                Ok(Some((self.stop_component(&component, now)?, END_TIME)))
+        }
+    }
+
+    /// Begins a request to components, or answers with the reason against it.
+    fn begin<T, P>(
+        &mut self,
+        reply: ReplySender<T>,
+        time: Duration,
+        start: impl FnOnce(&mut Self) -> Result<P, RequestFault>,
+        kind: fn(ReplySender<T>, P) -> BatchKind,
+    ) {
+        let parts = if self.requests.batches.len() < BATCHES_MAX {
+            start(self)
+        } else {
+            let why = format!("{BATCHES_MAX} requests are in progress already; try again");
+            Err(RequestFault::Cannot(why))
+        };
+        match parts {
+            Ok(parts) => {
+                let time = time.min(TIME_MAX);
+                let kind = kind(reply, parts);
+                self.requests.batches.push(Batch { deadline: Instant::now() + time, time, kind });
             }
+            Err(fault) => drop(reply.send(Err(fault))),
         }
     }
 
@@ -149,23 +153,18 @@ impl Supervisor<'_> {
             ComponentState::Ended => "ended",
             ComponentState::Failed => "failed",
         };
-        let component = |(plan, member): (&crate::ComponentPlan, &super::LaunchedComponent)| {
+        let component = |member: &LaunchedComponent| {
             let group = &self.groups[member.group];
+            let process = group.process.as_ref();
+            let is_suspended = member.state.is_alive() && process.is_some_and(ComponentProcess::is_stopped);
             RunningComponent {
-                name: plan.name.clone(),
-                type_name: plan.spec.name.clone(),
-                placement: plan.placement,
-                pid: group.process.as_ref().map(super::ComponentProcess::pid),
-                state: match (member.state, &group.process) {
-                    (ComponentState::Initialized | ComponentState::Running, Some(process))
-                        if process.is_stopped() =>
-                    {
-                        RunningComponent::SUSPENDED.into()
-                    }
-                    (other, _) => state(other).into(),
-                },
+                name: member.plan.name.clone(),
+                type_name: member.plan.spec.name.clone(),
+                placement: member.plan.placement,
+                pid: process.map(ComponentProcess::pid),
+                state: if is_suspended { RunningComponent::SUSPENDED } else { state(member.state) }.into(),
                 restarts: group.restarts,
-                tests: plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
+                tests: member.plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
             }
         };
         let totals = self.connections.iter().map(|link| link.total().counters);
@@ -183,68 +182,30 @@ impl Supervisor<'_> {
                 Phase::Draining(_) | Phase::Stopping(_) => RunPhase::Stopping,
             },
             elapsed_s: self.elapsed().as_secs_f64(),
-            components: self.waveform.components.iter().zip(&self.members).map(component).collect(),
+            components: self.members.iter().map(component).collect(),
             packets,
             lost,
         }
     }
 
-    fn stop_waveform(&mut self, now: bool) {
-        if now {
-            self.fail(RunReport::ENDED_NOW.into());
-            self.stop_all(Duration::ZERO);
-            return;
-        }
-        match self.phase {
-            Phase::Starting => {
-                self.stopped = Some("stripline stop".into());
-                self.observer.stopping("stripline stop");
-                self.stop_all(Duration::ZERO);
-            }
-            Phase::Running => {
-                self.stopped = Some("stripline stop".into());
-                self.drain("stripline stop");
-            }
-            // It is already stopping: this client waits for the end as well.
-            Phase::Draining(_) | Phase::Stopping(_) => {}
-        }
-    }
-
-    fn stop_component(&mut self, component: &str, now: bool) -> Result<BatchKind, WaveformReply> {
-        let member = self.member_named(component).map_err(refuse)?;
+    fn stop_component(&mut self, component: &str, now: bool) -> Result<usize, RequestFault> {
+        let member = self.member_named(component)?;
         if now {
             let why = "--now ends a whole waveform; one component is stopped in order".to_string();
-            return Err(refuse(why));
+            return Err(why.into());
         }
         self.stop(member);
-        Ok(BatchKind::Stop(member))
+        Ok(member)
     }
 
-    /// Passes a request on to a component, or returns the reason against it.
-    pub(super) fn ask(&mut self, member: usize, ask: Ask) -> Result<u64, (ChangeState, String)> {
-        let what = match &ask {
-            Ask::Configure(values) => What::Configure(values.clone()),
-            Ask::Test(test) => What::Test(test.clone()),
-        };
-        self.pass(member, what, |component, number| LauncherCommand::Ask { component, number, ask })
-    }
-
-    /// Requests a component's read-only properties from its process.
-    pub(super) fn query(&mut self, member: usize) -> Result<u64, (ChangeState, String)> {
-        self.pass(member, What::Query, |component, number| LauncherCommand::Query { component, number })
-    }
-
-    fn pass(
-        &mut self,
-        member: usize,
-        what: What,
-        order: impl FnOnce(String, u64) -> LauncherCommand,
-    ) -> Result<u64, (ChangeState, String)> {
+    /// Passes a request on to a component, or without one requests its read-only properties from
+    /// its process. Returns the request's number, or the reason against it.
+    pub(super) fn ask(&mut self, member: usize, ask: Option<Ask>) -> Result<u64, (ChangeState, String)> {
         let group = self.members[member].group;
         let ended = |how: &str| (ChangeState::Ended, format!("the component {how}"));
         match self.members[member].state {
             // Its process still has the last values.
-            ComponentState::Ended if what == What::Query => {}
+            ComponentState::Ended if ask.is_none() => {}
             ComponentState::Ended => return Err(ended("has ended")),
             ComponentState::Failed => return Err(ended("has failed")),
             ComponentState::Absent if self.groups[group].restarts > 0 => {
@@ -262,8 +223,12 @@ impl Supervisor<'_> {
         }
         self.requests.next += 1;
         let number = self.requests.next;
-        process.order(&order(self.waveform.components[member].name.clone(), number));
-        self.requests.open.insert(number, Open { member, what, polls: None });
+        let component = self.members[member].plan.name.clone();
+        process.order(&match ask.clone() {
+            Some(ask) => LauncherCommand::Ask { component, number, ask },
+            None => LauncherCommand::Query { component, number },
+        });
+        self.requests.open.insert(number, Open { member, ask, polls: None });
         Ok(number)
     }
 
@@ -277,34 +242,40 @@ impl Supervisor<'_> {
             open.polls = Some(polls);
             return;
         }
-        let Some(Open { what, .. }) = self.requests.open.remove(&number) else { return };
-        let nonsense = || "its process answered with something else".to_string();
-        match (what, answer) {
-            (What::Configure(values), answer) => {
+        self.settle(number, answer);
+    }
+
+    /// Handles the final answer to a request.
+    fn settle(&mut self, number: u64, answer: RequestAnswer) {
+        let Some(Open { member, ask, .. }) = self.requests.open.remove(&number) else { return };
+        let ended = "the component ended before it took the request".to_string();
+        let nonsense = "its process answered with something else".to_string();
+        match ask {
+            Some(Ask::Configure(values)) => {
                 let (taken, reason) = match answer {
                     RequestAnswer::Configured(Ok(())) => (ChangeState::Applied, String::new()),
                     RequestAnswer::Configured(Err(reason)) | RequestAnswer::NotTaken(reason) => {
                         (ChangeState::Refused, reason)
                     }
-                    RequestAnswer::Ended => {
-                        (ChangeState::Ended, "the component ended before it took the request".into())
-                    }
-                    _ => (ChangeState::Refused, nonsense()),
+                    RequestAnswer::Ended => (ChangeState::Ended, ended),
+                    _ => (ChangeState::Refused, nonsense),
                 };
                 self.configured(member, number, values, taken, reason);
             }
-            (What::Test(_), answer) => {
-                let result = match answer {
+            Some(Ask::Test(_)) => self.tested(
+                number,
+                match answer {
                     RequestAnswer::Tested(result) => Ok(result),
                     RequestAnswer::NotTaken(reason) => Err(reason),
-                    RequestAnswer::Ended => Err("the component ended before it took the request".into()),
-                    _ => Err(nonsense()),
-                };
-                self.tested(number, result);
+                    RequestAnswer::Ended => Err(ended),
+                    _ => Err(nonsense),
+                },
+            ),
+            None => {
+                // Values that it does not send stay unknown.
+                let values = if let RequestAnswer::Values(values) = answer { values } else { Vec::new() };
+                self.queried(member, number, &values);
             }
-            (What::Query, RequestAnswer::Values(values)) => self.answer_test(member, number, values),
-            // Values that it does not send stay unknown.
-            (What::Query, _) => self.answer_test(member, number, Vec::new()),
         }
     }
 
@@ -317,13 +288,13 @@ impl Supervisor<'_> {
         taken: ChangeState,
         reason: String,
     ) {
-        let component = &self.waveform.components[member];
+        let component = self.members[member].plan;
         let batch = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
-            BatchKind::Set(changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
+            BatchKind::Set(_, changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
             _ => None,
         });
         if taken == ChangeState::Applied {
-            let news = self.members[member].take(component, values);
+            let news = self.members[member].take(values);
             self.observer.changed(&component.name, &news);
         } else if batch.is_none() {
             // The client was informed that they would be taken later.
@@ -337,7 +308,7 @@ impl Supervisor<'_> {
 
     fn tested(&mut self, number: u64, outcome: Result<TestResult, String>) {
         let found = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
-            BatchKind::Test(runs) => runs.iter_mut().find(|(open, _)| *open == Some(number)),
+            BatchKind::Test(_, runs) => runs.iter_mut().find(|(open, _)| *open == Some(number)),
             _ => None,
         });
         if let Some((open, run)) = found {
@@ -350,105 +321,85 @@ impl Supervisor<'_> {
     }
 
     /// Handles the read-only properties of a component.
-    fn answer_test(&mut self, member: usize, number: u64, values: Vec<(String, Option<Value>)>) {
-        let spec = &self.waveform.components[member].spec;
-        let name = &self.waveform.components[member].name;
+    fn queried(&mut self, member: usize, number: u64, values: &[(String, Option<Value>)]) {
+        let plan = self.members[member].plan;
         for batch in &mut self.requests.batches {
-            let BatchKind::Get(readings, open) = &mut batch.kind else { continue };
+            let BatchKind::Get(_, (readings, open)) = &mut batch.kind else { continue };
             if open.remove(&number).is_none() {
                 continue;
             }
-            for reading in readings.iter_mut().filter(|reading| reading.component == *name) {
-                let Some(property) = spec.find_property(&reading.property) else { continue };
-                if property.access == Access::ReadOnly {
-                    let said = values.iter().find(|(known, _)| *known == reading.property);
-                    // The process is not trusted: a value that does not fit is left out.
-                    reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
-                    reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
-                }
+            for reading in read_only(readings, &plan.name) {
+                let Some(property) = plan.spec.find_property(&reading.property) else { continue };
+                let said = values.iter().find(|(known, _)| *known == reading.property);
+                // The process is not trusted: a value that does not fit is left out.
+                reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
+                reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
             }
         }
     }
 
     /// Answers all requests to a component that has ended.
-    pub(super) fn forget(&mut self, member: usize, how: &str) {
-        let numbers: Vec<u64> =
-            self.requests.open.iter().filter(|(_, open)| open.member == member).map(|(n, _)| *n).collect();
-        for number in numbers {
-            match self.requests.open.remove(&number).map(|open| open.what) {
-                Some(What::Configure(values)) => {
-                    let reason = format!("the component {how} before it took the request");
-                    self.configured(member, number, values, ChangeState::Ended, reason);
-                }
-                Some(What::Test(_)) => {
-                    self.tested(number, Err(format!("the component {how} before it took the request")))
-                }
-                Some(What::Query) => self.answer_test(member, number, Vec::new()),
-                None => {}
-            }
-        }
+    pub(super) fn forget(&mut self, member: usize) {
+        let its = self.requests.open.iter().filter(|(_, open)| open.member == member);
+        let numbers: Vec<u64> = its.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.settle(number, RequestAnswer::Ended));
     }
 
     /// Answers a request, even if parts of the answer are missing.
     fn close(&mut self, batch: Batch) {
-        let Batch { reply, time, kind, .. } = batch;
-        let answer = match kind {
-            BatchKind::Stop(member) if !self.has_ended(member) => {
-                let (component, waveform) = (&self.waveform.components[member].name, &self.waveform.name);
-                let time = time.as_secs_f64();
-                let silent = self.groups[self.members[member].group].process.as_ref();
-                let why = silent.filter(|process| process.is_stopped()).map(super::ComponentProcess::silence);
-                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                WaveformReply::Failed(RequestFault::Cannot(format!(
-                    "`{component}` was asked to stop and has not ended within {time} s{why}; `stripline stop \
-                     {waveform}` ends what does not stop"
-                )))
-            }
-            BatchKind::Stop(member) => WaveformReply::Stopped(Stopped::Component {
-                component: self.waveform.components[member].name.clone(),
-                state: if self.members[member].state == ComponentState::Ended { "ended" } else { "failed" }
-                    .into(),
-            }),
-            BatchKind::Get(mut readings, open) => {
+        let Batch { time, kind, .. } = batch;
+        // A client that closed its connection gets no answer.
+        match kind {
+            BatchKind::Stop(reply, member) => drop(reply.send(self.stopped(member, time))),
+            BatchKind::Get(reply, (mut readings, open)) => {
                 for (number, member) in open {
                     self.requests.open.remove(&number);
-                    let (name, silence) = (&self.waveform.components[member].name, self.silence(member));
-                    for reading in readings.iter_mut().filter(|reading| reading.component == *name) {
-                        if reading.access == Access::ReadOnly {
-                            reading.problem = Some(silence.clone());
-                        }
+                    let silence = self.silence(member);
+                    for reading in read_only(&mut readings, &self.members[member].plan.name) {
+                        reading.problem = Some(silence.clone());
                     }
                 }
-                WaveformReply::Got(readings)
+                drop(reply.send(Ok(readings)));
             }
-            BatchKind::Set(changes) => {
-                let told = changes.into_iter().map(|(number, mut change)| {
-                    if let Some(number) = number {
+            BatchKind::Set(reply, mut changes) => {
+                for (number, change) in &mut changes {
+                    if let Some(number) = *number {
                         // It stays open: the component takes the values when it polls.
-                        change.taken = ChangeState::NotYet;
-                        change.reason = self.late(number, time);
+                        (change.taken, change.reason) = (ChangeState::NotYet, self.late(number, time));
                     }
-                    change
-                });
-                WaveformReply::Set(told.collect())
-            }
-            BatchKind::Test(runs) => {
-                let mut told = Vec::new();
-                for (number, mut run) in runs {
-                    if let Some(number) = number {
-                        run.problem = Some(self.late(number, time));
-                        if let Some(open) = self.requests.open.remove(&number) {
-                            let component = self.waveform.components[open.member].name.clone();
-                            let order = LauncherCommand::Withdraw { component, number };
-                            self.order(self.members[open.member].group, &order);
-                        }
-                    }
-                    told.push(run);
                 }
-                WaveformReply::Tested(told)
+                drop(reply.send(Ok(changes.into_iter().map(|(_, change)| change).collect())));
             }
-        };
-        let _ = reply.send(answer);
+            BatchKind::Test(reply, mut runs) => {
+                for (number, run) in &mut runs {
+                    let Some(number) = *number else { continue };
+                    run.problem = Some(self.late(number, time));
+                    if let Some(open) = self.requests.open.remove(&number) {
+                        let member = &self.members[open.member];
+                        let component = member.plan.name.clone();
+                        self.order(member.group, &LauncherCommand::Withdraw { component, number });
+                    }
+                }
+                drop(reply.send(Ok(runs.into_iter().map(|(_, run)| run).collect())));
+            }
+        }
+    }
+
+    /// Returns the result of stopping one component.
+    fn stopped(&self, member: usize, time: Duration) -> Result<Stopped, RequestFault> {
+        let its = &self.members[member];
+        let (component, waveform) = (&its.plan.name, &self.waveform.name);
+        if self.has_ended(member) {
+            let state = if its.state == ComponentState::Ended { "ended" } else { "failed" }.into();
+            return Ok(Stopped::Component { component: component.clone(), state });
+        }
+        let process = self.groups[its.group].process.as_ref().filter(|process| process.is_stopped());
+        let why = process.map_or_else(String::new, |process| format!(" ({})", process.silence()));
+        Err(RequestFault::Cannot(format!(
+            "`{component}` was asked to stop and has not ended within {} s{why}; `stripline stop {waveform}` \
+             ends what does not stop",
+            time.as_secs_f64()
+        )))
     }
 
     /// Returns the reason that a request has no answer after its time limit.
@@ -461,7 +412,7 @@ impl Supervisor<'_> {
                 "the component has not been started yet: it waits for others to be made and connected".into()
             }
             Some(false) => format!(
-                "the component has not begun to poll for requests within {time}: it does so with `Ports::live`"
+                "the component has not begun to poll for requests within {time}: it does so with `Ports::requests`"
             ),
             Some(true) => format!(
                 "the component has not polled for requests within {time}: it waits for a packet, for space to send one or for its \
@@ -473,13 +424,13 @@ impl Supervisor<'_> {
     /// Returns the probable reason that a component's process sends no reports.
     fn silence(&self, member: usize) -> String {
         let process = self.groups[self.members[member].group].process.as_ref();
-        process.map_or_else(|| "the component has no process now".into(), super::ComponentProcess::silence)
+        process.map_or_else(|| "the component has no process now".into(), ComponentProcess::silence)
     }
 
     /// Sends the final answers to all clients; those that stopped the waveform get its report.
     pub(super) fn stop_processes(&mut self) {
         let members = 0..self.members.len();
-        members.for_each(|member| self.forget(member, "ended"));
+        members.for_each(|member| self.forget(member));
         for batch in std::mem::take(&mut self.requests.batches) {
             self.close(batch);
         }
@@ -490,10 +441,11 @@ impl Supervisor<'_> {
         let (inbox, mut stoppers) = (self.inbox.clone(), std::mem::take(&mut self.requests.stoppers));
         let report = self.report();
         // A request to stop that arrives now is already fulfilled.
-        let stops = |request: &WaveformRequest| matches!(request, WaveformRequest::Stop(stop) if stop.component.is_none());
-        let late = inbox.close().into_iter().filter(|entry| stops(&entry.request));
-        stoppers.extend(late.map(|entry| entry.reply));
-        let stopped = || WaveformReply::Stopped(Stopped::Waveform(Box::new(report.clone())));
+        stoppers.extend(inbox.close().into_iter().filter_map(|request| match request {
+            WaveformRequest::Stop(StopRequest { component: None, .. }, reply) => Some(reply),
+            _ => None,
+        }));
+        let stopped = || Ok(Stopped::Waveform(Box::new(report.clone())));
         let told = stoppers.into_iter().filter(|stopper| stopper.send(stopped()).is_ok()).count();
         inbox.wait_until_acknowledged(told, ACK_TIME);
         report
@@ -511,26 +463,29 @@ impl Supervisor<'_> {
     /// Returns the value that was set and that the component has not taken yet.
     pub(super) fn waiting_for(&self, member: usize, property: &str) -> Option<&Value> {
         let open = self.requests.open.values().rev().filter(|open| open.member == member);
-        open.filter_map(|open| match &open.what {
-            What::Configure(values) => values.get(property),
+        let mut values = open.filter_map(|open| match &open.ask {
+            Some(Ask::Configure(values)) => values.get(property),
             _ => None,
-        })
-        .next()
+        });
+        values.next()
     }
 }
 
 impl Batch {
     fn is_complete(&self, supervisor: &Supervisor<'_>) -> bool {
         match &self.kind {
-            BatchKind::Stop(member) => supervisor.has_ended(*member),
-            BatchKind::Get(_, open) => open.is_empty(),
-            BatchKind::Set(changes) => changes.iter().all(|(number, _)| number.is_none()),
-            BatchKind::Test(runs) => runs.iter().all(|(number, _)| number.is_none()),
+            BatchKind::Stop(_, member) => supervisor.has_ended(*member),
+            BatchKind::Get(_, (_, open)) => open.is_empty(),
+            BatchKind::Set(_, changes) => changes.iter().all(|(number, _)| number.is_none()),
+            BatchKind::Test(_, runs) => runs.iter().all(|(number, _)| number.is_none()),
         }
     }
 }
 
-/// Builds the reply for one fault of a request.
-pub(super) fn refuse(fault: String) -> WaveformReply {
-    WaveformReply::Failed(RequestFault::Wrong(vec![fault]))
+/// Returns the read-only properties of a component among these.
+pub(super) fn read_only<'r>(
+    readings: &'r mut [PropertyReading],
+    component: &str,
+) -> impl Iterator<Item = &'r mut PropertyReading> {
+    readings.iter_mut().filter(move |r| r.access == Access::ReadOnly && r.component == component)
 }

@@ -10,35 +10,27 @@ impl Supervisor<'_> {
     pub(super) fn record_exit(&mut self, group: usize) {
         let names = self.names(group);
         let Some(process) = self.groups[group].process.take() else { return };
-        for index in self.groups[group].members.clone() {
-            self.forget(index, "ended");
-        }
-        let unfinished: Vec<usize> = self.groups[group]
-            .members
-            .iter()
-            .copied()
-            .filter(|index| {
-                !matches!(self.members[*index].state, ComponentState::Ended | ComponentState::Failed)
-            })
-            .collect();
-        if unfinished.is_empty() {
+        let members = self.groups[group].members.clone();
+        members.iter().for_each(|index| self.forget(*index));
+        let mut unfinished =
+            members.iter().map(|index| &self.members[*index]).filter(|m| !m.state.is_over()).peekable();
+        if unfinished.peek().is_none() {
             return;
         }
+        let restart = unfinished.all(|member| member.plan.restart == Restart::OnFailure);
         let how = process.exit.map_or_else(|| "ended".into(), exit_text);
-        let restart = unfinished.iter().all(|i| self.waveform.components[*i].restart == Restart::OnFailure);
         if restart && self.may_restart(group) {
             self.prepare_restart(group, &names, &how);
             return;
         }
         self.mark_failed(group);
         if self.stopped.is_none() || self.failure.is_none() {
-            let registered = self.groups[group].registered;
+            let registered = self.groups[group].register_by.is_none();
             let hint = if registered { "" } else { " before it registered" };
             let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
-            let words = process.stderr_tail();
-            if !words.is_empty() {
+            if !process.stderr_tail.is_empty() {
                 text.push_str("; its last output:");
-                words.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
+                process.stderr_tail.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
             }
             self.fail(text);
         }
@@ -79,21 +71,19 @@ impl Supervisor<'_> {
             again.push_str(&format!(", with {name} = {value} as it was set"));
         }
         self.observer.warning(names, &again);
-        let members = entry.members.clone();
-        for index in members {
-            let name = &self.waveform.components[index].name;
-            for (plan, link) in self.waveform.connections.iter().zip(&mut self.connections) {
-                if plan.to.component == *name {
+        for &index in &entry.members {
+            let member = &mut self.members[index];
+            for link in &mut self.connections {
+                if link.to == index {
                     link.settle();
                 }
-                if plan.from.component == *name && !self.members[index].counted {
+                if link.from == index && !member.counted {
                     link.sent = None;
                 }
-                if plan.to.component == *name || plan.from.component == *name {
+                if link.to == index || link.from == index {
                     link.disconnect();
                 }
             }
-            let member = &mut self.members[index];
             (member.state, member.counted) = (ComponentState::Absent, false);
             member.endpoints.clear();
         }

@@ -7,30 +7,36 @@ use std::path::Path;
 use stripline::component::{Access, PropertyKind, PropertySpec, Value};
 use stripline::internal::control::Ask;
 
-use super::requests::{BatchKind, refuse};
+use super::requests::{Parts, Readings, read_only};
 use super::{LaunchedComponent, Supervisor};
 use crate::components::absolute_path;
 use crate::control::{
-    ChangeState, ComponentChange, NewValue, PropertyReading, RequestFault, SET_MAX, Setting, TestRun,
-    WaveformReply,
+    ChangeState, ComponentChange, GetRequest, NewValue, PropertyReading, RequestFault, SET_MAX, SetRequest,
+    Setting, TestRequest, TestRun,
 };
 use crate::plan::ComponentPlan;
 use crate::text::{did_you_mean, listed, quoted};
 
-impl LaunchedComponent {
+impl LaunchedComponent<'_> {
     /// Records values that are in effect; returns them with the values before.
-    pub(super) fn take(
-        &mut self,
-        plan: &ComponentPlan,
-        values: BTreeMap<String, Value>,
-    ) -> BTreeMap<String, NewValue> {
-        let news = new_values(plan, self, &values);
+    pub(super) fn take(&mut self, values: BTreeMap<String, Value>) -> BTreeMap<String, NewValue> {
+        let news = self.new_values(&values);
         // They were checked before they were passed on.
-        if let Ok(properties) = self.properties.changed(&plan.spec, &values) {
+        if let Ok(properties) = self.properties.changed(&self.plan.spec, &values) {
             self.properties = properties;
             self.set.extend(values);
         }
         news
+    }
+
+    /// Returns the new values with the values before.
+    fn new_values(&self, values: &BTreeMap<String, Value>) -> BTreeMap<String, NewValue> {
+        let new = |(name, value): (&String, &Value)| {
+            let before = self.properties.value(name)?.clone();
+            let unit = self.plan.spec.find_property(name)?.unit.clone();
+            Some((name.clone(), NewValue { value: value.clone(), before, unit }))
+        };
+        values.iter().filter_map(new).collect()
     }
 }
 
@@ -38,20 +44,16 @@ impl Supervisor<'_> {
     /// Finds a component by its name.
     pub(super) fn member_named(&self, name: &str) -> Result<usize, String> {
         self.member_of(name).ok_or_else(|| {
-            let names: Vec<&str> = self.waveform.components.iter().map(|c| c.name.as_str()).collect();
-            let remedy = did_you_mean(name, names.iter().copied(), "the components are");
+            let names = self.members.iter().map(|member| member.plan.name.as_str());
+            let remedy = did_you_mean(name, names, "the components are");
             format!("`{}` has no component {}; {remedy}", self.waveform.name, quoted(name))
         })
     }
 
-    pub(super) fn get(
-        &mut self,
-        component: Option<&str>,
-        property: Option<&str>,
-    ) -> Result<BatchKind, WaveformReply> {
-        let members = match component {
+    pub(super) fn get(&mut self, request: GetRequest) -> Result<Readings, RequestFault> {
+        let members = match &request.component {
             Some(name) => {
-                let member = self.member_named(name).map_err(refuse)?;
+                let member = self.member_named(name)?;
                 member..member + 1
             }
             None => 0..self.members.len(),
@@ -59,33 +61,28 @@ impl Supervisor<'_> {
         let mut readings = Vec::new();
         let mut open = BTreeMap::new();
         for member in members {
-            let plan = &self.waveform.components[member];
-            let mut properties = plan.spec.properties.iter().collect::<Vec<_>>();
-            if let Some(name) = property {
-                properties = vec![find(plan, name).map_err(refuse)?];
-            }
-            let first = readings.len();
-            readings.extend(properties.into_iter().map(|property| self.reading(member, property)));
-            if readings[first..].iter().any(|reading| reading.access == Access::ReadOnly) {
-                match self.query(member) {
+            let plan = self.members[member].plan;
+            let properties = match &request.property {
+                Some(name) => std::slice::from_ref(find(plan, name)?),
+                None => &plan.spec.properties,
+            };
+            readings.extend(properties.iter().map(|property| self.reading(member, property)));
+            if properties.iter().any(|property| property.access == Access::ReadOnly) {
+                match self.ask(member, None) {
                     Ok(number) => drop(open.insert(number, member)),
-                    Err((_, why)) => {
-                        for reading in readings[first..].iter_mut().filter(|r| r.access == Access::ReadOnly) {
-                            reading.problem = Some(why.clone());
-                        }
-                    }
+                    Err((_, why)) => read_only(&mut readings, &plan.name)
+                        .for_each(|reading| reading.problem = Some(why.clone())),
                 }
             }
         }
-        Ok(BatchKind::Get(readings, open))
+        Ok((readings, open))
     }
 
     /// Returns the launcher's view of a property.
     fn reading(&self, member: usize, property: &PropertySpec) -> PropertyReading {
-        let (plan, state) = (&self.waveform.components[member], &self.members[member]);
-        let name = &property.name;
+        let (state, name) = (&self.members[member], &property.name);
         PropertyReading {
-            component: plan.name.clone(),
+            component: state.plan.name.clone(),
             property: name.clone(),
             value: match property.access {
                 Access::ReadOnly => None,
@@ -101,51 +98,47 @@ impl Supervisor<'_> {
         }
     }
 
-    pub(super) fn set(
-        &mut self,
-        folder: Option<&str>,
-        settings: Vec<Setting>,
-    ) -> Result<BatchKind, WaveformReply> {
+    pub(super) fn set(&mut self, request: SetRequest) -> Result<Parts<ComponentChange>, RequestFault> {
+        let SetRequest { folder, settings, .. } = request;
         if settings.is_empty() || settings.len() > SET_MAX {
             let why = format!("{} properties at once; it takes from 1 to {SET_MAX}", settings.len());
-            return Err(refuse(why));
+            return Err(why.into());
         }
         let mut faults = Vec::new();
         // In the order in which the components are named.
         let mut wanted: Vec<(usize, BTreeMap<String, Value>)> = Vec::new();
         for setting in settings {
-            match self.read(folder, &setting) {
+            match self.read(folder.as_deref(), &setting) {
                 Ok((member, value)) => {
-                    if !wanted.iter().any(|(known, _)| *known == member) {
+                    let known = wanted.iter().position(|(known, _)| *known == member);
+                    let index = known.unwrap_or_else(|| {
                         wanted.push((member, BTreeMap::new()));
-                    }
-                    if let Some((_, values)) = wanted.iter_mut().find(|(known, _)| *known == member) {
-                        values.insert(setting.property, value);
-                    }
+                        wanted.len() - 1
+                    });
+                    wanted[index].1.insert(setting.property, value);
                 }
                 Err(fault) => faults.push(fault),
             }
         }
         if !faults.is_empty() {
-            return Err(WaveformReply::Failed(RequestFault::Wrong(faults)));
+            return Err(RequestFault::Wrong(faults));
         }
-        let changes = wanted.into_iter().map(|(member, values)| {
-            let plan = &self.waveform.components[member];
-            let news = new_values(plan, &self.members[member], &values);
-            let component = plan.name.clone();
-            let (number, taken, reason) = match self.ask(member, Ask::Configure(values)) {
+        let changes = wanted.into_iter().map(|(index, values)| {
+            let member = &self.members[index];
+            let (component, news) = (member.plan.name.clone(), member.new_values(&values));
+            let (number, taken, reason) = match self.ask(index, Some(Ask::Configure(values))) {
                 Ok(number) => (Some(number), ChangeState::NotYet, String::new()),
                 Err((taken, reason)) => (None, taken, reason),
             };
             (number, ComponentChange { component, values: news, taken, reason })
         });
-        Ok(BatchKind::Set(changes.collect()))
+        Ok(changes.collect())
     }
 
     /// Reads one setting: its component, and the checked value.
     fn read(&self, folder: Option<&str>, setting: &Setting) -> Result<(usize, Value), String> {
         let member = self.member_named(&setting.component)?;
-        let plan = &self.waveform.components[member];
+        let plan = self.members[member].plan;
         let property = find(plan, &setting.property)?;
         let (name, place) = (&plan.name, format!("{}.{}", plan.name, property.name));
         match property.access {
@@ -175,44 +168,40 @@ impl Supervisor<'_> {
         }
     }
 
-    pub(super) fn test(&mut self, component: &str, tests: &[String]) -> Result<BatchKind, WaveformReply> {
-        let member = self.member_named(component).map_err(refuse)?;
-        let plan = &self.waveform.components[member];
+    pub(super) fn test(&mut self, request: &TestRequest) -> Result<Parts<TestRun>, RequestFault> {
+        let TestRequest { component, tests, .. } = request;
+        let member = self.member_named(component)?;
+        let plan = self.members[member].plan;
         let known = &plan.spec.tests;
         if known.is_empty() {
-            return Err(refuse(format!(
-                "`{component}` has no self-tests: its type, {}, declares none",
-                plan.spec.name
-            )));
+            let type_name = &plan.spec.name;
+            let why = format!("`{component}` has no self-tests: its type, {type_name}, declares none");
+            return Err(why.into());
         }
         let unknown = tests.iter().filter(|name| plan.spec.find_test(name).is_none()).map(|name| {
-            let names = known.iter().map(|test| test.name.as_str());
-            format!(
-                "`{component}` has no self-test {}; {}",
-                quoted(name),
-                did_you_mean(name, names, "it has")
-            )
+            let remedy = did_you_mean(name, known.iter().map(|test| test.name.as_str()), "it has");
+            format!("`{component}` has no self-test {}; {remedy}", quoted(name))
         });
         let unknown: Vec<String> = unknown.take(SET_MAX).collect();
         if !unknown.is_empty() {
-            return Err(WaveformReply::Failed(RequestFault::Wrong(unknown)));
+            return Err(RequestFault::Wrong(unknown));
         }
         // Each test once, in the component's order.
         let asked = known.iter().filter(|test| tests.is_empty() || tests.contains(&test.name));
         let runs = asked.map(|test| {
             let run = TestRun {
-                component: component.into(),
+                component: component.clone(),
                 test: test.name.clone(),
                 summary: test.summary.clone(),
                 result: None,
                 problem: None,
             };
-            match self.ask(member, Ask::Test(test.name.clone())) {
+            match self.ask(member, Some(Ask::Test(test.name.clone()))) {
                 Ok(number) => (Some(number), run),
                 Err((_, problem)) => (None, TestRun { problem: Some(problem), ..run }),
             }
         });
-        Ok(BatchKind::Test(runs.collect()))
+        Ok(runs.collect())
     }
 }
 
@@ -225,18 +214,4 @@ fn find<'p>(plan: &'p ComponentPlan, name: &str) -> Result<&'p PropertySpec, Str
         }
         format!("`{}` has no property {}; {remedy}", plan.name, quoted(name))
     })
-}
-
-/// Returns the new values with the values before.
-fn new_values(
-    plan: &ComponentPlan,
-    member: &LaunchedComponent,
-    values: &BTreeMap<String, Value>,
-) -> BTreeMap<String, NewValue> {
-    let new = |(name, value): (&String, &Value)| {
-        let before = member.properties.value(name)?.clone();
-        let unit = plan.spec.find_property(name)?.unit.clone();
-        Some((name.clone(), NewValue { value: value.clone(), before, unit }))
-    };
-    values.iter().filter_map(new).collect()
 }

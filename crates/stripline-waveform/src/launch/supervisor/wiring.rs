@@ -1,63 +1,97 @@
 //! Connects components that exist and starts those that are connected.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use stripline::internal::control::LauncherCommand;
+use stripline::internal::SenderOptions;
+use stripline::internal::control::{Assignment, InputAssignment, LauncherCommand, OutputAssignment};
 
-use super::{ComponentState, Phase, Supervisor};
-use crate::assign;
+use super::{ComponentState, ConnectionState, Phase, Supervisor};
 use crate::plan::Restart;
 
 /// A connection is given up after this many failures in a row, a quarter of a second apart.
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Supervisor<'_> {
-    pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
-        let Some(index) = self.waveform.connections.iter().position(|c| assign::name(c) == connection) else {
-            return;
+    /// Returns the assignment for a component's process. Connections from components that have
+    /// ended are left out.
+    pub(super) fn assignment(&self, index: usize) -> Assignment {
+        let member = &self.members[index];
+        let plan = member.plan;
+        let mut outputs: BTreeMap<(&str, &str), OutputAssignment> = BTreeMap::new();
+        for connection in self.connections.iter().filter(|link| link.from == index).map(|link| link.plan) {
+            let options = SenderOptions::from(&connection.options);
+            // Several receivers share the port: it keeps the strongest options that any of them
+            // needs.
+            outputs
+                .entry((&connection.from.port, &connection.transport))
+                .and_modify(|output| output.options = output.options.merged(options))
+                .or_insert_with(|| OutputAssignment {
+                    port: connection.from.port.clone(),
+                    transport: connection.transport.clone(),
+                    options,
+                });
+        }
+        let exists = |from: usize| self.members[from].state != ComponentState::Ended;
+        let inputs = self.connections.iter().filter(|link| link.to == index && exists(link.from));
+        let input = |link: &ConnectionState| InputAssignment {
+            port: link.plan.to.port.clone(),
+            connection: link.name.clone(),
+            options: link.plan.options,
         };
+        Assignment {
+            name: plan.name.clone(),
+            type_name: plan.spec.name.clone(),
+            properties: member.properties.clone(),
+            port_types: plan.port_types.clone(),
+            outputs: outputs.into_values().collect(),
+            inputs: inputs.map(input).collect(),
+            priority: plan.priority,
+            cpus: plan.cpus.clone(),
+            dispatch: plan.dispatch,
+            sampling: self.options.sampling,
+            waveform: self.waveform.name.clone(),
+            quiet: self.options.quiet,
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
+        let phase = self.phase;
+        let Some(link) = self.connections.iter_mut().find(|link| link.name == connection) else { return };
         // The end of a sender may not have been detected yet: the next attempt tries again, or
         // gives up.
-        let link = &mut self.connections[index];
         link.attempts += 1;
-        let from = &self.waveform.connections[index].from.component;
-        let restarts = self.member_of(from).map(|i| self.waveform.components[i].restart);
-        let definite = self.phase == Phase::Starting && restarts != Some(Restart::OnFailure);
-        if !definite && self.connections[index].attempts < ATTEMPTS_MAX {
-            self.connections[index].ordered = false;
-        } else if !matches!(self.phase, Phase::Stopping(_)) {
+        let restarts = self.members[link.from].plan.restart == Restart::OnFailure;
+        let definite = phase == Phase::Starting && !restarts;
+        if !definite && link.attempts < ATTEMPTS_MAX {
+            link.ordered = false;
+        } else if !matches!(phase, Phase::Stopping(_)) {
             self.fail(format!("connection {connection}: {problem}"));
         }
     }
 
     /// Commands the receivers of every connection that has both ends.
     pub(super) fn connect_ready(&mut self) {
-        for (index, plan) in self.waveform.connections.iter().enumerate() {
-            let (Some(from), Some(to)) =
-                (self.member_of(&plan.from.component), self.member_of(&plan.to.component))
-            else {
-                continue;
-            };
-            let receiver = &self.members[to];
-            if self.connections[index].ordered
-                || !matches!(receiver.state, ComponentState::Initialized | ComponentState::Running)
-            {
+        for link in &mut self.connections {
+            let (sender, receiver) = (&self.members[link.from], &self.members[link.to]);
+            if link.ordered || !receiver.state.is_alive() {
                 continue;
             }
-            let sender = &self.members[from];
-            let key = (plan.from.port.clone(), plan.transport.clone());
-            let order = match (sender.state, sender.endpoints.get(&key).cloned()) {
-                (ComponentState::Initialized | ComponentState::Running, Some(endpoint)) => {
-                    self.connections[index].order();
-                    LauncherCommand::Connect(assign::connection(plan, endpoint))
+            let key = (link.plan.from.port.clone(), link.plan.transport.clone());
+            let order = match sender.endpoints.get(&key).filter(|_| sender.state.is_alive()) {
+                Some(endpoint) => {
+                    link.order();
+                    link.connect(endpoint.clone())
                 }
-                (ComponentState::Ended, _) => {
-                    (self.connections[index].ordered, self.connections[index].connected) = (true, true);
-                    assign::abandon(plan)
+                None if sender.state == ComponentState::Ended => {
+                    (link.ordered, link.connected) = (true, true);
+                    link.abandon()
                 }
-                _ => continue,
+                None => continue,
             };
-            self.order(receiver.group, &order);
+            if let Some(process) = &mut self.groups[receiver.group].process {
+                process.order(&order);
+            }
         }
     }
 
@@ -81,22 +115,17 @@ impl Supervisor<'_> {
             self.observer.started();
         }
         for index in 0..self.members.len() {
-            if self.members[index].state != ComponentState::Initialized {
-                continue;
-            }
-            let name = &self.waveform.components[index].name;
-            let waits = self.waveform.connections.iter().zip(&self.connections).any(|(plan, link)| {
-                let (from, to) = (&plan.from.component, &plan.to.component);
-                let other = if from == name { to } else { from };
-                let exists = !matches!(
-                    self.state_of(other),
-                    Some(ComponentState::Ended | ComponentState::Absent) | None
-                );
-                (from == name || to == name) && exists && !link.connected
+            let member = &self.members[index];
+            let waits = self.connections.iter().filter(|link| !link.connected).any(|link| {
+                let other = if link.from == index { link.to } else { link.from };
+                let other = self.members[other].state;
+                let exists = !matches!(other, ComponentState::Ended | ComponentState::Absent);
+                (link.from == index || link.to == index) && exists
             });
-            if !waits {
+            if member.state == ComponentState::Initialized && !waits {
+                let order = LauncherCommand::Start { component: member.plan.name.clone() };
+                self.order(member.group, &order);
                 self.members[index].state = ComponentState::Running;
-                self.order(self.members[index].group, &LauncherCommand::Start { component: name.clone() });
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stripline_ring::{Lag, Snapshot};
 
 use super::{CursorPage, RingMemory, RingShared};
-use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
+use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::packet::{HEADER_BYTES, Kind};
 use crate::terms::Overflow;
 use crate::transport::handshake::Hello;
@@ -81,7 +81,7 @@ impl RingPortView {
             memory: Arc::clone(memory),
             _registered: RegistryGuard,
         });
-        inspect::register_sender(&view);
+        inspect::register(&view);
         view
     }
 
@@ -157,8 +157,8 @@ impl RingPortView {
     }
 }
 
-impl InspectSender for RingPortView {
-    fn snapshot(&self) -> SendingPort {
+impl InspectPort for RingPortView {
+    fn snapshot(&self) -> PortSnapshot {
         let mut port = self.port.clone();
         let entries = self.shared.readers.entries();
         port.packets = self.packets();
@@ -195,6 +195,6 @@ impl InspectSender for RingPortView {
         }
         port.readers = readers.into_iter().map(|(reader, ..)| reader).collect();
         port.waits |= port.readers.iter().any(|reader| reader.answer_awaited);
-        port
+        PortSnapshot::Sending(port)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::receiver::NOTHING_YET;
-use crate::inspect::{self, InspectSender, Reader, RegistryGuard, SendingPort};
+use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::sys::socket::{self, Socket};
 use crate::terms::Overflow;
 use crate::transport::{BindRequest, Endpoint};
@@ -43,7 +43,7 @@ impl StreamPortView {
             receivers: Mutex::default(),
             _registered: RegistryGuard,
         });
-        inspect::register_sender(&view);
+        inspect::register(&view);
         view
     }
 
@@ -75,8 +75,8 @@ impl StreamPortView {
     }
 }
 
-impl InspectSender for StreamPortView {
-    fn snapshot(&self) -> SendingPort {
+impl InspectPort for StreamPortView {
+    fn snapshot(&self) -> PortSnapshot {
         let mut port = self.port.clone();
         let receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in receivers.iter() {
@@ -104,6 +104,6 @@ impl InspectSender for StreamPortView {
                 ..Reader::default()
             });
         }
-        port
+        PortSnapshot::Sending(port)
     }
 }
