@@ -305,6 +305,14 @@ impl<T: Sample> Subscriber<T> {
         })
     }
 
+    /// Returns a view of the packet that was taken and not released.
+    pub(super) fn view(&self) -> PacketView<'_, T> {
+        // SAFETY: called between taking a packet, which checks size and alignment, and its release;
+        // the transport is not called while the subscriber is borrowed.
+        let samples = unsafe { self.incoming.taken().payload.get() };
+        PacketView::new(samples, PacketMeta::lent(&self.incoming))
+    }
+
     /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
     /// `T`.
     #[inline(always)]
