@@ -14,9 +14,8 @@ use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::client_core::ClientCore;
-use super::clients::ServerInfo;
+use super::clients::{ClientTable, ServerInfo};
 use super::pending::PendingCalls;
-use super::server::ServerParts;
 use super::server_connection::ReconnectOnDrop;
 use super::{Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient};
 
@@ -170,9 +169,9 @@ impl Node {
         let mut incoming =
             Incoming::new(name.clone(), Arc::clone(&events), terms_for, stop.clone(), true, None);
         incoming.set_ends(EndsWhen::Never);
-        let parts = ServerParts { events, incoming, stop: stop.clone() };
-        let request = bind(&name, &link, stop)?;
-        Server::new(service, &options, parts, |host: Box<dyn CallAcceptor>| {
+        let request = bind(&name, &link, stop.clone())?;
+        let clients = ClientTable::new(events);
+        Server::new(service, &options, incoming, clients, stop, |host: Box<dyn CallAcceptor>| {
             let listener = transport::find(&transport)?.listen_calls(request, host)?;
             let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
             Ok((listener, Box::new(self.offer(offer))))
