@@ -187,7 +187,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// which side failed.
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, None, self.core.options.deadline)
+        self.with(CallOptions::default()).call(request)
     }
 
     /// Sends a call without waiting for the reply. Blocks while there is no server or no room,
@@ -196,7 +196,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// The reason why the call could not be made.
     pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.start_at(request, None, self.core.options.deadline)
+        self.with(CallOptions::default()).start(request)
     }
 
     /// Returns a view of the client that calls with these options.
@@ -224,70 +224,6 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     #[inline]
     pub fn with(&self, options: CallOptions) -> ClientView<'_, Req, Rep, E> {
         ClientView { client: self, options }
-    }
-
-    fn start_at(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-        deadline: Duration,
-    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        let mut call_deadline = CallDeadline::starting_now(deadline);
-        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
-        Ok(Pending { client: self, connection, number, deadline: call_deadline, is_over: false })
-    }
-
-    #[inline]
-    fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
-        let mut call_deadline = CallDeadline::lazy(deadline);
-        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
-        // The usual reply has a variable of its own. Moved as a part of something larger, it would
-        // be read in other chunks than it was written in, which stalls.
-        let (mut usual, mut error) = (None, None);
-        let waited = connection.wait(number, &mut call_deadline, |reply| match decode(&reply) {
-            Some(value) => usual = Some(value),
-            None => error = Some(self.read(connection, reply)),
-        });
-        match (waited, usual) {
-            (WaitOutcome::Reply, Some(value)) => Ok(value),
-            (waited, _) => {
-                let deadline = call_deadline;
-                Pending { client: self, connection, number, deadline, is_over: false }.conclude(waited, error)
-            }
-        }
-    }
-
-    /// Sends the call.
-    #[inline]
-    fn begin(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-        call_deadline: &mut CallDeadline,
-    ) -> Result<(&ServerConnection, u64), CallError<E>> {
-        let started = match request.as_bytes() {
-            Some(bytes) => self.core.start(self.operation, bytes, key, call_deadline),
-            None => self.encode(request, |bytes| self.core.start(self.operation, bytes, key, call_deadline)),
-        };
-        started.map_err(|not_made| {
-            self.core.failed();
-            self.why(not_made, call_deadline.deadline)
-        })
-    }
-
-    fn encode<'c, R>(
-        &'c self,
-        request: &Req,
-        send: impl FnOnce(&[u8]) -> Result<R, StartError<'c>>,
-    ) -> Result<R, StartError<'c>> {
-        let mut scratch = SCRATCH.take();
-        scratch.clear();
-        let sent = match request.encode(&mut scratch) {
-            Ok(bytes) => send(bytes),
-            Err(error) => Err(StartError::Link(error)),
-        };
-        SCRATCH.set(scratch);
-        sent
     }
 
     #[cold]
@@ -345,7 +281,22 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// As [`Client::call`].
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.client.call_at(request, self.options.key, self.deadline())
+        let mut deadline = CallDeadline::lazy(self.deadline());
+        let (connection, number) = self.begin(request, &mut deadline)?;
+        // The usual reply has a variable of its own. Moved as a part of something larger, it would
+        // be read in other chunks than it was written in, which stalls.
+        let (mut usual, mut error) = (None, None);
+        let waited = connection.wait(number, &mut deadline, |reply| match decode(&reply) {
+            Some(value) => usual = Some(value),
+            None => error = Some(self.client.read(connection, reply)),
+        });
+        match (waited, usual) {
+            (WaitOutcome::Reply, Some(value)) => Ok(value),
+            (waited, _) => {
+                let client = self.client;
+                Pending { client, connection, number, deadline, is_over: false }.conclude(waited, error)
+            }
+        }
     }
 
     /// Starts a call like [`Client::start`], with the view's options.
@@ -353,7 +304,28 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// # Errors
     /// As [`Client::start`].
     pub fn start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
-        self.client.start_at(request, self.options.key, self.deadline())
+        let mut deadline = CallDeadline::starting_now(self.deadline());
+        let (connection, number) = self.begin(request, &mut deadline)?;
+        Ok(Pending { client: self.client, connection, number, deadline, is_over: false })
+    }
+
+    /// Sends the call.
+    #[inline]
+    fn begin(
+        &self,
+        request: &Req,
+        deadline: &mut CallDeadline,
+    ) -> Result<(&'c ServerConnection, u64), CallError<E>> {
+        let (client, key) = (self.client, self.options.key);
+        let mut start = |bytes: &[u8]| client.core.start(client.operation, bytes, key, deadline);
+        let started = match request.as_bytes() {
+            Some(bytes) => start(bytes),
+            None => encode(request, start),
+        };
+        started.map_err(|error| {
+            client.core.failed();
+            client.why(error, deadline.deadline)
+        })
     }
 
     #[inline]
@@ -477,6 +449,21 @@ impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
     fn drop(&mut self) {
         self.give_up();
     }
+}
+
+/// Encodes a request, and passes it to `send`.
+fn encode<'c, R>(
+    request: &impl Payload,
+    send: impl FnOnce(&[u8]) -> Result<R, StartError<'c>>,
+) -> Result<R, StartError<'c>> {
+    let mut scratch = SCRATCH.take();
+    scratch.clear();
+    let sent = match request.encode(&mut scratch) {
+        Ok(bytes) => send(bytes),
+        Err(error) => Err(StartError::Link(error)),
+    };
+    SCRATCH.set(scratch);
+    sent
 }
 
 /// Decodes the value of a successful reply.

@@ -29,6 +29,7 @@ pub(super) struct PendingCalls {
     pub round_trips: Histogram<5>,
 }
 
+#[derive(Default)]
 struct Slot {
     /// The number of the call that is outstanding here, or has its reply here; 0: none.
     number: AtomicU64,
@@ -75,14 +76,7 @@ pub(super) enum WaitOutcome {
 
 impl PendingCalls {
     pub(super) fn new(outstanding: u32) -> Self {
-        let slot = || Slot {
-            number: AtomicU64::new(0),
-            sent_ns: AtomicU64::new(0),
-            is_filled: AtomicBool::new(false),
-            contents: Mutex::default(),
-            doorbell: Condvar::new(),
-        };
-        let slots = (0..outstanding).map(|_| slot()).collect();
+        let slots = (0..outstanding).map(|_| Slot::default()).collect();
         let (issued, abandoned, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { slots, issued, abandoned, late, round_trips: Histogram::new() }
     }

@@ -140,7 +140,7 @@ impl RequestReceiver {
         Ok(self.queue.pop())
     }
 
-    /// Returns whether the system is to be polled. A system call costs as much as the rest of a call,
+    /// Returns whether the system is to be polled. That costs as much as the rest of a call,
     /// so it is left out soon after another.
     fn may_poll_system(&mut self) -> bool {
         if self.incoming.polls_without_syscall() {

@@ -412,21 +412,9 @@ impl ServerConnection {
     /// Promotes a follower to receive.
     #[inline]
     fn promote_follower(&self) {
-        if self.has_followers() {
-            self.promote();
-        }
-    }
-
-    #[inline]
-    fn has_followers(&self) -> bool {
         // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the
         // rest.
-        self.followers.load(Ordering::SeqCst) > 0
-    }
-
-    #[cold]
-    fn promote(&self) {
-        while self.has_followers() {
+        while self.followers.load(Ordering::SeqCst) > 0 {
             let Some(next) = lock(&self.queue).pop_front() else { return };
             if self.pending.get().is_some_and(|pending| pending.promote(next)) {
                 return;

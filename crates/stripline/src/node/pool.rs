@@ -2,7 +2,7 @@
 //! distributed packets would cost a wake-up each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, OwnedPacket, Receipt};
@@ -10,6 +10,7 @@ use crate::packet::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::OwnerProcess;
+use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
@@ -189,9 +190,4 @@ impl<T: Sample, W, H> Pool<'_, T, W, H> {
         self.is_over.store(true, Ordering::Relaxed);
         self.doorbell.notify();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // User code under this lock is guarded against panics.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

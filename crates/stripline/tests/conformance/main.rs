@@ -25,6 +25,8 @@ mod scope_answered;
 mod scope_deserted;
 mod statistics;
 mod support;
+#[path = "../common/test_process.rs"]
+mod test_process;
 mod topology;
 mod trust;
 mod trust_memory;
