@@ -13,8 +13,8 @@ use crate::link::LatencyReport;
 
 use super::client_core::{ClientCore, StartError};
 use super::deadline::CallDeadline;
-use super::error::Refusal;
-use super::server_connection::{ServerConnection, WaitOutcome};
+use super::pending::WaitOutcome;
+use super::server_connection::{SendError, ServerConnection};
 use super::service::Operation;
 use super::wire::{ReplyStatus, WireReply};
 use super::{CallError, CallOptions, ClientOptions, Payload};
@@ -136,7 +136,7 @@ pub struct ClientView<'c, Req, Rep, E = String> {
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
     client: &'c Client<Req, Rep, E>,
-    connection: usize,
+    connection: &'c ServerConnection,
     number: u64,
     deadline: CallDeadline,
     is_over: bool,
@@ -187,7 +187,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// which side failed.
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.call_at(request, None, self.core.options.deadline)
+        self.with(CallOptions::default()).call(request)
     }
 
     /// Sends a call without waiting for the reply. Blocks while there is no server or no room,
@@ -196,7 +196,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// The reason why the call could not be made.
     pub fn start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        self.start_at(request, None, self.core.options.deadline)
+        self.with(CallOptions::default()).start(request)
     }
 
     /// Returns a view of the client that calls with these options.
@@ -226,94 +226,51 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         ClientView { client: self, options }
     }
 
-    fn start_at(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-        deadline: Duration,
-    ) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
-        let mut call_deadline = CallDeadline::starting_now(deadline);
-        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
-        Ok(Pending { client: self, connection, number, deadline: call_deadline, is_over: false })
-    }
-
-    #[inline]
-    fn call_at(&self, request: &Req, key: Option<u64>, deadline: Duration) -> Result<Rep, CallError<E>> {
-        let mut call_deadline = CallDeadline::lazy(deadline);
-        let (connection, number) = self.begin(request, key, &mut call_deadline)?;
-        // The usual reply has a variable of its own. Moved as a part of something larger, it would
-        // be read in other chunks than it was written in, which stalls.
-        let (mut usual, mut error) = (None, None);
-        let waited =
-            self.core.connections[connection].wait(number, &mut call_deadline, |reply| {
-                match decode(&reply) {
-                    Some(value) => usual = Some(value),
-                    None => error = Some(read(reply)),
-                }
-            });
-        match (waited, usual) {
-            (WaitOutcome::Reply(()), Some(value)) => Ok(value),
-            (waited, usual) => {
-                let pending =
-                    Pending { client: self, connection, number, deadline: call_deadline, is_over: false };
-                pending.conclude(waited, usual.map(|value| Ok(Ok(value))).or(error))
+    #[cold]
+    fn why(&self, not_made: StartError<'_>, deadline: Duration) -> CallError<E> {
+        let service = self.core.service.clone();
+        let (connection, error) = match not_made {
+            StartError::NoServer => return CallError::NoServer { service, waited: deadline },
+            StartError::Link(error) => return CallError::Link(error),
+            StartError::At(connection, error) => (connection, error),
+        };
+        let call = self.label(connection);
+        match error {
+            SendError::Closed => CallError::ServerGone { call },
+            SendError::TooMany => {
+                CallError::TooMany { service, outstanding_max: self.core.options.outstanding }
             }
+            SendError::Refused(refusal, reason) => CallError::Refused { call, refusal, reason },
+            SendError::Full => CallError::Unanswered { call, deadline },
+            SendError::Link(error) => CallError::Link(error),
         }
     }
 
-    /// Sends the call.
-    #[inline]
-    fn begin(
-        &self,
-        request: &Req,
-        key: Option<u64>,
-        call_deadline: &mut CallDeadline,
-    ) -> Result<(usize, u64), CallError<E>> {
-        let started = match request.as_bytes() {
-            Some(bytes) => self.core.start(self.operation, bytes, key, call_deadline),
-            None => self.encode(request, |bytes| self.core.start(self.operation, bytes, key, call_deadline)),
-        };
-        started.map_err(|not_made| {
-            self.core.failed();
-            self.why(not_made, call_deadline.deadline)
-        })
+    fn label(&self, connection: &ServerConnection) -> String {
+        format!("{} at `{}`", self.name, connection.label())
     }
 
-    fn encode<R>(
-        &self,
-        request: &Req,
-        send: impl FnOnce(&[u8]) -> Result<R, StartError>,
-    ) -> Result<R, StartError> {
-        let mut scratch = SCRATCH.take();
-        scratch.clear();
-        let sent = match request.encode(&mut scratch) {
-            Ok(bytes) => send(bytes),
-            Err(error) => Err(StartError::Link(error)),
-        };
-        SCRATCH.set(scratch);
-        sent
+    /// Reads a reply. Inlined, so that the value is written at its final place. On the path of a
+    /// call, no value is copied in other chunks than it was written in.
+    #[inline(always)]
+    fn read(&self, connection: &ServerConnection, reply: WireReply<'_>) -> Result<Rep, CallError<E>> {
+        match reply.status {
+            ReplyStatus::Done => Rep::decode(reply.payload)
+                .map_err(|reason| CallError::Decode { call: self.label(connection), reason }),
+            _ => Err(self.read_error(connection, reply)),
+        }
     }
 
     #[cold]
-    fn why(&self, not_made: StartError, deadline: Duration) -> CallError<E> {
-        let service = self.core.service.clone();
-        match not_made {
-            StartError::NoServer => CallError::NoServer { service, waited: deadline },
-            StartError::TooMany => {
-                CallError::TooMany { service, outstanding_max: self.core.options.outstanding }
-            }
-            StartError::Refused(connection, refusal, reason) => {
-                CallError::Refused { call: self.label(connection), refusal, reason }
-            }
-            StartError::NoSpace(connection) => {
-                CallError::Unanswered { call: self.label(connection), deadline }
-            }
-            StartError::Link(error) => CallError::Link(error),
-        }
-    }
-
-    fn label(&self, connection: usize) -> String {
-        format!("{} at `{}`", self.name, self.core.connections[connection].label())
+    fn read_error(&self, connection: &ServerConnection, reply: WireReply<'_>) -> CallError<E> {
+        let call = self.label(connection);
+        let ReplyStatus::Refused(refusal) = reply.status else {
+            return E::decode(reply.payload)
+                .map_or_else(|reason| CallError::Decode { call, reason }, CallError::User);
+        };
+        // A peer may send a text of any length; only the start is read.
+        let words = &reply.payload[..reply.payload.len().min(1024)];
+        CallError::Refused { call, refusal, reason: String::from_utf8_lossy(words).into_owned() }
     }
 }
 
@@ -324,7 +281,22 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// As [`Client::call`].
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
-        self.client.call_at(request, self.options.key, self.deadline())
+        let mut deadline = CallDeadline::lazy(self.deadline());
+        let (connection, number) = self.begin(request, &mut deadline)?;
+        // The usual reply has a variable of its own. Moved as a part of something larger, it would
+        // be read in other chunks than it was written in, which stalls.
+        let (mut usual, mut error) = (None, None);
+        let waited = connection.wait(number, &mut deadline, |reply| match decode(&reply) {
+            Some(value) => usual = Some(value),
+            None => error = Some(self.client.read(connection, reply)),
+        });
+        match (waited, usual) {
+            (WaitOutcome::Reply, Some(value)) => Ok(value),
+            (waited, _) => {
+                let client = self.client;
+                Pending { client, connection, number, deadline, is_over: false }.conclude(waited, error)
+            }
+        }
     }
 
     /// Starts a call like [`Client::start`], with the view's options.
@@ -332,7 +304,28 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// # Errors
     /// As [`Client::start`].
     pub fn start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
-        self.client.start_at(request, self.options.key, self.deadline())
+        let mut deadline = CallDeadline::starting_now(self.deadline());
+        let (connection, number) = self.begin(request, &mut deadline)?;
+        Ok(Pending { client: self.client, connection, number, deadline, is_over: false })
+    }
+
+    /// Sends the call.
+    #[inline]
+    fn begin(
+        &self,
+        request: &Req,
+        deadline: &mut CallDeadline,
+    ) -> Result<(&'c ServerConnection, u64), CallError<E>> {
+        let (client, key) = (self.client, self.options.key);
+        let mut start = |bytes: &[u8]| client.core.start(client.operation, bytes, key, deadline);
+        let started = match request.as_bytes() {
+            Some(bytes) => start(bytes),
+            None => encode(request, start),
+        };
+        started.map_err(|error| {
+            client.core.failed();
+            client.why(error, deadline.deadline)
+        })
     }
 
     #[inline]
@@ -359,31 +352,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub fn wait(self) -> Result<Rep, CallError<E>> {
+    pub fn wait(mut self) -> Result<Rep, CallError<E>> {
         if self.is_over {
             return Err(CallError::Cancelled);
         }
-        self.client.core.check_own().map_err(CallError::Link)?;
-        let (mut call_deadline, mut outcome) = (self.deadline, None);
-        let waited =
-            self.connection().wait(self.number, &mut call_deadline, |reply| outcome = Some(read(reply)));
+        let (waited, outcome) = self.receive(Some(self.deadline));
         self.conclude(waited, outcome)
-    }
-
-    /// Returns the outcome of a wait without a limit of its own.
-    fn conclude(
-        mut self,
-        waited: WaitOutcome<()>,
-        outcome: Option<Outcome<Rep, E>>,
-    ) -> Result<Rep, CallError<E>> {
-        match self.settle(waited, outcome) {
-            Some(outcome) => outcome,
-            None => {
-                self.give_up();
-                let call = self.client.label(self.connection);
-                self.failed(CallError::Unanswered { call, deadline: self.deadline.deadline })
-            }
-        }
     }
 
     /// Returns the reply if it has arrived. It is returned once only.
@@ -391,11 +365,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        if let Err(error) = self.client.core.check_own() {
-            return self.settle(WaitOutcome::Link(error), None);
-        }
-        let mut outcome = None;
-        let waited = self.connection().try_take(self.number, |reply| outcome = Some(read(reply)));
+        let (waited, outcome) = self.receive(None);
         self.settle(waited, outcome)
     }
 
@@ -404,12 +374,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return None;
         }
-        if let Err(error) = self.client.core.check_own() {
-            return self.settle(WaitOutcome::Link(error), None);
-        }
-        let (mut call_deadline, mut outcome) = (self.deadline.capped(timeout), None);
-        let waited =
-            self.connection().wait(self.number, &mut call_deadline, |reply| outcome = Some(read(reply)));
+        let (waited, outcome) = self.receive(Some(self.deadline.capped(timeout)));
         self.settle(waited, outcome)
     }
 
@@ -419,50 +384,63 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.give_up();
     }
 
-    fn connection(&self) -> &ServerConnection {
-        &self.client.core.connections[self.connection]
+    /// Receives the reply until the deadline, or only one that has arrived.
+    fn receive(
+        &mut self,
+        deadline: Option<CallDeadline>,
+    ) -> (WaitOutcome, Option<Result<Rep, CallError<E>>>) {
+        let (client, connection, mut outcome) = (self.client, self.connection, None);
+        let read = |reply: WireReply<'_>| outcome = Some(client.read(connection, reply));
+        let waited = match (client.core.check_own(), deadline) {
+            (Err(error), _) => WaitOutcome::Link(error),
+            (Ok(()), Some(mut deadline)) => connection.wait(self.number, &mut deadline, read),
+            (Ok(()), None) => connection.try_take(self.number, read),
+        };
+        (waited, outcome)
+    }
+
+    /// Returns the outcome of a wait without a limit of its own.
+    fn conclude(
+        mut self,
+        waited: WaitOutcome,
+        outcome: Option<Result<Rep, CallError<E>>>,
+    ) -> Result<Rep, CallError<E>> {
+        self.settle(waited, outcome).unwrap_or_else(|| {
+            self.give_up();
+            self.client.core.failed();
+            let call = self.client.label(self.connection);
+            Err(CallError::Unanswered { call, deadline: self.deadline.deadline })
+        })
     }
 
     /// Returns the outcome of a wait; `None`: the call is still outstanding.
     fn settle(
         &mut self,
-        waited: WaitOutcome<()>,
-        outcome: Option<Outcome<Rep, E>>,
+        waited: WaitOutcome,
+        outcome: Option<Result<Rep, CallError<E>>>,
     ) -> Option<Result<Rep, CallError<E>>> {
-        let call = || self.client.label(self.connection);
-        let error = match (waited, outcome) {
+        let outcome = match (waited, outcome) {
             (WaitOutcome::TimedOut, _) => return None,
-            (WaitOutcome::Reply(()), Some(Ok(reply))) => {
-                self.is_over = true;
-                return Some(reply);
-            }
-            (WaitOutcome::Reply(()), Some(Err(ReplyError::Undecodable(reason)))) => {
-                CallError::Decode { call: call(), reason }
-            }
-            (WaitOutcome::Reply(()), Some(Err(ReplyError::Refused(refusal, reason)))) => {
-                CallError::Refused { call: call(), refusal, reason }
-            }
-            (WaitOutcome::Reply(()), None) | (WaitOutcome::Closed, _) => {
-                CallError::ServerGone { call: call() }
+            (WaitOutcome::Reply, Some(outcome)) => outcome,
+            (WaitOutcome::Reply, None) | (WaitOutcome::Closed, _) => {
+                Err(CallError::ServerGone { call: self.client.label(self.connection) })
             }
             (WaitOutcome::Link(error), _) => {
                 self.give_up();
-                CallError::Link(error)
+                Err(CallError::Link(error))
             }
         };
         self.is_over = true;
-        Some(self.failed(error))
-    }
-
-    fn failed(&self, error: CallError<E>) -> Result<Rep, CallError<E>> {
-        self.client.core.failed();
-        Err(error)
+        if !matches!(outcome, Ok(_) | Err(CallError::User(_))) {
+            self.client.core.failed();
+        }
+        Some(outcome)
     }
 
     fn give_up(&mut self) {
         let is_over = std::mem::replace(&mut self.is_over, true);
         if !is_over && self.client.core.process.is_current() {
-            self.client.core.connections[self.connection].abandon(self.number);
+            self.connection.abandon(self.number);
         }
     }
 }
@@ -473,50 +451,23 @@ impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
     }
 }
 
-/// A reply that is neither a result nor the operation's own error.
-enum ReplyError {
-    Undecodable(String),
-    Refused(Refusal, String),
+/// Encodes a request, and passes it to `send`.
+fn encode<'c, R>(
+    request: &impl Payload,
+    send: impl FnOnce(&[u8]) -> Result<R, StartError<'c>>,
+) -> Result<R, StartError<'c>> {
+    let mut scratch = SCRATCH.take();
+    scratch.clear();
+    let sent = match request.encode(&mut scratch) {
+        Ok(bytes) => send(bytes),
+        Err(error) => Err(StartError::Link(error)),
+    };
+    SCRATCH.set(scratch);
+    sent
 }
-
-/// The content of a reply.
-type Outcome<Rep, E> = Result<Result<Rep, CallError<E>>, ReplyError>;
 
 /// Decodes the value of a successful reply.
 #[inline(always)]
 fn decode<Rep: Payload>(reply: &WireReply<'_>) -> Option<Rep> {
     if reply.status == ReplyStatus::Done { Rep::decode(reply.payload).ok() } else { None }
-}
-
-/// Reads a reply. Inlined, so that the value is written at its final place. On the path of a call,
-/// no value is copied in other chunks than it was written in.
-#[inline(always)]
-fn read<Rep: Payload, E: Payload>(reply: WireReply<'_>) -> Outcome<Rep, E> {
-    if reply.status == ReplyStatus::Done {
-        return Rep::decode(reply.payload).map(Ok).map_err(ReplyError::Undecodable);
-    }
-    read_error(reply)
-}
-
-#[cold]
-fn read_error<Rep, E: Payload>(reply: WireReply<'_>) -> Outcome<Rep, E> {
-    let refusal = match reply.status {
-        ReplyStatus::Done => Refusal::Failed,
-        ReplyStatus::UserError => {
-            return E::decode(reply.payload)
-                .map(|error| Err(CallError::User(error)))
-                .map_err(ReplyError::Undecodable);
-        }
-        ReplyStatus::UnknownOperation => Refusal::UnknownOperation,
-        ReplyStatus::WrongType => Refusal::WrongType,
-        ReplyStatus::Panicked => Refusal::Panicked,
-        ReplyStatus::DeadlinePassed => Refusal::DeadlinePassed,
-        ReplyStatus::Cancelled => Refusal::Cancelled,
-        ReplyStatus::Overloaded => Refusal::Overloaded,
-        ReplyStatus::Cycle => Refusal::Cycle,
-        ReplyStatus::Failed => Refusal::Failed,
-    };
-    // A peer may send a text of any length; only the start is read.
-    let words = &reply.payload[..reply.payload.len().min(1024)];
-    Err(ReplyError::Refused(refusal, String::from_utf8_lossy(words).into_owned()))
 }

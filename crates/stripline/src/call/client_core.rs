@@ -2,12 +2,13 @@
 //! of one.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{Incoming, Outgoing, RawLatencies};
+use crate::link::{Incoming, Outgoing};
 use crate::sys::fork::{Local, OwnerProcess};
+use crate::sys::mutex::lock;
 use crate::transport::StopToken;
 
 use super::ClientOptions;
@@ -15,7 +16,7 @@ use super::client::ServerReport;
 use super::clients::ServerInfo;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
-use super::server_connection::{ConnectionEnds, ReconnectOnDrop, RequestSender, SendError, ServerConnection};
+use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
 use super::wire::SHORT_MAX;
 
@@ -42,11 +43,10 @@ pub(crate) struct ClientCore {
 }
 
 /// The reason why a call was not made.
-pub(super) enum StartError {
+pub(super) enum StartError<'c> {
     NoServer,
-    TooMany,
-    NoSpace(usize),
-    Refused(usize, Refusal, String),
+    /// At this server, which is not [`SendError::Closed`].
+    At(&'c ServerConnection, SendError),
     Link(Error),
 }
 
@@ -89,15 +89,15 @@ impl ClientCore {
     /// A server without valid self-description, or one more than allowed.
     pub(crate) fn add_server(
         &self,
-        outgoing: Outgoing,
+        mut outgoing: Outgoing,
         incoming: Incoming,
         server_info: serde_json::Value,
         way_back: ReconnectOnDrop,
     ) -> Result<()> {
         let server_info = ServerInfo::read(server_info, &self.service, incoming.port())?;
-        let label: Arc<str> = server_info.server.chars().take(64).collect::<String>().into();
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &server_info.operations)).collect();
+        outgoing.set_short_payload_max(SHORT_MAX);
         let sender = RequestSender {
             outgoing,
             operations,
@@ -106,20 +106,13 @@ impl ClientCore {
             next_slot: 0,
             _reconnect: Local::new(way_back),
         };
-        let mut ends = Box::new(ConnectionEnds { sender, incoming });
-        ends.sender.outgoing.set_short_payload_max(SHORT_MAX);
-        let hash = server_info.server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let mut ends = Some((sender, incoming));
         for (index, connection) in self.connections.iter().enumerate() {
-            match connection.connect(ends, Arc::clone(&label), hash, self.options.outstanding) {
-                Ok(()) => {
-                    self.used.fetch_max(index + 1, Ordering::Release);
-                    *lock(&self.server_changes) += 1;
-                    self.changed.notify_all();
-                    return Ok(());
-                }
-                Err(back) => ends = back,
+            if connection.connect(&mut ends, &server_info.server, self.options.outstanding) {
+                self.used.fetch_max(index + 1, Ordering::Release);
+                *lock(&self.server_changes) += 1;
+                self.changed.notify_all();
+                return Ok(());
             }
         }
         let max = ClientOptions::SERVERS_MAX;
@@ -138,21 +131,21 @@ impl ClientCore {
         operations.len() - 1
     }
 
-    /// Sends a call to one of the servers.
+    /// Sends a call to one of the servers. Returns the connection to it and the call's number.
     pub(super) fn start(
         &self,
         operation: usize,
         payload: &[u8],
         key: Option<u64>,
         call_deadline: &mut CallDeadline,
-    ) -> Result<(usize, u64), StartError> {
+    ) -> Result<(&ServerConnection, u64), StartError<'_>> {
         self.check_own().map_err(StartError::Link)?;
         loop {
             let Some(connection) = self.select_server(key) else {
                 let there = self.wait_for_servers(1, call_deadline.until()).map_err(StartError::Link)?;
                 if there { continue } else { return Err(StartError::NoServer) }
             };
-            match self.connections[connection].start(operation, payload, call_deadline) {
+            match connection.start(operation, payload, call_deadline) {
                 Ok(number) => {
                     // Inexact if several threads call at the same time: `calls` is for display
                     // only.
@@ -160,37 +153,36 @@ impl ClientCore {
                     return Ok((connection, number));
                 }
                 Err(SendError::Closed) => {}
-                Err(SendError::TooMany) => return Err(StartError::TooMany),
-                Err(SendError::Refused(refusal, reason)) => {
-                    return Err(StartError::Refused(connection, refusal, reason));
-                }
-                Err(SendError::Full) => return Err(StartError::NoSpace(connection)),
-                Err(SendError::Link(error)) => return Err(StartError::Link(error)),
+                Err(error) => return Err(StartError::At(connection, error)),
             }
         }
     }
 
     /// Returns the server for the next call, if there is one.
     #[inline]
-    fn select_server(&self, key: Option<u64>) -> Option<usize> {
-        let used = self.used.load(Ordering::Acquire);
-        let connections = &self.connections[..used];
+    fn select_server(&self, key: Option<u64>) -> Option<&ServerConnection> {
+        let connections = self.used_connections();
         if let Some(key) = key {
             // Highest random weight (Thaler and Ravishankar, 1998).
-            let living = connections.iter().enumerate().filter(|(_, connection)| connection.is_alive());
-            return living
-                .max_by_key(|(_, connection)| mixed(connection.hash() ^ mixed(key)))
-                .map(|(index, _)| index);
+            let living = connections.iter().filter(|connection| connection.is_alive());
+            return living.max_by_key(|connection| mixed(connection.hash() ^ mixed(key)));
         }
         if let [only] = connections {
-            return only.is_alive().then_some(0);
+            return only.is_alive().then_some(only);
         }
         // Inexact if several threads call at the same time, which only affects the turn.
         let turn = self.next_server.load(Ordering::Relaxed);
+        let used = connections.len();
         let index =
             (0..used).map(|step| (turn + step) % used).find(|&index| connections[index].is_alive())?;
         self.next_server.store(index + 1, Ordering::Relaxed);
-        Some(index)
+        Some(&connections[index])
+    }
+
+    /// Returns the connections that have ever been used.
+    #[inline]
+    fn used_connections(&self) -> &[ServerConnection] {
+        &self.connections[..self.used.load(Ordering::Acquire)]
     }
 
     pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
@@ -200,11 +192,10 @@ impl ClientCore {
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
-            self.connections
-                .iter()
-                .filter(|connection| connection.is_alive())
-                .for_each(ServerConnection::drain_late);
-            if self.connections.iter().filter(|connection| connection.is_alive()).count() >= count {
+            let is_alive = |connection: &&ServerConnection| connection.is_alive();
+            let connections = self.used_connections();
+            connections.iter().filter(is_alive).for_each(ServerConnection::drain_late);
+            if connections.iter().filter(is_alive).count() >= count {
                 return Ok(true);
             }
             let now = Instant::now();
@@ -221,20 +212,7 @@ impl ClientCore {
         if !self.process.is_current() {
             return Vec::new();
         }
-        let used = self.used.load(Ordering::Acquire);
-        self.connections[..used].iter().for_each(ServerConnection::drain_late);
-        let report = |connection: &ServerConnection| ServerReport {
-            server: connection.label().to_string(),
-            connected: connection.is_alive(),
-            outstanding: connection.pending().map_or(0, |pending| pending.outstanding() as u64),
-            late: connection.pending().map_or(0, |pending| pending.late_replies()),
-            round_trips: connection
-                .pending()
-                .map(|pending| RawLatencies(pending.round_trips.pairs()).percentiles())
-                .unwrap_or_default(),
-            operations: connection.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
-        };
-        self.connections[..used].iter().map(report).collect()
+        self.used_connections().iter().map(ServerConnection::report).collect()
     }
 
     pub(super) fn failed(&self) {
@@ -266,9 +244,4 @@ fn mixed(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Valid even if the last holder panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

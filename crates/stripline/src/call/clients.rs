@@ -1,12 +1,13 @@
 //! The table of a server's clients: how they are accepted and removed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing, PortEvent, PortEvents, Sampling};
+use crate::sys::mutex::lock;
 use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
@@ -95,8 +96,7 @@ impl ClientTable {
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<ReplySender>>> {
-        // Entries are valid even if the last holder panicked.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clients)
     }
 }
 
@@ -112,8 +112,7 @@ impl CallAcceptor for ClientAcceptor {
         }
         let mut clients = self.clients.clients();
         // The thread that serves removes closed clients with the next request, so not every accept
-        // does. A check from this thread makes the serving thread lose the biased lock, which costs
-        // more from then on.
+        // does: a check takes a system call.
         if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
             clients.retain(|_, replies| !replies.is_over());
         }

@@ -9,14 +9,13 @@ use crate::link::{ConnectionOptions, EndsWhen, Incoming, Outgoing, PortEvent, Po
 use crate::node::rendezvous::Offer;
 use crate::node::{Node, OfferConsumer, Reconnector, TopicOptions, calls_payload};
 use crate::packet::payload::TypeName;
-use crate::terms::{LinkOptions, Overflow, Scope, SenderOptions, WaitStrategy};
+use crate::terms::{Group, LinkOptions, Overflow, Scope, WaitStrategy};
 use crate::transport::duplex::CallAcceptor;
 use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, StopToken};
 
 use super::client_core::ClientCore;
-use super::clients::ServerInfo;
+use super::clients::{ClientTable, ServerInfo};
 use super::pending::PendingCalls;
-use super::server::ServerParts;
 use super::server_connection::ReconnectOnDrop;
 use super::{Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient};
 
@@ -61,7 +60,6 @@ impl Node {
         self.check_own()?;
         let stop = self.stop_token().clone();
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
-        let payload = calls_payload()?;
         let name = name_of_client(service)?;
         let discovery = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
             own: own.clone(),
@@ -69,7 +67,6 @@ impl Node {
             core: Arc::downgrade(&core),
             name,
             topic: self.topics().of(service).clone(),
-            payload,
             stop,
         });
         self.subscribe(service, discovery);
@@ -157,22 +154,13 @@ impl Node {
         transport::check(&transport, &open_to)?;
         let stop = self.stop_token().clone();
         let events = Arc::new(PortEvents::new()?);
-        let link = LinkOptions {
-            overflow: Overflow::Block,
-            scope: Scope::Transport,
-            wait: options.wait,
-            buffer: options.buffer,
-            depth: LinkOptions::DEPTH_MAX / 2,
-            group: link.group,
-            ..LinkOptions::default()
-        };
-        let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
-        let mut incoming =
-            Incoming::new(name.clone(), Arc::clone(&events), terms_for, stop.clone(), true, None);
-        incoming.set_ends(EndsWhen::Never);
-        let parts = ServerParts { events, incoming, stop: stop.clone() };
-        let request = bind(&name, &link, stop)?;
-        Server::new(service, &options, parts, |host: Box<dyn CallAcceptor>| {
+        let depth = LinkOptions::DEPTH_MAX / 2;
+        let link = link_options(options.wait, options.buffer, depth, link.group);
+        let (ends, its_events) = (EndsWhen::Never, Arc::clone(&events));
+        let incoming = incoming(&name, its_events, link, stop.clone(), ends);
+        let request = bind(&name, &link, stop.clone())?;
+        let clients = ClientTable::new(events);
+        Server::new(service, &options, incoming, clients, stop, |host: Box<dyn CallAcceptor>| {
             let listener = transport::find(&transport)?.listen_calls(request, host)?;
             let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
             Ok((listener, Box::new(self.offer(offer))))
@@ -223,11 +211,30 @@ fn name_of_client(service: &str) -> Result<String> {
     Ok(format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32))
 }
 
+/// Returns the options of one direction of a connection.
+fn link_options(wait: WaitStrategy, buffer: u32, depth: u32, group: Option<Group>) -> LinkOptions {
+    let (overflow, scope) = (Overflow::Block, Scope::Transport);
+    LinkOptions { overflow, scope, wait, buffer, depth, group, ..LinkOptions::default() }
+}
+
 /// Returns what is requested of the transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
-    let options =
-        SenderOptions { scope: Scope::Transport, send_timeout_ms: None, ..SenderOptions::from(link) };
-    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options, stop })
+    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop })
+}
+
+/// Returns the receiving port of one side.
+fn incoming(
+    name: &str,
+    events: Arc<PortEvents>,
+    link: LinkOptions,
+    stop: StopToken,
+    ends: EndsWhen,
+) -> Incoming {
+    let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
+    let is_open = ends == EndsWhen::Never;
+    let mut incoming = Incoming::new(name.into(), events, options_for, stop, is_open, None);
+    incoming.set_ends(ends);
+    incoming
 }
 
 /// A client's subscription to every server of its service.
@@ -237,7 +244,6 @@ struct ServerDiscovery {
     core: Weak<ClientCore>,
     name: String,
     topic: TopicOptions,
-    payload: TypeName,
     stop: StopToken,
 }
 
@@ -247,7 +253,7 @@ impl OfferConsumer for ServerDiscovery {
     }
 
     fn wants(&self, payload: &TypeName) -> bool {
-        *payload == self.payload
+        calls_payload().is_ok_and(|calls| *payload == calls)
     }
 
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
@@ -273,16 +279,9 @@ fn connect_to(
     requested: &ClientOptions,
     stop: StopToken,
 ) -> Result<(Outgoing, Incoming, serde_json::Value)> {
-    let link = LinkOptions {
-        overflow: Overflow::Block,
-        scope: Scope::Transport,
-        wait: requested.wait,
-        buffer: requested.buffer,
-        // Room for as many replies as can ever be outstanding.
-        depth: requested.outstanding + PendingCalls::abandoned_max(requested.outstanding),
-        group: topic.link.group,
-        ..LinkOptions::default()
-    };
+    // Room for as many replies as can ever be outstanding.
+    let depth = requested.outstanding + PendingCalls::abandoned_max(requested.outstanding);
+    let link = link_options(requested.wait, requested.buffer, depth, topic.link.group);
     let request = ConnectRequest { connection: name.into(), payload: calls_payload()?, options: link };
     let bind = bind(name, &link, stop.clone())?;
     let connection = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
@@ -291,8 +290,6 @@ fn connect_to(
     outgoing.admit();
     let events = Arc::new(PortEvents::new()?);
     events.push(PortEvent::Connected(name.into(), connection.duplex.inlet));
-    let terms_for = Arc::new(move |_: &str| ConnectionOptions::new(&link));
-    let mut incoming = Incoming::new(name.into(), events, terms_for, stop, false, None);
-    incoming.set_ends(EndsWhen::WithSender);
+    let incoming = incoming(name, events, link, stop, EndsWhen::WithSender);
     Ok((outgoing, incoming, connection.server_info))
 }

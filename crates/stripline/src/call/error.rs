@@ -121,6 +121,20 @@ pub enum Refusal {
     Failed,
 }
 
+impl Refusal {
+    /// All kinds, in the order of their numbers on the wire.
+    pub(super) const ALL: [Self; 8] = [
+        Self::UnknownOperation,
+        Self::WrongType,
+        Self::Panicked,
+        Self::DeadlinePassed,
+        Self::Cancelled,
+        Self::Overloaded,
+        Self::Cycle,
+        Self::Failed,
+    ];
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -9,7 +9,7 @@ use crate::node::{Node, calls_payload};
 use crate::terms::{LinkOptions, Watermarks};
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
-use crate::transport::{self, BindRequest, ConnectRequest, Inlet, StopToken, Wait};
+use crate::transport::{self, BindRequest, ConnectRequest, Inlet, Outlet, StopToken, Wait};
 
 use super::connect::bind;
 use super::wire::{ReplyStatus, call_head, cancel, reply_head};
@@ -36,9 +36,13 @@ fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<
     let connection =
         transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
     let stop = node.stop_token().clone();
-    let mut outgoing = Outgoing::new("evil".into(), vec![connection.duplex.outlet], Sampling::Off, stop);
+    (outgoing_of(connection.duplex.outlet, stop), connection.duplex.inlet)
+}
+
+fn outgoing_of(outlet: Box<dyn Outlet>, stop: StopToken) -> Outgoing {
+    let mut outgoing = Outgoing::new("evil".into(), vec![outlet], Sampling::Off, stop);
     outgoing.admit();
-    (outgoing, connection.duplex.inlet)
+    outgoing
 }
 
 fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
@@ -53,6 +57,15 @@ fn send(outgoing: &mut Outgoing, bytes: &[u8]) -> bool {
     let put = |place: &mut [u8]| place.copy_from_slice(bytes);
     let sent = outgoing.send_bytes(bytes.len(), Wait::Until(Some(Instant::now() + LONG)), put);
     sent.is_ok() && !outgoing.has_no_receivers()
+}
+
+/// Serves until so many clients have been thrown out.
+fn serve_until_evicted(server: &mut Server<'_>, count: u64, context: &str) {
+    let end = Instant::now() + LONG;
+    while server.counts().evicted < count {
+        assert!(Instant::now() < end, "{context}: it was not noticed");
+        server.serve_one(Duration::from_millis(1)).unwrap();
+    }
 }
 
 #[test]
@@ -72,11 +85,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
         for (index, (violation, bytes)) in deeds.iter().enumerate() {
             let (mut outgoing, _inlet) = intrude(&node, &server, transport);
             assert!(send(&mut outgoing, bytes), "{transport}: {violation}");
-            let end = Instant::now() + LONG;
-            while server.counts().evicted <= index as u64 {
-                assert!(Instant::now() < end, "{transport}: {violation}: it was not noticed");
-                server.serve_one(Duration::from_millis(1)).unwrap();
-            }
+            serve_until_evicted(&mut server, index as u64 + 1, &format!("{transport}: {violation}"));
             let pending = honest.start(&7).unwrap();
             while !server.serve_one(Duration::from_millis(1)).unwrap() {}
             assert_eq!(pending.wait().unwrap(), 7, "{transport}: {violation}");
@@ -93,11 +102,8 @@ fn a_client_that_was_thrown_out_may_come_back() {
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
         for round in 1..=3 {
             client.misbehave(&[1, 2, 3]);
+            serve_until_evicted(&mut server, round, transport);
             let end = Instant::now() + LONG;
-            while server.counts().evicted < round {
-                assert!(Instant::now() < end, "{transport}: it was not noticed");
-                server.serve_one(Duration::from_millis(1)).unwrap();
-            }
             // The first call may still find the old connection, and then returns that it is closed.
             loop {
                 let Ok(pending) = client.start(&7) else { continue };
@@ -175,9 +181,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             let duplex = pairs.recv_timeout(LONG).unwrap();
             // Kept open, so that only the violation can end the connection.
             let _inlet = duplex.inlet;
-            let mut outgoing =
-                Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, StopToken::new().unwrap());
-            outgoing.admit();
+            let mut outgoing = outgoing_of(duplex.outlet, StopToken::new().unwrap());
             let call = client.start(&1).unwrap();
             assert!(send(&mut outgoing, bytes));
             let error = call.wait().unwrap_err();
@@ -195,9 +199,7 @@ fn a_second_reply_to_a_call_ends_the_connection() {
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
         let duplex = pairs.recv_timeout(LONG).unwrap();
         let _inlet = duplex.inlet;
-        let mut outgoing =
-            Outgoing::new("evil".into(), vec![duplex.outlet], Sampling::Off, StopToken::new().unwrap());
-        outgoing.admit();
+        let mut outgoing = outgoing_of(duplex.outlet, StopToken::new().unwrap());
         let (first, second) = (client.start(&1).unwrap(), client.start(&2).unwrap());
         // The CBOR of 5.
         let reply = [&reply_head(0x1_0000, ReplyStatus::Done)[..], &[5]].concat();

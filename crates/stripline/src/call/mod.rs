@@ -58,6 +58,7 @@ mod payload;
 mod pending;
 mod replies;
 mod request_queue;
+mod request_receiver;
 mod server;
 mod server_connection;
 mod service;
@@ -74,7 +75,7 @@ pub use service::{Context, Operation, Service};
 /// The parsers of a peer's messages, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(crate) mod parsing {
-    use super::pending::{PendingCalls, ReplyOutcome, SlotState};
+    use super::pending::{PendingCalls, ReplyOutcome};
     use super::wire::{WireReply, WireRequest};
 
     /// Returns the payload of a valid request; otherwise what is wrong with it.
@@ -100,9 +101,10 @@ pub(crate) mod parsing {
         if is_delivered != numbers.contains(&reply.number) {
             return Err("was taken for a reply to another call".into());
         }
-        let mut read = Some(|its: WireReply<'_>| its.payload == reply.payload);
-        match table.take(reply.number, &mut read) {
-            SlotState::Reply(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
+        let mut is_same = None;
+        let _ = table.take(reply.number, &mut |its| is_same = Some(its.payload == reply.payload));
+        match is_same {
+            Some(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
             _ if is_delivered => Err("was lost".into()),
             _ => Ok(false),
         }

@@ -1,11 +1,13 @@
 //! The calls of a client that are outstanding at one server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::error::Error;
 use crate::link::Histogram;
 use crate::sys::clock::now_ns;
+use crate::sys::mutex::lock;
 
 use super::wire::{ReplyStatus, WireReply};
 
@@ -27,6 +29,7 @@ pub(super) struct PendingCalls {
     pub round_trips: Histogram<5>,
 }
 
+#[derive(Default)]
 struct Slot {
     /// The number of the call that is outstanding here, or has its reply here; 0: none.
     number: AtomicU64,
@@ -62,25 +65,18 @@ pub(super) enum ReplyOutcome {
     Unsolicited,
 }
 
-/// The state of the slot of a waiting call.
-pub(super) enum SlotState<R> {
-    Reply(R),
+/// The outcome of a wait for a call.
+pub(super) enum WaitOutcome {
+    /// The reply was read.
+    Reply,
+    TimedOut,
     Closed,
-    Nothing,
-    /// The waiting thread is promoted to receive.
-    Promoted,
+    Link(Error),
 }
 
 impl PendingCalls {
     pub(super) fn new(outstanding: u32) -> Self {
-        let slot = || Slot {
-            number: AtomicU64::new(0),
-            sent_ns: AtomicU64::new(0),
-            is_filled: AtomicBool::new(false),
-            contents: Mutex::default(),
-            doorbell: Condvar::new(),
-        };
-        let slots = (0..outstanding).map(|_| slot()).collect();
+        let slots = (0..outstanding).map(|_| Slot::default()).collect();
         let (issued, abandoned, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { slots, issued, abandoned, late, round_trips: Histogram::new() }
     }
@@ -172,58 +168,29 @@ impl PendingCalls {
         self.slot(number).is_none_or(|slot| slot.is_filled.load(Ordering::Acquire))
     }
 
-    /// Takes what is there for a call. A reply is passed to `read` and its slot freed.
-    pub(super) fn take<R>(
-        &self,
-        number: u64,
-        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
-    ) -> SlotState<R> {
-        let Some(slot) = self.slot(number) else { return SlotState::Closed };
-        self.settle(slot, number, &mut lock(&slot.contents), read)
+    /// Takes what is there for a call, if anything. A reply is passed to `read` and its slot freed.
+    pub(super) fn take(&self, number: u64, read: &mut impl FnMut(WireReply<'_>)) -> Option<WaitOutcome> {
+        let Some(slot) = self.slot(number) else { return Some(WaitOutcome::Closed) };
+        slot.settle(number, &mut lock(&slot.contents), read)
     }
 
-    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or to the deadline.
-    pub(super) fn sleep<R>(
+    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or to the deadline,
+    /// or until the thread is promoted to receive.
+    pub(super) fn sleep(
         &self,
         number: u64,
         deadline: Instant,
-        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
-    ) -> SlotState<R> {
-        let Some(slot) = self.slot(number) else { return SlotState::Closed };
+        read: &mut impl FnMut(WireReply<'_>),
+    ) -> Option<WaitOutcome> {
+        let Some(slot) = self.slot(number) else { return Some(WaitOutcome::Closed) };
         let mut contents = lock(&slot.contents);
         loop {
-            match self.settle(slot, number, &mut contents, read) {
-                SlotState::Nothing => {}
-                found => return found,
-            }
+            let settled = slot.settle(number, &mut contents, read);
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return SlotState::Nothing;
+            if settled.is_some() || std::mem::take(&mut contents.is_promoted) || left.is_zero() {
+                return settled;
             }
             contents = slot.doorbell.wait_timeout(contents, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn settle<R>(
-        &self,
-        slot: &Slot,
-        number: u64,
-        contents: &mut Contents,
-        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
-    ) -> SlotState<R> {
-        match contents.filled.take() {
-            None if std::mem::take(&mut contents.is_promoted) => SlotState::Promoted,
-            None => SlotState::Nothing,
-            Some(filled) => {
-                contents.is_promoted = false;
-                slot.is_filled.store(false, Ordering::Relaxed);
-                slot.number.store(0, Ordering::Release);
-                let Filled::Reply(status, bytes) = filled else { return SlotState::Closed };
-                let reply = WireReply { number, status, payload: &bytes };
-                let found = read.take().map_or(SlotState::Closed, |read| SlotState::Reply(read(reply)));
-                contents.spare = bytes;
-                found
-            }
         }
     }
 
@@ -315,9 +282,22 @@ impl PendingCalls {
     }
 }
 
-fn lock(contents: &Mutex<Contents>) -> MutexGuard<'_, Contents> {
-    // Valid even if the last holder panicked.
-    contents.lock().unwrap_or_else(PoisonError::into_inner)
+impl Slot {
+    fn settle(
+        &self,
+        number: u64,
+        contents: &mut Contents,
+        read: &mut impl FnMut(WireReply<'_>),
+    ) -> Option<WaitOutcome> {
+        let filled = contents.filled.take()?;
+        contents.is_promoted = false;
+        self.is_filled.store(false, Ordering::Relaxed);
+        self.number.store(0, Ordering::Release);
+        let Filled::Reply(status, bytes) = filled else { return Some(WaitOutcome::Closed) };
+        read(WireReply { number, status, payload: &bytes });
+        contents.spare = bytes;
+        Some(WaitOutcome::Reply)
+    }
 }
 
 #[cfg(test)]
@@ -402,14 +382,15 @@ mod tests {
                     }
                     Step::Take(nth) => {
                         let Some((&number, &is)) = open.iter().nth(nth) else { continue };
-                        let mut read = Some(|reply: WireReply<'_>| reply.payload.to_vec());
+                        let mut bytes = Vec::new();
+                        let mut read = |reply: WireReply<'_>| bytes.extend_from_slice(reply.payload);
                         match (pending.take(number, &mut read), is) {
-                            (SlotState::Nothing, Is::Open) => {}
-                            (SlotState::Reply(bytes), Is::Answered) => {
+                            (None, Is::Open) => {}
+                            (Some(WaitOutcome::Reply), Is::Answered) => {
                                 prop_assert_eq!(bytes, number.to_le_bytes());
                                 open.remove(&number);
                             }
-                            (SlotState::Closed, Is::Failed) => drop(open.remove(&number)),
+                            (Some(WaitOutcome::Closed), Is::Failed) => drop(open.remove(&number)),
                             _ => prop_assert!(false, "{number:#x} is {is:?}"),
                         }
                     }

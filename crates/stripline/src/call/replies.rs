@@ -2,15 +2,15 @@
 //! to a queue with a thread of its own, and are dropped when their deadlines pass.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::fail_point::fail_point;
 use crate::link::Outgoing;
-use crate::sys::biased::{Biased, BiasedGuard};
 use crate::sys::fork::OwnerProcess;
+use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
 use super::server::Counts;
@@ -22,7 +22,7 @@ pub(super) struct ReplySender {
     outstanding_max: usize,
     /// Whether replies wait for room, readable without the lock.
     is_backlogged: AtomicBool,
-    state: Biased<BacklogState>,
+    state: Mutex<BacklogState>,
     counts: Arc<Counts>,
     process: OwnerProcess,
 }
@@ -59,7 +59,7 @@ impl ReplySender {
         counts: Arc<Counts>,
     ) -> Self {
         outgoing.set_short_payload_max(SHORT_MAX);
-        let state = Biased::new(BacklogState::Free(Box::new(outgoing)));
+        let state = Mutex::new(BacklogState::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
         let (is_stuck, process) = (AtomicBool::new(false), OwnerProcess::current());
         Self { connection, outstanding_max, is_backlogged: is_stuck, state, counts, process }
@@ -72,7 +72,7 @@ impl ReplySender {
             return;
         }
         fail_point!("call-answer");
-        let mut state = self.state.lock_biased();
+        let mut state = self.state();
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
@@ -121,7 +121,7 @@ impl ReplySender {
 
     /// Passes the link to a thread of its own until there is room for all queued replies.
     #[cold]
-    fn spill(self: &Arc<Self>, mut state: BiasedGuard<'_, BacklogState>, answer: &ReplyMessage<'_>) {
+    fn spill(self: &Arc<Self>, mut state: MutexGuard<'_, BacklogState>, answer: &ReplyMessage<'_>) {
         let queue = VecDeque::from([QueuedReply::of(answer)]);
         let BacklogState::Free(outgoing) = std::mem::replace(&mut *state, BacklogState::Backlogged(queue))
         else {
@@ -168,8 +168,8 @@ impl ReplySender {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn state(&self) -> BiasedGuard<'_, BacklogState> {
-        self.state.lock()
+    fn state(&self) -> MutexGuard<'_, BacklogState> {
+        lock(&self.state)
     }
 }
 

@@ -3,22 +3,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use crate::error::Result;
-use crate::fail_point::fail_point;
-use crate::link::ArrivedWhile;
-use crate::sys::clock::now_ns;
-use crate::transport::Wait;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::ServerOptions;
-use super::replies::{ReplyMessage, ReplySender};
-use super::server::RequestReceiver;
-use super::wire::{ReplyStatus, WireRequest};
-
-/// The age below which a request cannot have been cancelled yet: about the time that a cancellation
-/// takes.
-const FRESH_NS: u64 = 20_000;
+use super::replies::ReplySender;
+use super::wire::{CallHead, ChainBytes};
 
 /// The bytes of requests read ahead at most. Requests behind them stay in the links.
 const BYTES_MAX: usize = 4 << 20;
@@ -30,42 +19,41 @@ pub(super) struct RequestQueue {
     waiting: VecDeque<QueuedRequest>,
     bytes: usize,
     /// Calls that may wait behind the next one; others are refused.
-    waiting_max: usize,
+    pub waiting_max: usize,
     spares: Vec<Vec<u8>>,
-    /// When the system was last polled for more, where that takes a system call.
-    scanned_ns: u64,
-}
-
-/// The requests to search for a cancellation before a call is started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScanScope {
-    /// Nowhere: the request came just now, to a server that was polling, or woke one and came
-    /// alone.
-    None,
-    /// In what is already buffered: the system has just been drained, and to poll it again costs as
-    /// much as the rest of a call.
-    Buffered,
-    /// In everything: the request was there before the server was free.
-    All,
 }
 
 /// A queued request.
 pub(super) struct QueuedRequest {
-    /// Its client: an index among the server's connections, and the connection's number there.
-    pub from: (usize, u16),
-    pub number: u64,
+    /// Where its client is answered.
+    pub replies: Arc<ReplySender>,
+    pub head: CallHead,
     /// When it was sent, if it is measured; otherwise 0.
     pub sent_ns: u64,
-    pub request: Vec<u8>,
-    /// Set if the client has lost its place to another.
-    pub replies: Option<Arc<ReplySender>>,
     pub is_cancelled: bool,
+    chain_bytes: usize,
+    /// Its chain and its payload.
+    bytes: Vec<u8>,
+}
+
+impl QueuedRequest {
+    pub(super) fn chain(&self) -> ChainBytes<'_> {
+        ChainBytes(&self.bytes[..self.chain_bytes])
+    }
+
+    pub(super) fn payload(&self) -> &[u8] {
+        &self.bytes[self.chain_bytes..]
+    }
+
+    fn is(&self, replies: &Arc<ReplySender>, number: u64) -> bool {
+        self.head.number == number && Arc::ptr_eq(&self.replies, replies)
+    }
 }
 
 impl RequestQueue {
     pub(super) fn new(waiting_max: Option<u32>) -> Self {
         let waiting_max = waiting_max.map_or(usize::MAX, |max| max as usize);
-        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new(), scanned_ns: 0 }
+        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -83,52 +71,49 @@ impl RequestQueue {
         self.waiting.len() > self.waiting_max
     }
 
-    pub(super) fn push(&mut self, from: (usize, u16), number: u64, sent_ns: u64, bytes: &[u8]) {
-        let mut request = self.spares.pop().unwrap_or_default();
-        request.clear();
-        request.extend_from_slice(bytes);
+    pub(super) fn push(
+        &mut self,
+        replies: Arc<ReplySender>,
+        head: CallHead,
+        sent_ns: u64,
+        chain: ChainBytes<'_>,
+        payload: &[u8],
+    ) {
+        let mut bytes = self.spares.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(chain.0);
+        bytes.extend_from_slice(payload);
         self.bytes += bytes.len();
-        let (replies, is_cancelled) = (None, false);
-        self.waiting.push_back(QueuedRequest { from, number, sent_ns, request, replies, is_cancelled });
+        let (chain_bytes, is_cancelled) = (chain.0.len(), false);
+        self.waiting.push_back(QueuedRequest { replies, head, sent_ns, is_cancelled, chain_bytes, bytes });
     }
 
     pub(super) fn pop(&mut self) -> Option<QueuedRequest> {
         let next = self.waiting.pop_front()?;
-        self.bytes -= next.request.len();
+        self.bytes -= next.bytes.len();
         Some(next)
     }
 
     /// Keeps the buffer of a request for a later one.
-    pub(super) fn recycle(&mut self, request: Vec<u8>) {
-        if self.spares.len() < SPARES_MAX && request.capacity() <= SPARE_BYTES_MAX {
-            self.spares.push(request);
+    pub(super) fn recycle(&mut self, request: QueuedRequest) {
+        if self.spares.len() < SPARES_MAX && request.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spares.push(request.bytes);
         }
     }
 
     /// Marks a call as cancelled; false: it does not wait here.
-    pub(super) fn cancel(&mut self, from: (usize, u16), number: u64) -> bool {
-        let is_it = |call: &&mut QueuedRequest| call.number == number && call.from == from;
+    pub(super) fn cancel(&mut self, replies: &Arc<ReplySender>, number: u64) -> bool {
         // From the end: a cancelled call has often just been made.
-        match self.waiting.iter_mut().rev().find(is_it) {
-            Some(call) => {
-                call.is_cancelled = true;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Records that a new client takes that index. Queued calls of the one before keep its replies.
-    pub(super) fn set_successor(&mut self, place: usize, replies: &Arc<ReplySender>) {
-        let its = self.waiting.iter_mut().filter(|call| call.from.0 == place && call.replies.is_none());
-        its.for_each(|call| call.replies = Some(Arc::clone(replies)));
+        let call = self.waiting.iter_mut().rev().find(|call| call.is(replies, number));
+        call.map(|call| call.is_cancelled = true).is_some()
     }
 }
 
 /// The call that one thread of a pool works on. Written and searched by the thread that receives.
 #[derive(Default)]
 pub(super) struct InFlight {
-    client: AtomicU64,
+    /// The address of its client's reply sender, which the call keeps alive.
+    client: AtomicUsize,
     /// 0: none, or one that cannot be cancelled.
     number: AtomicU64,
     pub cancelled: AtomicBool,
@@ -139,9 +124,9 @@ impl InFlight {
     pub(super) fn begin(&self, next: &QueuedRequest) {
         // Relaxed throughout: only the thread that holds the lock accesses them; the flag is a
         // hint.
-        self.client.store(Self::name_of(next.from), Ordering::Relaxed);
+        self.client.store(Arc::as_ptr(&next.replies).addr(), Ordering::Relaxed);
         self.cancelled.store(false, Ordering::Relaxed);
-        self.number.store(next.number, Ordering::Relaxed);
+        self.number.store(next.head.number, Ordering::Relaxed);
     }
 
     /// Records the end of the call: a later cancellation has no effect.
@@ -150,119 +135,43 @@ impl InFlight {
     }
 
     /// Sets the flag if the cancelled call is this one.
-    pub(super) fn cancel(&self, from: (usize, u16), number: u64) {
+    pub(super) fn cancel(&self, replies: &Arc<ReplySender>, number: u64) {
         let is_it = self.number.load(Ordering::Relaxed) == number
-            && self.client.load(Ordering::Relaxed) == Self::name_of(from);
+            && self.client.load(Ordering::Relaxed) == Arc::as_ptr(replies).addr();
         if is_it {
             self.cancelled.store(true, Ordering::Relaxed);
         }
-    }
-
-    fn name_of((place, connection): (usize, u16)) -> u64 {
-        (place as u64) << 16 | u64::from(connection)
-    }
-}
-
-impl RequestReceiver {
-    /// Returns where a cancellation of the current request may be.
-    #[inline]
-    pub(super) fn scan_new(&mut self) -> ScanScope {
-        let is_young = self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS);
-        match self.incoming.arrived_while() {
-            ArrivedWhile::Spinning if is_young => ScanScope::None,
-            ArrivedWhile::Sleeping if is_young && !self.incoming.has_buffered() => ScanScope::None,
-            ArrivedWhile::Sleeping if is_young => ScanScope::Buffered,
-            // The request was there before the server slept, which then did not sleep.
-            ArrivedWhile::Sleeping | ArrivedWhile::Spinning | ArrivedWhile::Idle => self.scan_again(),
-        }
-    }
-
-    /// Returns where a cancellation of a queued request may be.
-    pub(super) fn scan_again(&mut self) -> ScanScope {
-        if self.incoming.polls_without_syscall() {
-            return ScanScope::All;
-        }
-        let now_ns = now_ns();
-        if now_ns.saturating_sub(self.queue.scanned_ns) < FRESH_NS {
-            return ScanScope::Buffered;
-        }
-        self.queue.scanned_ns = now_ns;
-        ScanScope::All
-    }
-
-    /// Queues the current request behind those that wait.
-    pub(super) fn enqueue(&mut self, in_flight: &[InFlight]) {
-        let from = self.incoming.connection_index();
-        let violation = match (WireRequest::parse(self.incoming.payload()), &self.slots[from.0]) {
-            (Ok(WireRequest::Call { number, deadline_us, .. }), Some(slot)) if self.queue.is_overloaded() => {
-                // Relaxed: exact by itself, like all counters.
-                self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                let words = format!("{} calls wait, which is the limit", self.queue.waiting_max);
-                let (status, payload) = (ReplyStatus::Overloaded, words.as_bytes());
-                slot.replies.send(&ReplyMessage { number, status, payload, deadline_us });
-                None
-            }
-            (Ok(WireRequest::Call { number, .. }), Some(_)) => {
-                self.queue.push(from, number, self.incoming.sent_ns(), self.incoming.payload());
-                fail_point!("call-waits");
-                None
-            }
-            (Ok(WireRequest::Cancel { number }), Some(_)) => {
-                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                if !self.queue.cancel(from, number) {
-                    in_flight.iter().for_each(|in_flight| in_flight.cancel(from, number));
-                }
-                None
-            }
-            // The client is gone.
-            (Ok(_), None) => None,
-            (Err(violation), _) => Some(violation),
-        };
-        match violation {
-            Some(violation) => self.evict(&violation),
-            None => self.incoming.release(),
-        }
-    }
-
-    /// Reads the available requests from the links, as far as there is room for them.
-    pub(super) fn fill(&mut self, scope: ScanScope, in_flight: &[InFlight]) -> Result<()> {
-        while self.queue.has_space() {
-            let found = match scope {
-                ScanScope::None => false,
-                ScanScope::Buffered => self.incoming.try_receive_fast() && self.has_slots(),
-                ScanScope::All => self.receive(Wait::Never)?,
-            };
-            if !found {
-                break;
-            }
-            self.enqueue(in_flight);
-        }
-        Ok(())
-    }
-
-    /// Returns where a queued call is answered.
-    pub(super) fn replies_to(&self, waiting: &QueuedRequest) -> Option<Arc<ReplySender>> {
-        let (place, connection) = waiting.from;
-        let slot = self.slots.get(place).and_then(Option::as_ref);
-        let slot = slot.filter(|slot| slot.connection == connection).map(|slot| &slot.replies);
-        waiting.replies.as_ref().or(slot).cloned()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::link::{Outgoing, Sampling};
+    use crate::transport::StopToken;
+
     use super::*;
+
+    fn replies() -> Arc<ReplySender> {
+        let outgoing = Outgoing::new("client".into(), vec![], Sampling::Off, StopToken::new().unwrap());
+        Arc::new(ReplySender::new("client".into(), 1, outgoing, Arc::default()))
+    }
+
+    fn push(queue: &mut RequestQueue, replies: &Arc<ReplySender>, number: u64, payload: &[u8]) {
+        let head = CallHead { number, operation: 0, deadline_us: 1 };
+        queue.push(Arc::clone(replies), head, 0, ChainBytes(&[]), payload);
+    }
 
     #[test]
     fn a_call_is_taken_back_where_it_waits_and_nowhere_else() {
         let mut queue = RequestQueue::new(Some(1));
-        for (from, number) in [((0, 1), 7), ((1, 2), 7), ((0, 1), 8)] {
-            queue.push(from, number, 0, &[number as u8]);
+        let clients = [replies(), replies(), replies()];
+        for (client, number) in [(0, 7), (1, 7), (0, 8)] {
+            push(&mut queue, &clients[client], number, &[number as u8]);
         }
         assert!(queue.is_overloaded() && queue.has_space());
-        assert!(queue.cancel((1, 2), 7));
-        // Another client at the same index, and a call that is not there.
-        assert!(!queue.cancel((1, 3), 7) && !queue.cancel((0, 1), 9));
+        assert!(queue.cancel(&clients[1], 7));
+        // Another client, and a call that is not there.
+        assert!(!queue.cancel(&clients[2], 7) && !queue.cancel(&clients[0], 9));
         let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|call| call.is_cancelled).collect();
         assert_eq!(popped, [false, true, false]);
         assert!(queue.is_empty() && !queue.is_overloaded() && queue.bytes == 0);
@@ -270,13 +179,13 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_off_the_links_than_there_is_room_for() {
-        let mut queue = RequestQueue::new(None);
+        let (mut queue, client) = (RequestQueue::new(None), replies());
         while queue.has_space() {
-            queue.push((0, 0), 1, 0, &[0; 1 << 20]);
+            push(&mut queue, &client, 1, &[0; 1 << 20]);
         }
         assert_eq!(queue.waiting.len(), 4);
         // So large a buffer is not kept.
-        let large = queue.pop().unwrap().request;
+        let large = queue.pop().unwrap();
         queue.recycle(large);
         assert!(queue.spares.is_empty() && queue.has_space());
     }

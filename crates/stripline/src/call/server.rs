@@ -9,22 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, PortEvents};
+use crate::link::Incoming;
 use crate::node::Dispatch;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::{Local, OwnerProcess};
+use crate::sys::mutex::lock;
 #[cfg(test)]
 use crate::transport::Endpoint;
 use crate::transport::duplex::{CallAcceptor, CallListener};
 use crate::transport::{StopToken, Wait, random};
 
-use super::ServerOptions;
 use super::chain;
 use super::clients::{ClientAcceptor, ClientTable, ServerInfo};
 use super::replies::{ReplyMessage, ReplySender};
-use super::request_queue::{InFlight, QueuedRequest, RequestQueue, ScanScope};
+use super::request_queue::{InFlight, QueuedRequest};
+use super::request_receiver::RequestReceiver;
 use super::service::{Context, Operation, Service};
-use super::wire::{ChainBytes, ChainLink, ReplyStatus, WireRequest};
+use super::wire::{CallHead, ChainBytes, ChainLink, ReplyStatus, WireRequest};
+use super::{Refusal, ServerOptions};
 
 #[derive(Default)]
 pub(super) struct Counts {
@@ -32,7 +34,7 @@ pub(super) struct Counts {
     pub refused: AtomicU64,
     panicked: AtomicU64,
     pub cancelled: AtomicU64,
-    evicted: AtomicU64,
+    pub evicted: AtomicU64,
     pub replies_dropped: AtomicU64,
 }
 
@@ -101,50 +103,29 @@ struct Handlers<'h> {
     process: OwnerProcess,
 }
 
-/// The state of the thread that receives.
-pub(super) struct RequestReceiver {
-    pub(super) incoming: Incoming,
-    /// By the index of the incoming link's connections.
-    pub(super) slots: Vec<Option<ClientSlot>>,
-    /// How many connections had closed when the client table was last updated.
-    closed_count: u16,
-    clients: Arc<ClientTable>,
-    pub(super) counts: Arc<Counts>,
-    /// The requests read ahead.
-    pub(super) queue: RequestQueue,
-}
-
-pub(super) struct ClientSlot {
-    pub(super) connection: u16,
-    pub(super) replies: Arc<ReplySender>,
-}
-
 /// A call that was received.
 struct Call<'a> {
-    number: u64,
-    operation: u16,
-    /// How long the client waits for the reply, in microseconds.
-    deadline_us: u32,
+    head: CallHead,
     /// Its age in nanoseconds, and when it was sent, if it is measured.
     age: Option<(u64, u64)>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_cancelled: bool,
-}
-
-/// The parts that the node gives a server.
-pub(crate) struct ServerParts {
-    pub events: Arc<PortEvents>,
-    pub incoming: Incoming,
-    pub stop: StopToken,
+    replies: &'a Arc<ReplySender>,
+    /// How many calls the server works on at once.
+    threads: u32,
+    /// Set when it is cancelled while its handler runs, if that is detected.
+    cancelled: Option<&'a AtomicBool>,
 }
 
 impl<'h> Server<'h> {
     /// Creates a server: `open` opens its listener with an acceptor, and announces the result.
-    pub(crate) fn new(
+    pub(super) fn new(
         service: Service<'h>,
         options: &ServerOptions,
-        parts: ServerParts,
+        incoming: Incoming,
+        clients: ClientTable,
+        stop: StopToken,
         open: impl FnOnce(Box<dyn CallAcceptor>) -> Result<(CallListener, Box<dyn Send>)>,
     ) -> Result<Self> {
         let id = random()?;
@@ -155,27 +136,21 @@ impl<'h> Server<'h> {
             operations: service.describe_operations(),
         };
         let server_info = serde_json::to_value(server_info).map_err(Error::failed)?;
-        let clients = Arc::new(ClientTable::new(parts.events));
+        let clients = Arc::new(clients);
         let counts: Arc<Counts> = Arc::default();
         let acceptor = ClientAcceptor {
             clients: Arc::clone(&clients),
             counts: Arc::clone(&counts),
             server_info,
             clients_max: options.clients as usize,
-            stop: parts.stop,
+            stop,
         };
         let (listener, offer) = open(Box::new(acceptor))?;
-        let requests = RequestReceiver {
-            incoming: parts.incoming,
-            slots: Vec::new(),
-            closed_count: 0,
-            clients: Arc::clone(&clients),
-            counts: Arc::clone(&counts),
-            queue: RequestQueue::new(options.waiting),
-        };
-        let core = Handlers { service, id, counts, clients, process: OwnerProcess::current() };
-        let (listener, offer) = (Local::new(listener), Local::new(offer));
-        Ok(Self { listener, _offer: offer, handlers: core, requests, scratch: Vec::new() })
+        let (table, counters) = (Arc::clone(&clients), Arc::clone(&counts));
+        let requests = RequestReceiver::new(incoming, table, counters, options.waiting);
+        let handlers = Handlers { service, id, counts, clients, process: OwnerProcess::current() };
+        let (listener, _offer) = (Local::new(listener), Local::new(offer));
+        Ok(Self { listener, _offer, handlers, requests, scratch: Vec::new() })
     }
 
     /// Answers calls until the node is stopped. A handler that panics results in
@@ -265,42 +240,33 @@ impl<'h> Server<'h> {
 
     /// Answers the next call; false: none arrived, or the packet was not a call.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
-        let Self { handlers: core, requests, scratch, .. } = self;
-        core.check_own()?;
-        let scope = if requests.queue.is_empty() {
+        let Self { handlers, requests, scratch, .. } = self;
+        handlers.check_own()?;
+        let mut is_fresh = false;
+        if requests.queue.is_empty() {
             if !requests.receive(wait)? {
                 return Ok(false);
             }
-            let scope = requests.scan_new();
-            if scope == ScanScope::None {
-                return Ok(core.serve_in_place(requests, scratch));
+            is_fresh = requests.is_fresh();
+            if is_fresh && requests.is_alone() {
+                return Ok(handlers.serve_in_place(requests, scratch));
             }
             requests.enqueue(&[]);
-            scope
-        } else {
-            requests.scan_again()
-        };
-        requests.fill(scope, &[])?;
-        let Some(next) = requests.queue.pop() else { return Ok(false) };
-        let served = match requests.replies_to(&next) {
-            Some(replies) => core.answer_waiting(&next, 1, &replies, None, scratch),
-            None => false,
-        };
-        requests.queue.recycle(next.request);
+        }
+        let Some(next) = requests.next_queued(is_fresh, &[])? else { return Ok(false) };
+        let served = !next.is_cancelled;
+        handlers.answer_queued(&next, 1, None, scratch);
+        requests.queue.recycle(next);
         fail_point!("call-released");
         Ok(served)
     }
 
     fn serve_with(&mut self, threads: usize) -> Result<()> {
-        let Self { handlers: core, requests, .. } = self;
-        core.check_own()?;
+        let Self { handlers, requests, .. } = self;
+        handlers.check_own()?;
         let in_flight = (0..threads).map(|_| InFlight::default()).collect();
-        let pool = ServerPool {
-            handlers: core,
-            requests: Mutex::new(requests),
-            in_flight,
-            failure: Mutex::new(None),
-        };
+        let pool =
+            ServerPool { handlers, requests: Mutex::new(requests), in_flight, failure: Mutex::new(None) };
         std::thread::scope(|scope| {
             for in_flight in &pool.in_flight {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
@@ -325,15 +291,14 @@ struct ServerPool<'a, 'h> {
 impl ServerPool<'_, '_> {
     /// Runs one thread.
     fn run(&self, in_flight: &InFlight) {
-        let (mut spare, mut scratch) = (Vec::new(), Vec::new());
+        let (threads, cancelled) = (self.in_flight.len() as u32, Some(&in_flight.cancelled));
+        let (mut finished, mut scratch) = (None, Vec::new());
         loop {
-            match self.next(in_flight, &mut spare) {
-                Ok(Some((next, replies))) => {
-                    let threads = self.in_flight.len() as u32;
-                    let cancelled = Some(&in_flight.cancelled);
-                    self.handlers.answer_waiting(&next, threads, &replies, cancelled, &mut scratch);
+            match self.next(in_flight, finished.take()) {
+                Ok(Some(next)) => {
+                    self.handlers.answer_queued(&next, threads, cancelled, &mut scratch);
                     in_flight.end();
-                    spare = next.request;
+                    finished = Some(next);
                 }
                 Ok(None) => {}
                 Err(Error::Stopped) => return,
@@ -343,37 +308,34 @@ impl ServerPool<'_, '_> {
     }
 
     /// Returns the next call; `None`: the packet was not a call.
-    fn next(
-        &self,
-        in_flight: &InFlight,
-        spare: &mut Vec<u8>,
-    ) -> Result<Option<(QueuedRequest, Arc<ReplySender>)>> {
+    fn next(&self, in_flight: &InFlight, finished: Option<QueuedRequest>) -> Result<Option<QueuedRequest>> {
         // In a child that a handler forked, the lock may be held for ever.
         self.handlers.check_own()?;
         // No user code runs under this lock.
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.queue.recycle(std::mem::take(spare));
-        let scope = if requests.queue.is_empty() {
+        let mut requests = lock(&self.requests);
+        if let Some(finished) = finished {
+            requests.queue.recycle(finished);
+        }
+        let mut is_fresh = false;
+        if requests.queue.is_empty() {
             if !requests.receive(Wait::FOREVER)? {
                 return Ok(None);
             }
-            let scope = requests.scan_new();
+            is_fresh = requests.is_fresh();
             requests.enqueue(&self.in_flight);
-            scope
-        } else {
-            requests.scan_again()
-        };
-        requests.fill(scope, &self.in_flight)?;
-        let Some(next) = requests.queue.pop() else { return Ok(None) };
-        in_flight.begin(&next);
-        Ok(requests.replies_to(&next).map(|replies| (next, replies)))
+        }
+        let next = requests.next_queued(is_fresh, &self.in_flight)?;
+        if let Some(next) = &next {
+            in_flight.begin(next);
+        }
+        Ok(next)
     }
 
     fn fail(&self, error: Error) {
         if !self.handlers.process.is_current() {
             return;
         }
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        lock(&self.failure).get_or_insert(error);
     }
 }
 
@@ -389,184 +351,79 @@ impl Handlers<'_> {
     /// Answers the request that was just received, in place; false: it is not a call.
     #[inline(always)]
     fn serve_in_place(&self, requests: &mut RequestReceiver, scratch: &mut Vec<u8>) -> bool {
-        let RequestReceiver { incoming, slots, .. } = &mut *requests;
-        let Some(slot) = slots.get(incoming.connection_index().0).and_then(|slot| slot.as_ref()) else {
-            incoming.release();
-            return false;
-        };
+        let incoming = &requests.incoming;
         let age = incoming.age_ns().zip(incoming.taken_ns());
-        let outcome = match WireRequest::parse(incoming.payload()) {
-            Ok(WireRequest::Call { number, operation, deadline_us, chain, payload }) => {
-                let is_cancelled = false;
-                let call = Call { number, operation, deadline_us, age, chain, payload, is_cancelled };
-                self.answer(&call, 1, &slot.replies, None, scratch);
-                Ok(true)
+        let served = match (requests.replies(), WireRequest::parse(incoming.payload())) {
+            (Some(replies), Ok(WireRequest::Call { head, chain, payload })) => {
+                let (is_cancelled, threads, cancelled) = (false, 1, None);
+                let call = Call { head, age, chain, payload, is_cancelled, replies, threads, cancelled };
+                self.answer(&call, scratch);
+                true
             }
-            Ok(WireRequest::Cancel { .. }) => {
+            (Some(_), Ok(WireRequest::Cancel { .. })) => {
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                Ok(false)
-            }
-            Err(violation) => Err(violation),
-        };
-        match outcome {
-            Ok(served) => {
-                incoming.release();
-                fail_point!("call-released");
-                served
-            }
-            Err(violation) => {
-                requests.evict(&violation);
                 false
             }
-        }
-    }
-
-    /// Answers a call that was queued; false: it was cancelled or could not be started.
-    fn answer_waiting(
-        &self,
-        waiting: &QueuedRequest,
-        threads: u32,
-        replies: &Arc<ReplySender>,
-        cancelled: Option<&AtomicBool>,
-        scratch: &mut Vec<u8>,
-    ) -> bool {
-        // Parsed before it was queued.
-        let Ok(WireRequest::Call { number, operation, deadline_us, chain, payload }) =
-            WireRequest::parse(&waiting.request)
-        else {
-            return false;
+            (Some(_), Err(violation)) => {
+                requests.evict(&violation);
+                return false;
+            }
+            (None, _) => {
+                requests.incoming.release();
+                return false;
+            }
         };
-        let age = (waiting.sent_ns != 0).then(|| {
-            let now_ns = now_ns();
-            (now_ns.saturating_sub(waiting.sent_ns), now_ns)
-        });
-        let is_cancelled = waiting.is_cancelled;
-        let call = Call { number, operation, deadline_us, age, chain, payload, is_cancelled };
-        self.answer(&call, threads, replies, cancelled, scratch);
-        !is_cancelled
-    }
-}
-
-impl RequestReceiver {
-    /// Receives the next request and ensures its client slot; false: none arrived.
-    pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
-        match self.incoming.receive(wait) {
-            Ok(crate::link::Polled::Packet) => {}
-            Ok(_) => return Ok(false),
-            Err(error @ Error::PeerMisbehaved { .. }) => {
-                self.report_evicted(&error);
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        }
-        if self.incoming.closed_count() != self.closed_count {
-            self.close_departed();
-        }
-        Ok(self.has_slots())
+        requests.incoming.release();
+        fail_point!("call-released");
+        served
     }
 
-    /// Releases the state of clients that are gone.
-    #[cold]
-    fn close_departed(&mut self) {
-        let departures = self.incoming.closed_count();
-        if !self.clients.close_departed(&self.incoming) {
-            return;
-        }
-        self.closed_count = departures;
-        for (place, slot) in self.slots.iter_mut().enumerate() {
-            let is_gone = |slot: &mut ClientSlot| !self.incoming.is_there(place, slot.connection);
-            if let Some(gone) = slot.take_if(is_gone) {
-                self.queue.set_successor(place, &gone.replies);
-            }
-        }
-    }
-
-    /// Ensures the slot of the client that sent the request; false: the client was disconnected.
-    #[inline]
-    pub(super) fn has_slots(&mut self) -> bool {
-        let (place, connection) = self.incoming.connection_index();
-        match self.slots.get(place) {
-            Some(Some(slot)) if slot.connection == connection && !slot.replies.is_backlogged() => true,
-            _ => self.assign_slot(place, connection),
-        }
-    }
-
-    /// Ensures the slot when it has to be made or checked; see [`RequestReceiver::has_slots`].
-    #[cold]
-    fn assign_slot(&mut self, place: usize, connection: u16) -> bool {
-        if !matches!(self.slots.get(place), Some(Some(slot)) if slot.connection == connection) {
-            self.set_slot(place, connection);
-        }
-        if self.slots[place].as_ref().is_some_and(|slot| slot.replies.is_over_limit()) {
-            self.evict("has more calls outstanding than announced, and takes no replies");
-            return false;
-        }
-        true
-    }
-
-    fn set_slot(&mut self, place: usize, connection: u16) {
-        let replies = self.clients.replies_for(self.incoming.connection());
-        if self.slots.len() <= place {
-            self.slots.resize_with(place + 1, || None);
-        }
-        if let Some(before) = &self.slots[place] {
-            self.queue.set_successor(place, &before.replies);
-        }
-        self.slots[place] = replies.map(|replies| ClientSlot { connection, replies });
-    }
-
-    /// Disconnects the client that sent the request.
-    #[cold]
-    pub(super) fn evict(&mut self, violation: &str) {
-        let place = self.incoming.connection_index().0;
-        let error = self.incoming.evict(violation);
-        if let Some(slot) = self.slots.get_mut(place).and_then(Option::take) {
-            self.queue.set_successor(place, &slot.replies);
-            slot.replies.close();
-        }
-        self.report_evicted(&error);
-    }
-
-    fn report_evicted(&self, error: &Error) {
-        self.counts.evicted.fetch_add(1, Ordering::Relaxed);
-        log::warn!(target: "stripline::call", "{error}");
-    }
-}
-
-impl Handlers<'_> {
-    /// Carries a call out and answers it.
-    #[inline]
-    fn answer(
+    /// Answers a call that was queued.
+    fn answer_queued(
         &self,
-        call: &Call<'_>,
+        queued: &QueuedRequest,
         threads: u32,
-        replies: &Arc<ReplySender>,
         cancelled: Option<&AtomicBool>,
         scratch: &mut Vec<u8>,
     ) {
-        let (number, deadline_us) = (call.number, call.deadline_us);
+        let age = (queued.sent_ns != 0).then(|| {
+            let now_ns = now_ns();
+            (now_ns.saturating_sub(queued.sent_ns), now_ns)
+        });
+        let QueuedRequest { replies, head, is_cancelled, .. } = queued;
+        let (head, is_cancelled) = (*head, *is_cancelled);
+        let (chain, payload) = (queued.chain(), queued.payload());
+        let call = Call { head, age, chain, payload, is_cancelled, replies, threads, cancelled };
+        self.answer(&call, scratch);
+    }
+
+    /// Carries a call out and answers it.
+    #[inline]
+    fn answer(&self, call: &Call<'_>, scratch: &mut Vec<u8>) {
+        let Call { replies, threads, .. } = *call;
+        let CallHead { number, operation, deadline_us } = call.head;
         let send =
             |status, payload: &[u8]| replies.send(&ReplyMessage { number, status, payload, deadline_us });
         let deadline_ns = u64::from(deadline_us) * 1000;
-        let refuse = |status, words: &str| {
+        let refuse = |refusal, words: &str| {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
-            send(status, words.as_bytes());
+            send(ReplyStatus::Refused(refusal), words.as_bytes());
         };
-        let Some(handler) = self.service.handlers.get(usize::from(call.operation)) else {
+        let Some(handler) = self.service.handlers.get(usize::from(operation)) else {
             let count = self.service.handlers.len();
             return refuse(
-                ReplyStatus::UnknownOperation,
-                &format!("operation {} of {count} is not there", call.operation),
+                Refusal::UnknownOperation,
+                &format!("operation {operation} of {count} is not there"),
             );
         };
         if call.is_cancelled {
-            return refuse(ReplyStatus::Cancelled, "it was cancelled before it was started");
+            return refuse(Refusal::Cancelled, "it was cancelled before it was started");
         }
         if call.age.is_some_and(|(age_ns, _)| age_ns > deadline_ns) {
-            return refuse(ReplyStatus::DeadlinePassed, "it came too late");
+            return refuse(Refusal::DeadlinePassed, "it came too late");
         }
         if chain::is_exhausted(call.chain, self.id) {
-            return refuse(ReplyStatus::Cycle, "this server waits in the same chain of calls");
+            return refuse(Refusal::Cycle, "this server waits in the same chain of calls");
         }
         if threads == 1 {
             // No locked instruction: only this thread counts.
@@ -575,7 +432,7 @@ impl Handlers<'_> {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
         let until_ns = call.age.map(|(age_ns, then_ns)| then_ns.saturating_add(deadline_ns - age_ns));
-        let context = Context { client: &replies.connection, deadline_us, cancelled };
+        let context = Context { client: &replies.connection, deadline_us, cancelled: call.cancelled };
         scratch.clear();
         fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);
@@ -585,7 +442,7 @@ impl Handlers<'_> {
         if let Err(panic) = outcome {
             self.counts.panicked.fetch_add(1, Ordering::Relaxed);
             let words = crate::error::panic_message(&*panic);
-            send(ReplyStatus::Panicked, words.as_bytes());
+            send(ReplyStatus::Refused(Refusal::Panicked), words.as_bytes());
         }
     }
 }

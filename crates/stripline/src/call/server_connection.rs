@@ -3,23 +3,24 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Outgoing, Polled};
+use crate::link::{Incoming, Outgoing, Polled, RawLatencies};
 use crate::node::{OfferConsumer, Reconnector};
-use crate::sys::biased::{Biased, BiasedGuard};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
+use crate::sys::mutex::{lock, try_lock};
 use crate::transport::{Endpoint, Wait};
 
 use super::Operation;
 use super::chain;
+use super::client::ServerReport;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
-use super::pending::{PendingCalls, ReplyOutcome, SlotState};
+use super::pending::{PendingCalls, ReplyOutcome, WaitOutcome};
 use super::wire::{CHAIN_MAX, HEAD_BYTES, WireReply, call_words, cancel, put_head, put_message};
 
 /// How often a follower checks that its wake-up was not missed. It can be missed because the
@@ -32,41 +33,20 @@ const LATE_POLL: Duration = Duration::from_micros(100);
 /// Calls between two checks for replies to abandoned calls.
 const CALLS_PER_DRAIN: u64 = 64;
 
+#[derive(Default)]
 pub(super) struct ServerConnection {
     is_alive: AtomicBool,
     /// The hash of the server's name.
     hash: AtomicU64,
-    sender: Biased<Option<RequestSender>>,
-    receiver: Biased<Option<Incoming>>,
+    sender: Mutex<Option<RequestSender>>,
+    receiver: Mutex<Option<Incoming>>,
+    /// Present since the first server.
     pending: OnceLock<PendingCalls>,
     /// Threads that wait for a reply while another receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
-    label: Mutex<Label>,
-}
-
-impl Default for ServerConnection {
-    fn default() -> Self {
-        Self {
-            is_alive: AtomicBool::default(),
-            hash: AtomicU64::default(),
-            sender: Biased::new(None),
-            receiver: Biased::new(None),
-            pending: OnceLock::default(),
-            followers: AtomicU32::default(),
-            queue: Mutex::default(),
-            label: Mutex::default(),
-        }
-    }
-}
-
-/// The server's name for display.
-struct Label(Arc<str>);
-
-impl Default for Label {
-    fn default() -> Self {
-        Self("no server".into())
-    }
+    /// The server's name for display.
+    label: Mutex<Arc<str>>,
 }
 
 /// The state of the thread that sends.
@@ -81,12 +61,6 @@ pub(super) struct RequestSender {
     pub next_slot: usize,
     /// Reconnects to the server when it is dropped.
     pub _reconnect: Local<ReconnectOnDrop>,
-}
-
-/// Both ends of a connection.
-pub(super) struct ConnectionEnds {
-    pub sender: RequestSender,
-    pub incoming: Incoming,
 }
 
 /// A guard that reconnects a client when dropped, if the server is still offered.
@@ -114,14 +88,6 @@ pub(super) enum SendError {
     Link(Error),
 }
 
-/// The outcome of a wait.
-pub(super) enum WaitOutcome<R> {
-    Reply(R),
-    TimedOut,
-    Closed,
-    Link(Error),
-}
-
 impl ServerConnection {
     /// Returns whether there is a server, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
@@ -135,49 +101,58 @@ impl ServerConnection {
 
     /// Returns the server's name for display.
     pub(super) fn label(&self) -> Arc<str> {
-        Arc::clone(&lock(&self.label).0)
+        Arc::clone(&lock(&self.label))
     }
 
-    pub(super) fn pending(&self) -> Option<&PendingCalls> {
-        self.pending.get()
+    pub(super) fn report(&self) -> ServerReport {
+        self.drain_late();
+        let pending = self.pending.get();
+        let round_trips = pending.map(|pending| RawLatencies(pending.round_trips.pairs()).percentiles());
+        ServerReport {
+            server: self.label().to_string(),
+            connected: self.is_alive(),
+            outstanding: pending.map_or(0, |pending| pending.outstanding() as u64),
+            late: pending.map_or(0, PendingCalls::late_replies),
+            round_trips: round_trips.unwrap_or_default(),
+            operations: self.with_sender(|sender| sender.offered.clone()).unwrap_or_default(),
+        }
     }
 
-    /// Takes a connection unless there is one already, and returns it otherwise.
+    /// Takes both ends of a connection, unless there is one already. False: they are left.
     pub(super) fn connect(
         &self,
-        ends: Box<ConnectionEnds>,
-        label: Arc<str>,
-        hash: u64,
+        ends: &mut Option<(RequestSender, Incoming)>,
+        server: &str,
         outstanding: u32,
-    ) -> Result<(), Box<ConnectionEnds>> {
+    ) -> bool {
         if self.is_alive() {
-            return Err(ends);
+            return false;
         }
-        let pending = self.pending.get_or_init(|| PendingCalls::new(outstanding));
+        self.pending.get_or_init(|| PendingCalls::new(outstanding));
         // The receiver first: a receiving thread locks the sender after it.
-        let Some(mut receiver) = self.try_receiver() else { return Err(ends) };
-        if receiver.is_some() && !self.is_alive() {
+        let Some(mut receiver) = try_lock(&self.receiver) else { return false };
+        if receiver.is_some() {
             // Remains of a server that is gone.
-            let mut read: Option<fn(WireReply<'_>)> = None;
-            let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
+            let _ = self.lead(&mut receiver, NO_CALL, None, &mut |_| ());
         }
-        let mut place = self.sender.lock();
+        let mut place = lock(&self.sender);
         if place.is_some() || receiver.is_some() {
-            return Err(ends);
+            return false;
         }
-        let ConnectionEnds { sender, incoming } = *ends;
-        *receiver = Some(incoming);
-        *lock(&self.label) = Label(label);
-        *place = Some(sender);
+        (*place, *receiver) = ends.take().unzip();
+        *lock(&self.label) = server.chars().take(64).collect::<String>().into();
+        let hash = server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         self.hash.store(hash, Ordering::Relaxed);
         // Release: a thread that sees it finds the rest behind the lock.
         self.is_alive.store(true, Ordering::Release);
-        Ok(())
+        true
     }
 
     /// Calls a function with the sender, if there is one.
     pub(super) fn with_sender<R>(&self, act: impl FnOnce(&mut RequestSender) -> R) -> Option<R> {
-        self.sender.lock().as_mut().map(act)
+        lock(&self.sender).as_mut().map(act)
     }
 
     /// Sends a call and returns its number. Blocks while there is no room.
@@ -191,14 +166,12 @@ impl ServerConnection {
         if pending.too_many_abandoned() {
             self.wait_abandoned(pending, call_deadline)?;
         }
-        let mut sender = self.sender.lock_biased();
+        let mut sender = lock(&self.sender);
         let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
-        let its_number = match its.operations.get(operation) {
-            Some(Ok(number)) => *number,
-            Some(Err((refusal, reason))) => return Err(SendError::Refused(*refusal, reason.clone())),
-            None => {
-                return Err(SendError::Refused(Refusal::UnknownOperation, "the operation is unknown".into()));
-            }
+        // It has an entry for each operation that the client has registered.
+        let its_number = match &its.operations[operation] {
+            Ok(number) => *number,
+            Err((refusal, reason)) => return Err(SendError::Refused(*refusal, reason.clone())),
         };
         let number = pending.allocate(&mut its.next_slot).ok_or(SendError::TooMany)?;
         fail_point!("call-numbered");
@@ -217,14 +190,18 @@ impl ServerConnection {
                 return Err(SendError::Refused(Refusal::Cycle, reason));
             }
             let words = call_words(number, its_number, links as u8, call_deadline.deadline_us());
-            match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
+            let sent = match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
                     its.outgoing.cancel_timestamp();
                     let wait = Wait::Until(Some(call_deadline.until()));
-                    put(&mut its.outgoing, words, chain.0, payload, wait).map_err(SendError::of)
+                    put(&mut its.outgoing, words, chain.0, payload, wait)
                 }
-                outcome => outcome.map_err(SendError::Link),
-            }
+                outcome => outcome,
+            };
+            sent.map_err(|error| match error {
+                Error::Full { .. } => SendError::Full,
+                error => SendError::Link(error),
+            })
         });
         match sent {
             Ok(()) if !its.outgoing.has_no_receivers() => {
@@ -254,68 +231,31 @@ impl ServerConnection {
     }
 
     /// Waits for a call's reply, and passes it to `read`.
-    pub(super) fn wait<R>(
+    pub(super) fn wait(
         &self,
         number: u64,
         call_deadline: &mut CallDeadline,
-        read: impl FnOnce(WireReply<'_>) -> R,
-    ) -> WaitOutcome<R> {
-        let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
-        let mut read = Some(read);
+        mut read: impl FnMut(WireReply<'_>),
+    ) -> WaitOutcome {
         loop {
-            match self.receiver.try_lock_biased() {
-                Some(mut receiver) => {
-                    let outcome = self.lead(&mut receiver, pending, number, Some(call_deadline), &mut read);
-                    drop(receiver);
-                    self.promote_follower(pending);
-                    return outcome;
-                }
-                None => {
-                    let until = call_deadline.until();
-                    // Before the next attempt: a leader that stops receiving after it finds this
-                    // thread in the queue.
-                    self.followers.fetch_add(1, Ordering::SeqCst);
-                    lock(&self.queue).push_back(number);
-                    let found = match self.receiver.try_lock_biased() {
-                        Some(receiver) => {
-                            drop(receiver);
-                            SlotState::Promoted
-                        }
-                        None => {
-                            pending.sleep(number, until.min(Instant::now() + RECHECK_INTERVAL), &mut read)
-                        }
-                    };
-                    lock(&self.queue).retain(|waiting| *waiting != number);
-                    self.followers.fetch_sub(1, Ordering::SeqCst);
-                    match found {
-                        SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
-                        SlotState::Closed => return WaitOutcome::Closed,
-                        SlotState::Promoted => {}
-                        SlotState::Nothing if Instant::now() >= until => return WaitOutcome::TimedOut,
-                        SlotState::Nothing => {}
-                    }
-                }
+            if let Some(outcome) = self.try_lead(number, Some(call_deadline), &mut read) {
+                return outcome;
+            }
+            let (now, until) = (Instant::now(), call_deadline.until());
+            if now >= until {
+                return WaitOutcome::TimedOut;
+            }
+            if let Some(outcome) = self.follow(number, until.min(now + RECHECK_INTERVAL), &mut read) {
+                return outcome;
             }
         }
     }
 
     /// Passes a call's reply to `read`, if it has arrived.
-    pub(super) fn try_take<R>(&self, number: u64, read: impl FnOnce(WireReply<'_>) -> R) -> WaitOutcome<R> {
-        let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
-        let mut read = Some(read);
-        match self.receiver.try_lock_biased() {
-            Some(mut receiver) => {
-                let outcome = self.lead(&mut receiver, pending, number, None, &mut read);
-                drop(receiver);
-                self.promote_follower(pending);
-                outcome
-            }
-            None => match pending.take(number, &mut read) {
-                SlotState::Reply(reply) => WaitOutcome::Reply(reply),
-                SlotState::Closed => WaitOutcome::Closed,
-                SlotState::Nothing | SlotState::Promoted => WaitOutcome::TimedOut,
-            },
-        }
+    pub(super) fn try_take(&self, number: u64, mut read: impl FnMut(WireReply<'_>)) -> WaitOutcome {
+        let outcome = self.try_lead(number, None, &mut read);
+        let outcome = outcome.or_else(|| self.pending.get()?.take(number, &mut read));
+        outcome.unwrap_or(WaitOutcome::TimedOut)
     }
 
     /// Abandons a call, and sends a cancellation if there is room for it.
@@ -334,22 +274,56 @@ impl ServerConnection {
         fail_point!("call-taken-back");
     }
 
-    /// Receives for all until the reply to one call arrives.
-    fn lead<R>(
+    /// Receives for all until the reply to one call arrives; `None`: another thread receives.
+    #[inline]
+    fn try_lead(
+        &self,
+        mine: u64,
+        call_deadline: Option<&mut CallDeadline>,
+        read: &mut impl FnMut(WireReply<'_>),
+    ) -> Option<WaitOutcome> {
+        let mut receiver = try_lock(&self.receiver)?;
+        let outcome = self.lead(&mut receiver, mine, call_deadline, read);
+        drop(receiver);
+        self.promote_follower();
+        Some(outcome)
+    }
+
+    /// Waits until the leader has received a call's reply. `None`: nothing has come, or this thread
+    /// may lead.
+    fn follow(
+        &self,
+        number: u64,
+        until: Instant,
+        read: &mut impl FnMut(WireReply<'_>),
+    ) -> Option<WaitOutcome> {
+        let Some(pending) = self.pending.get() else { return Some(WaitOutcome::Closed) };
+        // Before the next attempt: a leader that stops receiving after it finds this thread in the
+        // queue.
+        self.followers.fetch_add(1, Ordering::SeqCst);
+        lock(&self.queue).push_back(number);
+        let is_free = try_lock(&self.receiver).is_some();
+        let outcome = if is_free { None } else { pending.sleep(number, until, read) };
+        lock(&self.queue).retain(|waiting| *waiting != number);
+        self.followers.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+
+    /// Receives as the leader; see [`ServerConnection::try_lead`].
+    fn lead(
         &self,
         receiver: &mut Option<Incoming>,
-        pending: &PendingCalls,
         mine: u64,
         mut call_deadline: Option<&mut CallDeadline>,
-        read: &mut Option<impl FnOnce(WireReply<'_>) -> R>,
-    ) -> WaitOutcome<R> {
+        read: &mut impl FnMut(WireReply<'_>),
+    ) -> WaitOutcome {
+        let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
         // The leader before may have received it.
-        if mine != NO_CALL && pending.is_filled(mine) {
-            match pending.take(mine, read) {
-                SlotState::Reply(reply) => return WaitOutcome::Reply(reply),
-                SlotState::Closed => return WaitOutcome::Closed,
-                SlotState::Nothing | SlotState::Promoted => {}
-            }
+        if mine != NO_CALL
+            && pending.is_filled(mine)
+            && let Some(outcome) = pending.take(mine, read)
+        {
+            return outcome;
         }
         let Some(incoming) = receiver else { return WaitOutcome::Closed };
         let error = loop {
@@ -367,10 +341,9 @@ impl ServerConnection {
                     if let Some(sent_ns) = pending.take_sent(mine) {
                         pending.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
                     }
-                    let outcome =
-                        read.take().map_or(WaitOutcome::Closed, |read| WaitOutcome::Reply(read(reply)));
+                    read(reply);
                     pending.free(mine);
-                    return outcome;
+                    return WaitOutcome::Reply;
                 }
                 Ok(reply) => match pending.deliver(&reply) {
                     ReplyOutcome::Late if mine == NO_CALL && pending.abandoned() == 0 => {
@@ -393,10 +366,7 @@ impl ServerConnection {
         }
         *receiver = None;
         self.close(pending);
-        match pending.take(mine, read) {
-            SlotState::Reply(reply) => WaitOutcome::Reply(reply),
-            _ => WaitOutcome::Closed,
-        }
+        pending.take(mine, read).unwrap_or(WaitOutcome::Closed)
     }
 
     /// Waits for late replies while too many abandoned calls are unanswered.
@@ -410,18 +380,10 @@ impl ServerConnection {
             if Instant::now() >= call_deadline.until() {
                 return Err(SendError::TooMany);
             }
-            match self.try_receiver() {
-                Some(mut receiver) => {
-                    let mut read: Option<fn(WireReply<'_>)> = None;
-                    let outcome = self.lead(&mut receiver, pending, NO_CALL, Some(call_deadline), &mut read);
-                    drop(receiver);
-                    self.promote_follower(pending);
-                    match outcome {
-                        WaitOutcome::Closed => return Err(SendError::Closed),
-                        WaitOutcome::Link(error) => return Err(SendError::Link(error)),
-                        WaitOutcome::Reply(()) | WaitOutcome::TimedOut => {}
-                    }
-                }
+            match self.try_lead(NO_CALL, Some(call_deadline), &mut |_| ()) {
+                Some(WaitOutcome::Closed) => return Err(SendError::Closed),
+                Some(WaitOutcome::Link(error)) => return Err(SendError::Link(error)),
+                Some(WaitOutcome::Reply | WaitOutcome::TimedOut) => {}
                 // The leader takes those replies as well.
                 None => std::thread::sleep(LATE_POLL),
             }
@@ -431,18 +393,14 @@ impl ServerConnection {
 
     /// Handles what has already arrived, without waiting, and detects whether the server is gone.
     pub(super) fn drain_late(&self) {
-        let (Some(mut receiver), Some(pending)) = (self.try_receiver(), self.pending.get()) else { return };
-        let mut read: Option<fn(WireReply<'_>)> = None;
-        let _ = self.lead(&mut receiver, pending, NO_CALL, None, &mut read);
-        drop(receiver);
-        self.promote_follower(pending);
+        let _ = self.try_lead(NO_CALL, None, &mut |_| ());
     }
 
     /// Fails all outstanding calls, because the server is gone. Only the thread that receives calls
     /// this.
     #[cold]
     fn close(&self, pending: &PendingCalls) {
-        let mut place = self.sender.lock();
+        let mut place = lock(&self.sender);
         self.is_alive.store(false, Ordering::Relaxed);
         // Under the lock, so that calls of the next connection are not affected.
         pending.fail_all();
@@ -453,31 +411,15 @@ impl ServerConnection {
 
     /// Promotes a follower to receive.
     #[inline]
-    fn promote_follower(&self, pending: &PendingCalls) {
-        if self.has_followers() {
-            self.promote(pending);
-        }
-    }
-
-    #[inline]
-    fn has_followers(&self) -> bool {
+    fn promote_follower(&self) {
         // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the
         // rest.
-        self.followers.load(Ordering::SeqCst) > 0
-    }
-
-    #[cold]
-    fn promote(&self, pending: &PendingCalls) {
-        while self.has_followers() {
+        while self.followers.load(Ordering::SeqCst) > 0 {
             let Some(next) = lock(&self.queue).pop_front() else { return };
-            if pending.promote(next) {
+            if self.pending.get().is_some_and(|pending| pending.promote(next)) {
                 return;
             }
         }
-    }
-
-    fn try_receiver(&self) -> Option<BiasedGuard<'_, Option<Incoming>>> {
-        self.receiver.try_lock()
     }
 }
 
@@ -507,15 +449,6 @@ fn next(incoming: &mut Incoming, call_deadline: Option<&mut CallDeadline>) -> Re
     }
 }
 
-impl SendError {
-    fn of(error: Error) -> Self {
-        match error {
-            Error::Full { .. } => Self::Full,
-            error => Self::Link(error),
-        }
-    }
-}
-
 /// A guard for a reply that is read in place. It releases the frame on every path.
 struct ReleaseOnDrop<'a>(&'a mut Incoming);
 
@@ -524,9 +457,4 @@ impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.release();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The contents are valid, or repaired by the next holder.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

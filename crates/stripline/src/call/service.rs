@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 
-use super::Payload;
 use super::wire::ReplyStatus;
+use super::{Payload, Refusal};
 
 /// The public description of an operation.
 ///
@@ -204,7 +204,7 @@ impl<'h> Service<'h> {
         self.handlers.push(Box::new(move |bytes, context, scratch, answer| {
             let request = match Req::decode(bytes) {
                 Ok(request) => request,
-                Err(problem) => return answer(ReplyStatus::WrongType, problem.as_bytes()),
+                Err(problem) => return answer(ReplyStatus::Refused(Refusal::WrongType), problem.as_bytes()),
             };
             let outcome = handler(request, context);
             let encoded = match &outcome {
@@ -213,7 +213,7 @@ impl<'h> Service<'h> {
             };
             match encoded {
                 Ok((status, bytes)) => answer(status, bytes),
-                Err(error) => answer(ReplyStatus::Failed, error.to_string().as_bytes()),
+                Err(error) => answer(ReplyStatus::Refused(Refusal::Failed), error.to_string().as_bytes()),
             }
         }));
         Ok(self)

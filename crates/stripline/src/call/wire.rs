@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use super::Refusal;
+
 /// Bytes before a request's chain, and before a reply's payload.
 pub(super) const HEAD_BYTES: usize = 16;
 /// Bytes of one link of a chain.
@@ -20,17 +22,17 @@ const CANCEL: u8 = 2;
 /// A request as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WireRequest<'a> {
-    Call {
-        number: u64,
-        operation: u16,
-        /// How long the client waits for the reply, in microseconds.
-        deadline_us: u32,
-        chain: ChainBytes<'a>,
-        payload: &'a [u8],
-    },
-    Cancel {
-        number: u64,
-    },
+    Call { head: CallHead, chain: ChainBytes<'a>, payload: &'a [u8] },
+    Cancel { number: u64 },
+}
+
+/// The numbers at the head of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallHead {
+    pub number: u64,
+    pub operation: u16,
+    /// How long the client waits for the reply, in microseconds.
+    pub deadline_us: u32,
 }
 
 /// The servers that a chain of nested calls has passed, as they are sent.
@@ -146,7 +148,8 @@ impl<'a> WireRequest<'a> {
                     return Err(format!("announced a chain of {links} calls and sent {} bytes", rest.len()));
                 };
                 let (operation, deadline_us) = (second as u16, (second >> 32) as u32);
-                Ok(Self::Call { number, operation, deadline_us, chain: ChainBytes(chain), payload })
+                let head = CallHead { number, operation, deadline_us };
+                Ok(Self::Call { head, chain: ChainBytes(chain), payload })
             }
             CALL => Err(format!("sent a chain of {links} calls (at most {CHAIN_MAX} are allowed)")),
             CANCEL if second == u64::from(CANCEL) << 16 && rest.is_empty() => Ok(Self::Cancel { number }),
@@ -158,42 +161,45 @@ impl<'a> WireRequest<'a> {
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(super) enum ReplyStatus {
     /// The payload is the reply.
-    Done = 0,
+    Done,
     /// The payload is the operation's own error.
-    UserError = 1,
-    // The payload of all others is a text for display.
-    UnknownOperation = 2,
-    WrongType = 3,
-    Panicked = 4,
-    DeadlinePassed = 5,
-    Cancelled = 6,
-    Overloaded = 7,
-    Cycle = 8,
-    Failed = 9,
+    UserError,
+    /// The payload is a text for display.
+    Refused(Refusal),
 }
 
 impl ReplyStatus {
-    const ALL: [Self; 10] = [
-        Self::Done,
-        Self::UserError,
-        Self::UnknownOperation,
-        Self::WrongType,
-        Self::Panicked,
-        Self::DeadlinePassed,
-        Self::Cancelled,
-        Self::Overloaded,
-        Self::Cycle,
-        Self::Failed,
-    ];
+    /// The number of the first refusal; the others follow in their order.
+    const FIRST_REFUSAL: u64 = 2;
+
+    #[inline(always)]
+    fn number(self) -> u64 {
+        match self {
+            Self::Done => 0,
+            Self::UserError => 1,
+            Self::Refused(refusal) => Self::FIRST_REFUSAL + refusal as u64,
+        }
+    }
+
+    #[inline(always)]
+    fn from_number(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Done),
+            1 => Some(Self::UserError),
+            _ => {
+                let index = usize::try_from(number - Self::FIRST_REFUSAL).ok()?;
+                Refusal::ALL.get(index).copied().map(Self::Refused)
+            }
+        }
+    }
 }
 
 /// Returns the first words of a reply, before the payload.
 #[inline(always)]
 pub(super) fn reply_words(number: u64, status: ReplyStatus) -> [u64; 2] {
-    [number, u64::from(status as u8)]
+    [number, status.number()]
 }
 
 /// Returns the same as bytes; see [`reply_words`].
@@ -221,9 +227,8 @@ impl<'a> WireReply<'a> {
         let Some((number, second, payload)) = split(bytes) else {
             return Err(format!("sent a reply of {} bytes", bytes.len()));
         };
-        let status = usize::try_from(second).ok().and_then(|status| ReplyStatus::ALL.get(status));
-        match status {
-            Some(&status) => Ok(Self { number, status, payload }),
+        match ReplyStatus::from_number(second) {
+            Some(status) => Ok(Self { number, status, payload }),
             None => Err(format!("sent a reply of unknown status {second:#x}")),
         }
     }
@@ -258,10 +263,8 @@ mod tests {
         assert_eq!(call, example(0));
         let parsed = WireRequest::parse(&call).unwrap();
         let (chain, payload) = (ChainBytes(&[]), &cbor(2.0)[..]);
-        assert_eq!(
-            parsed,
-            WireRequest::Call { number: 0x10002, operation: 1, deadline_us: 5_000_000, chain, payload }
-        );
+        let head = CallHead { number: 0x10002, operation: 1, deadline_us: 5_000_000 };
+        assert_eq!(parsed, WireRequest::Call { head, chain, payload });
         let reply = [&reply_head(0x10002, ReplyStatus::Done)[..], &cbor(4.0)].concat();
         assert_eq!(reply, example(1));
         let parsed = WireReply { number: 0x10002, status: ReplyStatus::Done, payload: &cbor(4.0) };
@@ -271,7 +274,11 @@ mod tests {
 
     #[test]
     fn every_status_is_read_back() {
-        for status in ReplyStatus::ALL {
+        let refused = Refusal::ALL.map(ReplyStatus::Refused);
+        for (number, status) in
+            [ReplyStatus::Done, ReplyStatus::UserError].into_iter().chain(refused).enumerate()
+        {
+            assert_eq!(status.number(), number as u64);
             assert_eq!(WireReply::parse(&reply_head(7, status)).unwrap().status, status);
         }
         assert_eq!(WireRequest::parse(&cancel(9)), Ok(WireRequest::Cancel { number: 9 }));
@@ -286,8 +293,8 @@ mod tests {
             let _ = (WireRequest::parse(&bytes), WireReply::parse(&bytes));
             let chain: Vec<u8> = (0..links * 16).collect();
             let call = [&call_head(number, operation, links, deadline_us)[..], &chain, &bytes].concat();
-            let expected =
-                WireRequest::Call { number, operation, deadline_us, chain: ChainBytes(&chain), payload: &bytes };
+            let head = CallHead { number, operation, deadline_us };
+            let expected = WireRequest::Call { head, chain: ChainBytes(&chain), payload: &bytes };
             prop_assert_eq!(WireRequest::parse(&call), Ok(expected));
         }
     }

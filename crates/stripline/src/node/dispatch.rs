@@ -6,10 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, catch_panic};
+use crate::link::FrameRef;
 use crate::packet::payload::Sample;
 use crate::transport::Wait;
 
-use super::packet_source::PacketSource;
 use super::{PacketView, Received, Subscriber, pool};
 
 /// The threads that run a handler ([`Subscriber::serve`]).
@@ -254,19 +254,19 @@ impl<T: Sample> Subscriber<T> {
 
 /// Runs a handler for the next packet, in place.
 pub(super) fn serve_one<T: Sample>(
-    source: &mut impl PacketSource<T>,
+    subscriber: &mut Subscriber<T>,
     wait: Wait,
     handler: &mut impl FnMut(PacketView<'_, T>) -> Result<()>,
-) -> Result<Received<()>> {
-    let found = source.take(wait)?;
-    if let Received::Packet(()) = found {
-        let packet = source.view();
+) -> Result<Received<FrameRef>> {
+    let found = subscriber.take(wait)?;
+    if let Received::Packet(_) = found {
+        let packet = subscriber.view();
         let outcome = catch_panic(|| handler(packet));
         let failed = outcome.as_ref().err().filter(|error| !matches!(error, Error::Stopped));
         let told = failed.map(ToString::to_string);
-        let outcome = outcome.map_err(|error| failure(source.port(), packet, error));
-        told.into_iter().for_each(|reason| source.incoming().refuse(|| reason));
-        source.release();
+        let outcome = outcome.map_err(|error| failure(subscriber.name(), packet, error));
+        told.into_iter().for_each(|reason| subscriber.incoming.refuse(|| reason));
+        subscriber.incoming.release();
         outcome?;
     }
     Ok(found)

@@ -30,7 +30,6 @@ mod dispatch;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
-mod packet_source;
 mod pool;
 mod publisher;
 pub(crate) mod rendezvous;

@@ -1,7 +1,7 @@
 //! A process's membership in a domain of topics.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::link::{
 use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
+use crate::sys::mutex::lock;
 use crate::terms::{Group, LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
@@ -72,6 +73,18 @@ struct Subscription {
     topic: String,
     consumer: Arc<dyn OfferConsumer>,
     connected: HashSet<Endpoint>,
+    /// The connections that were refused, and why.
+    refused: Vec<(Endpoint, String, String)>,
+}
+
+impl NodeState {
+    fn subscription_of(&mut self, consumer: &Arc<dyn OfferConsumer>) -> Option<&mut Subscription> {
+        self.subscriptions.iter_mut().find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer))
+    }
+
+    fn is_known(&self, endpoint: &Endpoint) -> bool {
+        self.known.iter().any(|known| known.endpoint == *endpoint)
+    }
 }
 
 /// A consumer of offers.
@@ -278,6 +291,33 @@ impl Node {
         if self.shared.is_current() { self.shared.state().log.unlisted() } else { Default::default() }
     }
 
+    /// Returns the connections that were refused, and why: the other side has another payload type,
+    /// for example. None in a child of a fork.
+    ///
+    /// Such a connection is in the list for as long as it is offered.
+    ///
+    /// ```
+    /// use stripline::node::Node;
+    ///
+    /// let node = Node::isolated()?;
+    /// let _publisher = node.publisher::<f32>("levels")?;
+    /// let _subscriber = node.subscriber::<i16>("levels")?;
+    /// let [(connection, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
+    /// assert!(connection.ends_with("-> levels"));
+    /// assert!(reason.contains("type f32, not s16"), "{reason}");
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refused_connections(&self) -> Vec<(String, String)> {
+        if !self.shared.is_current() {
+            return Vec::new();
+        }
+        let state = self.shared.state();
+        let living = state.subscriptions.iter().filter(|subscription| subscription.consumer.is_there());
+        let refused = living.flat_map(|subscription| &subscription.refused);
+        let offered = refused.filter(|(endpoint, ..)| state.is_known(endpoint));
+        offered.map(|(_, connection, reason)| (connection.clone(), reason.clone())).collect()
+    }
+
     /// Checks that this process made the node.
     ///
     /// # Errors
@@ -307,6 +347,7 @@ impl Node {
                 topic: topic.into(),
                 consumer,
                 connected: HashSet::new(),
+                refused: Vec::new(),
             });
             state.known.clone()
         };
@@ -384,28 +425,25 @@ impl Drop for Node {
 
 impl NodeShared {
     fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Connects every consumer that wants the offer and is not connected to it.
     fn learn(self: &Arc<Self>, offer: Offer, timing: Timing) {
         let wanted: Vec<Arc<dyn OfferConsumer>> = {
             let mut state = self.state();
-            if !state.known.iter().any(|known| known.endpoint == offer.endpoint) {
+            if !state.is_known(&offer.endpoint) {
                 state.known.push(offer.clone());
             }
             state.subscriptions.retain(|subscription| subscription.consumer.is_there());
-            let mut wanted = Vec::new();
-            for subscription in
-                state.subscriptions.iter_mut().filter(|subscription| subscription.topic == offer.topic)
-            {
-                if subscription.consumer.wants(&offer.payload)
-                    && subscription.connected.insert(offer.endpoint.clone())
-                {
-                    wanted.push(Arc::clone(&subscription.consumer));
-                }
-            }
-            wanted
+            let subscriptions = state.subscriptions.iter_mut();
+            let wanting = subscriptions.filter_map(|subscription| {
+                let wants = subscription.topic == offer.topic
+                    && subscription.consumer.wants(&offer.payload)
+                    && subscription.connected.insert(offer.endpoint.clone());
+                wants.then(|| Arc::clone(&subscription.consumer))
+            });
+            wanting.collect()
         };
         for consumer in wanted {
             let task = ConnectTask {
@@ -432,11 +470,7 @@ impl Reconnector {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
             let mut state = shared.state();
-            let own = state
-                .subscriptions
-                .iter_mut()
-                .find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer));
-            if let Some(subscription) = own {
+            if let Some(subscription) = state.subscription_of(consumer) {
                 subscription.connected.remove(endpoint);
             }
             state.known.iter().find(|offer| offer.endpoint == *endpoint).cloned()
@@ -478,7 +512,7 @@ impl ConnectTask {
         let started = thread.spawn(move || {
             loop {
                 let state = self.shared.state();
-                let known = state.known.iter().any(|known| known.endpoint == self.offer.endpoint);
+                let known = state.is_known(&self.offer.endpoint);
                 let is_in_vain = state.over || !known || !self.consumer.is_there();
                 drop(state);
                 if is_in_vain || self.attempt() {
@@ -507,6 +541,10 @@ impl ConnectTask {
             Err(Error::System { .. }) => false,
             Err(error) => {
                 log::warn!(target: "stripline::node", "topic {topic}: {error}");
+                if let Some(subscription) = self.shared.state().subscription_of(&self.consumer) {
+                    let refused = (endpoint.clone(), self.connection.clone(), error.to_string());
+                    subscription.refused.push(refused);
+                }
                 true
             }
         }
@@ -548,6 +586,7 @@ impl OfferSink for NodeOffers {
         for subscription in &mut state.subscriptions {
             // A TCP port may be reused by another publisher.
             subscription.connected.retain(|endpoint| endpoint.address != address);
+            subscription.refused.retain(|(endpoint, ..)| endpoint.address != address);
         }
     }
 }

@@ -1,9 +1,8 @@
 //! A pool of threads that run a handler. They take turns at receiving. A thread that only
 //! distributed packets would cost a wake-up each.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, OwnedPacket, Receipt};
@@ -11,18 +10,18 @@ use crate::packet::payload::Sample;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::OwnerProcess;
+use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
-use super::packet_source::PacketSource;
 use super::view::view_of;
 use super::wait::wait_until;
-use super::{Completion, PacketView, Received};
+use super::{Completion, PacketView, Received, Subscriber};
 
 /// Runs `work` for every packet on so many threads, and `release` for one packet at a time. It ends
 /// at the end of stream or the first failure, when the handlers in progress have returned.
-pub(super) fn run<T, S, R, W, H>(
-    source: &mut S,
+pub(super) fn run<T, R, W, H>(
+    subscriber: &mut Subscriber<T>,
     threads: usize,
     order: Completion,
     work: &W,
@@ -30,13 +29,12 @@ pub(super) fn run<T, S, R, W, H>(
 ) -> Result<()>
 where
     T: Sample,
-    S: PacketSource<T> + Send,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
-    let port = source.port().to_string();
+    let port = subscriber.name().to_string();
     let pool = Pool {
-        source: Mutex::new(PoolSource { source, taken: 0 }),
+        source: Mutex::new(PoolSource { subscriber, taken: 0 }),
         exit: Mutex::new(Exit { release: hand_on, next: 0 }),
         released: Condvar::new(),
         order,
@@ -46,7 +44,6 @@ where
         error: Mutex::new(None),
         port,
         process: OwnerProcess::current(),
-        of: PhantomData,
     };
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -61,8 +58,8 @@ where
     error.map_or(Ok(()), Err)
 }
 
-struct Pool<'a, T, S, W, H> {
-    source: Mutex<PoolSource<'a, S>>,
+struct Pool<'a, T: Sample, W, H> {
+    source: Mutex<PoolSource<'a, T>>,
     exit: Mutex<Exit<H>>,
     /// Notified when the next packet is due.
     released: Condvar,
@@ -74,12 +71,11 @@ struct Pool<'a, T, S, W, H> {
     error: Mutex<Option<Error>>,
     port: String,
     process: OwnerProcess,
-    of: PhantomData<fn(T)>,
 }
 
 /// The state of the receiving thread.
-struct PoolSource<'a, S> {
-    source: &'a mut S,
+struct PoolSource<'a, T: Sample> {
+    subscriber: &'a mut Subscriber<T>,
     /// Packets taken.
     taken: u64,
 }
@@ -97,10 +93,9 @@ type Measured = (Arc<ConnectionStats>, u64);
 /// The packet's number in the pool, its measurement, and the receipt to drop when it is finished.
 type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
-impl<T, S, R, W, H> Pool<'_, T, S, W, H>
+impl<T, R, W, H> Pool<'_, T, W, H>
 where
     T: Sample,
-    S: PacketSource<T> + Send,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
@@ -132,26 +127,27 @@ where
 
     /// Copies the next packet and returns its number in the pool; `None`: the stream or the pool
     /// has ended.
-    fn receive(&self, source: &mut PoolSource<S>, copy: &mut OwnedPacket) -> Result<Option<PooledPacket>> {
+    fn receive(&self, source: &mut PoolSource<T>, copy: &mut OwnedPacket) -> Result<Option<PooledPacket>> {
         loop {
             // Relaxed: a failure that is seen late costs one more packet; the doorbell wakes a
             // sleeping thread.
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            match source.source.take(Wait::Never)? {
-                Received::Packet(()) => break,
+            match source.subscriber.take(Wait::Never)? {
+                Received::Packet(_) => break,
                 Received::Ended => return Ok(None),
                 Received::Empty => {}
             }
-            wait_until(&mut [source.source.incoming()], Some(&self.doorbell), None)?;
+            wait_until(&mut [&mut source.subscriber.incoming], Some(&self.doorbell), None)?;
         }
-        copy.copy_from(source.source.incoming());
+        let incoming = &mut source.subscriber.incoming;
+        copy.copy_from(incoming);
         // From now on, a packet forwarded from it carries its order.
         copy.is_ordered = true;
-        let stats = Arc::clone(source.source.incoming().stats());
-        let receipt = source.source.take_receipt();
-        let taken_ns = source.source.release_copied();
+        let stats = Arc::clone(incoming.stats());
+        let receipt = incoming.take_receipt();
+        let taken_ns = incoming.release_copied();
         source.taken += 1;
         Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)), receipt)))
     }
@@ -187,16 +183,11 @@ where
     }
 }
 
-impl<T, S, W, H> Pool<'_, T, S, W, H> {
+impl<T: Sample, W, H> Pool<'_, T, W, H> {
     /// Ends the pool. The first failure is kept.
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
         self.doorbell.notify();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // User code under this lock is guarded against panics.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,7 @@ use crate::sys::fork::Local;
 use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
 
-use super::subscriber::Subscriber;
+use super::subscriber::{Subscriber, check_type};
 use super::view::{Stamped, sealed::Stamps};
 
 /// A component's input port: another name of [`Subscriber`], and the same type. A function that
@@ -69,12 +69,7 @@ pub struct Publisher<T: Sample> {
 
 impl<T: Sample> Publisher<T> {
     pub(crate) fn new(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>) -> Result<Self> {
-        if size_of::<T>() == 0 {
-            return Err(Error::port(outgoing.port(), "its type has no size"));
-        }
-        if align_of::<T>() > 16 {
-            return Err(Error::port(outgoing.port(), "its type needs more than 16-byte alignment"));
-        }
+        check_type::<T>(outgoing.port())?;
         Ok(Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), samples: PhantomData })
     }
 
@@ -269,7 +264,7 @@ impl<T: Sample> Publisher<T> {
     #[inline]
     fn link(&mut self) -> &mut Outgoing {
         // Only `finish` and `drop` take it, and both consume the publisher.
-        self.outgoing.as_mut().unwrap_or_else(|| unreachable!("a publisher has its link until it is dropped"))
+        self.outgoing.as_mut().expect("a publisher has its link until it is dropped")
     }
 }
 

@@ -204,12 +204,7 @@ impl RendezvousHost {
         }
         let before = std::mem::replace(&mut self.own, offers);
         self.own.iter().for_each(|offer| sink.learn(offer.clone()));
-        let own = &self.own;
-        let broken = self
-            .peers
-            .iter()
-            .filter_map(|(token, peer)| (!peer.send_changes(&before, own)).then_some(*token));
-        let broken = broken.collect();
+        let broken = self.unreachable(None, |peer| peer.send_changes(&before, &self.own));
         self.remove(broken, sink);
     }
 
@@ -251,9 +246,14 @@ impl RendezvousHost {
 
     /// Sends a message of one node to all others.
     fn forward(&mut self, from: u64, message: &DiscoveryMessage, sink: &mut impl OfferSink) {
-        let others = self.peers.iter().filter(|(token, _)| **token != from);
-        let broken = others.filter_map(|(token, peer)| (!peer.send(message)).then_some(*token)).collect();
+        let broken = self.unreachable(Some(from), |peer| peer.send(message));
         self.remove(broken, sink);
+    }
+
+    /// Sends to all nodes but one, and returns those to which that failed.
+    fn unreachable(&self, except: Option<u64>, send: impl Fn(&RendezvousPeer) -> bool) -> Vec<u64> {
+        let others = self.peers.iter().filter(|(token, _)| Some(**token) != except);
+        others.filter(|(_, peer)| !send(peer)).map(|(token, _)| *token).collect()
     }
 
     /// Removes nodes with what they offered, and those to which this cannot be sent.
@@ -262,9 +262,7 @@ impl RendezvousHost {
             let Some(peer) = self.peers.remove(&token) else { continue };
             for offer in peer.offers {
                 let message = DiscoveryMessage::Withdraw(offer.endpoint.address);
-                let broken =
-                    self.peers.iter().filter_map(|(token, peer)| (!peer.send(&message)).then_some(*token));
-                tokens.extend(broken);
+                tokens.extend(self.unreachable(None, |peer| peer.send(&message)));
                 apply(message, sink);
             }
         }

@@ -3,13 +3,12 @@
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
-use crate::link::Incoming;
+use crate::link::{FrameRef, Incoming};
 use crate::packet::payload::Sample;
 use crate::transport::Wait;
 
 use super::dispatch::serve_one;
 use super::message::message_of;
-use super::packet_source::PacketSource;
 use super::wait::wait_until;
 use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 
@@ -65,11 +64,12 @@ impl<'a> SingleThread<'a> {
     /// Adds a handler for the packets of a port.
     #[must_use]
     pub fn packets<T: Sample>(
-        self,
+        mut self,
         subscriber: &'a mut Subscriber<T>,
         handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
     ) -> Self {
-        self.with(subscriber, handler)
+        self.ports.push(Box::new(Served { subscriber, handler }));
+        self
     }
 
     /// Adds a handler for the messages of a port.
@@ -79,7 +79,7 @@ impl<'a> SingleThread<'a> {
         subscriber: &'a mut MessageSubscriber<M>,
         mut handler: impl FnMut(Message<M>) -> Result<()> + 'a,
     ) -> Self {
-        self.with(subscriber.packets(), move |packet| handler(message_of(packet)?))
+        self.packets(subscriber.packets(), move |packet| handler(message_of(packet)?))
     }
 
     /// Runs the handlers until the end of stream of every port.
@@ -106,37 +106,25 @@ impl<'a> SingleThread<'a> {
         }
         Ok(())
     }
-
-    fn with<T: Sample>(
-        mut self,
-        source: &'a mut impl PacketSource<T>,
-        handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
-    ) -> Self {
-        self.ports.push(Box::new(Served { source, handler, of: std::marker::PhantomData }));
-        self
-    }
 }
 
 /// A port of any type, and its handler.
 trait ServedPort {
-    fn serve_one(&mut self) -> Result<Received<()>>;
+    fn serve_one(&mut self) -> Result<Received<FrameRef>>;
     fn incoming(&mut self) -> &mut Incoming;
 }
 
-struct Served<'a, T, S, H> {
-    source: &'a mut S,
+struct Served<'a, T: Sample, H> {
+    subscriber: &'a mut Subscriber<T>,
     handler: H,
-    of: std::marker::PhantomData<fn(T)>,
 }
 
-impl<T: Sample, S: PacketSource<T>, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort
-    for Served<'_, T, S, H>
-{
-    fn serve_one(&mut self) -> Result<Received<()>> {
-        serve_one(self.source, Wait::Never, &mut self.handler)
+impl<T: Sample, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort for Served<'_, T, H> {
+    fn serve_one(&mut self) -> Result<Received<FrameRef>> {
+        serve_one(self.subscriber, Wait::Never, &mut self.handler)
     }
 
     fn incoming(&mut self) -> &mut Incoming {
-        self.source.incoming()
+        &mut self.subscriber.incoming
     }
 }

@@ -69,12 +69,7 @@ impl<P> Received<P> {
 
 impl<T: Sample> Subscriber<T> {
     pub(crate) fn new(incoming: Incoming) -> Result<Self> {
-        if size_of::<T>() == 0 {
-            return Err(Error::port(incoming.port(), "its type has no size"));
-        }
-        if align_of::<T>() > 16 {
-            return Err(Error::port(incoming.port(), "its type needs more than 16-byte alignment"));
-        }
+        check_type::<T>(incoming.port())?;
         Ok(Self { incoming, dispatch: Dispatch::Queue, samples: PhantomData })
     }
 
@@ -305,6 +300,14 @@ impl<T: Sample> Subscriber<T> {
         })
     }
 
+    /// Returns a view of the packet that was taken and not released.
+    pub(super) fn view(&self) -> PacketView<'_, T> {
+        // SAFETY: called between taking a packet, which checks size and alignment, and its release;
+        // the transport is not called while the subscriber is borrowed.
+        let samples = unsafe { self.incoming.taken().payload.get() };
+        PacketView::new(samples, PacketMeta::lent(&self.incoming))
+    }
+
     /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
     /// `T`.
     #[inline(always)]
@@ -338,6 +341,17 @@ impl<T: Sample> Subscriber<T> {
         let violation = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
         Err(Error::misbehaved(connection, violation))
     }
+}
+
+/// Checks that samples can be read and written in a transport's memory.
+pub(super) fn check_type<T>(port: &str) -> Result<()> {
+    if size_of::<T>() == 0 {
+        return Err(Error::port(port, "its type has no size"));
+    }
+    if align_of::<T>() > 16 {
+        return Err(Error::port(port, "its type needs more than 16-byte alignment"));
+    }
+    Ok(())
 }
 
 /// Received samples, used in place and released when dropped.

@@ -3,7 +3,6 @@
 
 pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;
-pub(crate) mod biased;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;
@@ -12,6 +11,7 @@ pub(crate) mod futex;
 pub(crate) mod huge_pages;
 pub(crate) mod membarrier;
 pub(crate) mod memory;
+pub(crate) mod mutex;
 pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;

@@ -8,6 +8,8 @@ mod peers;
 mod puppet;
 mod rules;
 mod support;
+#[path = "../common/test_process.rs"]
+mod test_process;
 mod traits;
 
 /// Generates one test per rule and transport.

@@ -1,26 +1,19 @@
 //! Child processes of a test: this test binary, started again, as a server or a client.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::Signal;
 use stripline::call::{ServerOptions, Service};
 use stripline::node::{Dispatch, Node, Topics};
 
-use crate::support::{LONG, await_that, operation, over, patient};
+use crate::support::{LONG, operation, over, patient};
+use crate::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
-/// The prefix of every answer, because the test harness writes to the same pipe.
-const MARK: &str = "@@";
 
 /// A child process with a role. Killed and waited for when dropped.
-pub struct Puppet {
-    child: Child,
-    orders: ChildStdin,
-    answers: Receiver<String>,
-}
+pub struct Puppet(TestProcess);
 
 impl Puppet {
     /// Starts a server of `puppet` under a name: see [`serve`].
@@ -35,62 +28,32 @@ impl Puppet {
     }
 
     fn start(domain: &str, part: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
-            .env(DOMAIN, domain)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (tell, answers) = channel();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Some((_, answer)) = line.split_once(MARK) {
-                    let _ = tell.send(answer.trim().to_string());
-                }
-            }
-        });
-        let orders = child.stdin.take().unwrap();
-        let mut puppet = Self { child, orders, answers };
-        writeln!(puppet.orders, "{part}").unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let (mut process, _) = TestProcess::start(command.env(DOMAIN, domain));
+        process.order(part);
+        let puppet = Self(process);
         puppet.hear("ready");
         puppet
     }
 
     /// Waits until it has printed this.
     pub fn hear(&self, word: &str) {
-        assert_eq!(self.answers.recv_timeout(LONG).unwrap(), word);
+        assert_eq!(self.0.answer(LONG).unwrap(), word);
     }
 
     /// Kills it without warning, and waits for its exit.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.0.kill();
     }
 
     /// Stops it, and waits until it is stopped.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.child.id());
-        await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+        self.0.freeze();
     }
 
     /// Continues it.
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Puppet {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.thaw();
     }
 }
 

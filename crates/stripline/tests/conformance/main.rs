@@ -25,6 +25,8 @@ mod scope_answered;
 mod scope_deserted;
 mod statistics;
 mod support;
+#[path = "../common/test_process.rs"]
+mod test_process;
 mod topology;
 mod trust;
 mod trust_memory;
@@ -208,6 +210,7 @@ macro_rules! rules_of {
             ]
             trust here: [
                 another_payload_type_is_refused_naming_both,
+                a_refused_connection_is_listed_for_as_long_as_it_is_offered,
                 garbage_at_the_rendezvous_disturbs_no_node,
             ]
             trust_network here: [

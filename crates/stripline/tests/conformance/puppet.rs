@@ -3,67 +3,46 @@
 //! A puppet joins one domain and has at most one publisher and one subscriber of `u64`. Every
 //! packet it sends contains only its own number, and it checks the same of those that it receives.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-use rustix::process::{Pid, Signal, kill_process};
 use stripline::node::{Dispatch, Node, Publisher, Subscriber, Topics};
 use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
 use crate::dispatch::Gate;
 use crate::support::{
-    DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, state, take,
-    this_binary, topics_text,
+    DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, take, this_binary,
+    topics_text,
 };
+use crate::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CONFORMANCE_DOMAIN";
 const TOPICS: &str = "STRIPLINE_CONFORMANCE_TOPICS";
-/// The prefix of every answer, because the test harness writes to the same pipe.
-const MARK: &str = "@@";
 /// Samples of a puppet's packet: 8000 bytes.
 pub const SAMPLES: usize = 1000;
 
 /// A child process that executes commands. Killed and waited for when dropped.
 pub struct Puppet {
-    child: Child,
-    orders: ChildStdin,
-    answers: Receiver<String>,
+    process: TestProcess,
     complaints: Arc<Mutex<String>>,
 }
 
 impl Puppet {
     /// Starts one in a domain, with the rules of all topics.
     pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
-        let mut child = this_binary()
-            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
-            .env(DOMAIN, domain)
-            .env(TOPICS, topics_text(transport, rules))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (tell, answers) = channel();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Some((_, answer)) = line.split_once(MARK) {
-                    let _ = tell.send(answer.trim().to_string());
-                }
-            }
-        });
+        let mut command = this_binary();
+        command.env(DOMAIN, domain).env(TOPICS, topics_text(transport, rules)).stderr(Stdio::piped());
+        let (process, errors) = TestProcess::start(&mut command);
         let complaints = Arc::new(Mutex::new(String::new()));
-        let (lines, its) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&complaints));
+        let (lines, its) = (BufReader::new(errors.unwrap()).lines(), Arc::clone(&complaints));
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 its.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        let orders = child.stdin.take().unwrap();
-        let mut puppet = Self { child, orders, answers, complaints };
+        let mut puppet = Self { process, complaints };
         assert_eq!(puppet.answer(), "ready");
         puppet
     }
@@ -76,16 +55,15 @@ impl Puppet {
 
     /// Sends a command that may not end before another event.
     pub fn begin(&mut self, order: &str) {
-        writeln!(self.orders, "{order}").unwrap();
+        self.process.order(order);
     }
 
     /// Returns the answer to the last command.
     pub fn answer(&mut self) -> String {
-        match self.answers.recv_timeout(DEADLINE) {
+        match self.process.answer(DEADLINE) {
             Ok(answer) => answer,
             Err(error) => {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                self.process.kill();
                 panic!("a puppet does not answer ({error}); its errors: {}", self.complaints.lock().unwrap());
             }
         }
@@ -109,19 +87,18 @@ impl Puppet {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Kills it without warning, and waits for its exit.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.kill();
     }
 
     /// Sends `quit`, and waits until it ends by itself.
     pub fn end(mut self) {
         assert_eq!(self.order("quit"), "bye");
-        assert!(self.child.wait().unwrap().success());
+        assert!(self.process.wait().success());
     }
 
     /// Waits until it has printed this on standard error; returns the line.
@@ -136,24 +113,11 @@ impl Puppet {
 
     /// Stops it, and waits until it is stopped.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.id());
-        await_that("the process is stopped", || state(stat.as_ref()) == Some('T'));
+        self.process.freeze();
     }
 
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
-    }
-}
-
-impl Drop for Puppet {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.thaw();
     }
 }
 

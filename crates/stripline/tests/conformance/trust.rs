@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::puppet::Puppet;
 use crate::support::{
-    DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, join, meeting_point, take_number,
+    DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, join, meeting_point, node,
+    take_number,
 };
 
 pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
@@ -26,6 +27,26 @@ pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
     puppet.order("send 3");
     assert_eq!(puppet.take(3), (0, None));
     puppet.end();
+}
+
+pub fn a_refused_connection_is_listed_for_as_long_as_it_is_offered(transport: &'static str) {
+    let node = node(transport, "");
+    let publisher = node.publisher::<u64>("numbers").unwrap();
+    assert_eq!(node.refused_connections(), []);
+    let subscriber = node.subscriber::<i16>("numbers").unwrap();
+    let refused = node.refused_connections();
+    let [(connection, reason)] = &refused[..] else { panic!("{refused:?}") };
+    assert!(connection.starts_with("numbers@") && connection.ends_with("-> numbers"), "{connection}");
+    assert!(reason.contains("u64") && reason.contains("s16"), "{reason}");
+    // A second subscriber is refused for itself, and one of the right type is not.
+    let second = node.subscriber::<i16>("numbers").unwrap();
+    let _fits = node.subscriber::<u64>("numbers").unwrap();
+    assert_eq!(node.refused_connections(), [refused[0].clone(), refused[0].clone()]);
+    drop(second);
+    assert_eq!(node.refused_connections().len(), 1);
+    drop(publisher);
+    assert_eq!(node.refused_connections(), []);
+    drop(subscriber);
 }
 
 /// Connects to an abstract Unix name.

@@ -1,0 +1,92 @@
+//! A child process of a test: this test binary, started again, with commands and answers as lines.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::await_that;
+
+/// The prefix of every answer, because the test harness writes to the same pipe.
+pub const MARK: &str = "@@";
+
+/// A child process. Killed and waited for when dropped.
+pub struct TestProcess {
+    child: Child,
+    orders: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl TestProcess {
+    /// Starts the test `child_entry` of this binary. Returns also its standard error, if the
+    /// command has a pipe for it.
+    pub fn start(command: &mut Command) -> (Self, Option<ChildStderr>) {
+        let mut child = command
+            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, answers) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, answer)) = line.split_once(MARK) {
+                    let _ = tell.send(answer.trim().to_string());
+                }
+            }
+        });
+        let (orders, errors) = (child.stdin.take().unwrap(), child.stderr.take());
+        (Self { child, orders, answers }, errors)
+    }
+
+    /// Sends it a line.
+    pub fn order(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    /// Waits for its next answer.
+    pub fn answer(&self, timeout: Duration) -> Result<String, RecvTimeoutError> {
+        self.answers.recv_timeout(timeout)
+    }
+
+    /// Waits for its exit.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Kills it without warning, and waits for its exit.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.wait();
+    }
+
+    /// Stops it, and waits until it is stopped.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.id());
+        await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+    }
+
+    /// Continues it.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for TestProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
