@@ -78,7 +78,7 @@ impl PendingCalls {
     pub(super) fn new(outstanding: u32) -> Self {
         let slots = (0..outstanding).map(|_| Slot::default()).collect();
         let (issued, abandoned, late) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { slots, issued, abandoned, late, round_trips: Histogram::new() }
+        Self { slots, issued, abandoned, late, round_trips: Histogram::default() }
     }
 
     /// Allocates a number for a call that is about to be sent; one thread at a time. The search

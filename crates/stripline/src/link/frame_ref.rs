@@ -51,18 +51,12 @@ impl FrameRef {
 
 /// Bytes of a frame that a transport lends for writing until they are published or cancelled.
 #[derive(Clone, Copy)]
-pub(crate) struct FrameMut {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: as for `FrameRef`.
-unsafe impl Send for FrameMut {}
+pub(crate) struct FrameMut(FrameRef);
 
 impl FrameMut {
     #[inline]
     pub(crate) fn new(bytes: &mut [u8]) -> Self {
-        Self { bytes: bytes.len(), start: NonNull::from(bytes).cast() }
+        Self(FrameRef { bytes: bytes.len(), start: NonNull::from(bytes).cast() })
     }
 
     /// Returns the same bytes, checked for samples of type `T`.
@@ -72,7 +66,7 @@ impl FrameMut {
     /// place payloads on 16-byte boundaries, and ports refuse types that need more.
     #[inline]
     pub(crate) fn of<T: Pod>(self) -> Self {
-        assert!(self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned());
+        assert!(self.0.fits::<T>());
         self
     }
 
@@ -83,7 +77,7 @@ impl FrameMut {
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
         // SAFETY: the caller guarantees the lifetime; `of` has checked size and alignment.
-        unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
+        unsafe { self.0.get() }
     }
 
     /// Returns the elements for writing.
@@ -92,10 +86,9 @@ impl FrameMut {
     /// As for [`FrameRef::get`], and no other reference to the bytes may exist during `'a`.
     #[inline]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self) -> &'a mut [T] {
+        let Self(FrameRef { start, bytes }) = self;
         // SAFETY: the caller guarantees lifetime and exclusive access; `of` has checked size and
         // alignment.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>())
-        }
+        unsafe { std::slice::from_raw_parts_mut(start.cast::<T>().as_ptr(), bytes / size_of::<T>()) }
     }
 }

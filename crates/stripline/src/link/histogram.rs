@@ -14,12 +14,14 @@ pub(crate) struct Histogram<const SUB: u32> {
     max: AtomicU64,
 }
 
-impl<const SUB: u32> Histogram<SUB> {
-    pub(crate) fn new() -> Self {
+impl<const SUB: u32> Default for Histogram<SUB> {
+    fn default() -> Self {
         let buckets = Self::index((1 << BITS_MAX) - 1) + 1;
         Self { counts: (0..buckets).map(|_| AtomicU32::new(0)).collect(), max: AtomicU64::new(0) }
     }
+}
 
+impl<const SUB: u32> Histogram<SUB> {
     /// Counts a value. Only one thread may call this at a time.
     #[inline]
     pub(crate) fn record(&self, ns: u64) {
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn values_come_back_in_order_and_the_largest_as_it_was() {
-        let histogram = Histogram::<4>::new();
+        let histogram = Histogram::<4>::default();
         for ns in [u64::MAX, 3, 100, 3, 1_000_003] {
             histogram.record(ns);
         }
@@ -96,9 +98,9 @@ mod tests {
     #[test]
     fn a_connection_has_three_in_less_than_eight_kibibytes() {
         let counts = [
-            Histogram::<5>::new().counts.len(),
-            Histogram::<4>::new().counts.len(),
-            Histogram::<3>::new().counts.len(),
+            Histogram::<5>::default().counts.len(),
+            Histogram::<4>::default().counts.len(),
+            Histogram::<3>::default().counts.len(),
         ];
         let bytes = 4 * counts.iter().sum::<usize>();
         assert!(bytes < 8 << 10, "{bytes}");

@@ -21,7 +21,7 @@ pub(crate) struct ReorderBuffer<P> {
     skip_mode: SkipMode,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SkipMode {
     /// They are waited for, up to the time limit.
     No,
@@ -179,12 +179,6 @@ impl<P> ReorderBuffer<P> {
             self.recent.pop_front();
         }
         self.recent.push_back(was_handed_on);
-    }
-}
-
-impl SkipMode {
-    fn max(self, other: Self) -> Self {
-        if self == Self::Always { self } else { other }
     }
 }
 

@@ -74,7 +74,7 @@ impl Incoming {
 
     /// Returns when a packet may become due although nothing has arrived.
     pub(crate) fn recheck_at(&mut self) -> Option<Instant> {
-        self.resequencer.as_mut()?.skip_at()
+        self.resequencer.as_mut()?.skip_ns().and_then(instant_of)
     }
 
     /// Receives like [`Incoming::receive`], in sequence.
@@ -127,11 +127,15 @@ impl Resequencer {
             if let Some(problem) = self.problem.take() {
                 return Err(problem);
             }
-            if self.lend_held(link) {
+            if self.lend_held(link, 0) {
                 return Ok(Polled::Packet);
             }
             self.forget();
-            let patience = match (wait, self.skip_at()) {
+            let skip_ns = self.skip_ns();
+            let is_over = skip_ns.is_some_and(|skip_ns| now_ns() >= skip_ns);
+            let patience = match (wait, skip_ns.and_then(instant_of)) {
+                // What has arrived is taken before a missing packet is given up.
+                _ if is_over => Wait::Never,
                 (Wait::Until(deadline), Some(skip)) => {
                     Wait::Until(Some(deadline.map_or(skip, |deadline| deadline.min(skip))))
                 }
@@ -147,11 +151,11 @@ impl Resequencer {
                         return Ok(Polled::Ended);
                     }
                 }
-                Polled::Empty if matches!(wait, Wait::Never) => return Ok(Polled::Empty),
-                Polled::Empty if link.is_interrupted() => return Ok(Polled::Empty),
-                Polled::Empty if wait.is_expired() => {
-                    let found = self.lend_held(link);
-                    return Ok(if found { Polled::Packet } else { Polled::Empty });
+                Polled::Empty if is_over && self.lend_held(link, now_ns()) => return Ok(Polled::Packet),
+                Polled::Empty
+                    if matches!(wait, Wait::Never) || link.is_interrupted() || wait.is_expired() =>
+                {
+                    return Ok(Polled::Empty);
                 }
                 Polled::Empty => {}
             }
@@ -262,23 +266,23 @@ impl Resequencer {
         copy.copy_from(link);
         copy.gap = None;
         let bytes = copy.bytes().len();
-        let packets = &mut self.origins[index].packets;
+        let (packets, now) = (&mut self.origins[index].packets, now_ns());
         if packets.is_full() || self.bytes.saturating_add(bytes) > LinkOptions::PACKET_MAX {
-            let connection = link.connection().into();
-            let (first, window) = (packets.next(), packets.held());
-            self.problem = Some(Error::WindowOverflow { connection, first, window });
+            // It is no error where the time is over as well.
+            if packets.deadline().is_none_or(|deadline| now < deadline) {
+                let connection = link.connection().into();
+                let (first, window) = (packets.next(), packets.held());
+                self.problem = Some(Error::WindowOverflow { connection, first, window });
+            }
             packets.skip();
         }
         self.bytes += bytes;
-        packets.hold(order.number(), copy, now_ns());
+        packets.hold(order.number(), copy, now);
     }
 
-    /// Lends a held packet that is due.
-    fn lend_held(&mut self, link: &mut Incoming) -> bool {
-        if self.origins.iter().all(|origin_sequence| origin_sequence.packets.held() == 0) {
-            return false;
-        }
-        let now = now_ns();
+    /// Lends a held packet that is due at that time. At time 0, no missing packet is given up for
+    /// its time.
+    fn lend_held(&mut self, link: &mut Incoming, now: u64) -> bool {
         let mut origin_sequences = self.origins.iter_mut();
         let Some((origin_sequence, turn)) =
             origin_sequences.find_map(|n| n.packets.take(now).map(|turn| (n, turn)))
@@ -317,12 +321,15 @@ impl Resequencer {
         self.gap_at_end = merge(self.gap_at_end.take(), rest);
     }
 
-    /// Returns when the next missing packet is given up.
-    fn skip_at(&mut self) -> Option<Instant> {
-        let deadline =
-            self.origins.iter_mut().filter_map(|origin_sequence| origin_sequence.packets.deadline()).min()?;
-        Instant::now().checked_add(Duration::from_nanos(deadline.saturating_sub(now_ns())))
+    /// Returns when the next missing packet is given up, in monotonic nanoseconds.
+    fn skip_ns(&mut self) -> Option<u64> {
+        self.origins.iter_mut().filter_map(|origin_sequence| origin_sequence.packets.deadline()).min()
     }
+}
+
+/// Returns the instant of a time in monotonic nanoseconds, or now if that has passed.
+fn instant_of(ns: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_nanos(ns.saturating_sub(now_ns())))
 }
 
 impl OriginSequence {

@@ -10,6 +10,7 @@ use super::histogram::Histogram;
 const SAMPLES_BEYOND: f64 = 100.0;
 
 /// The live statistics of one connection. One thread of the receiver writes, others read.
+#[derive(Default)]
 pub(crate) struct ConnectionStats {
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -24,23 +25,6 @@ pub(crate) struct ConnectionStats {
     queued: Histogram<3>,
     /// Taken to finished.
     service: Histogram<4>,
-}
-
-impl Default for ConnectionStats {
-    fn default() -> Self {
-        Self {
-            packets: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            lost_samples: AtomicU64::new(0),
-            gaps: AtomicU64::new(0),
-            reordered: AtomicU64::new(0),
-            peer_deaths: AtomicU64::new(0),
-            latency: Histogram::new(),
-            queued: Histogram::new(),
-            service: Histogram::new(),
-        }
-    }
 }
 
 impl ConnectionStats {

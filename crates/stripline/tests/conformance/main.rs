@@ -123,6 +123,8 @@ macro_rules! rules_of {
                 resequencing_gives_back_the_order,
                 resequencing_in_order_changes_nothing,
                 a_missing_packet_is_skipped_and_reported,
+                what_has_arrived_is_not_given_up,
+                a_full_window_is_no_error_after_the_time,
                 a_window_that_overflows_is_named,
                 two_packets_of_a_number_are_named,
                 the_end_of_stream_waits_for_nothing,

@@ -196,6 +196,36 @@ pub fn a_missing_packet_is_skipped_and_reported(transport: &'static str) {
     expect_end(&mut packets);
 }
 
+pub fn what_has_arrived_is_not_given_up(transport: &'static str) {
+    let node = node(transport, "");
+    let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
+    let mut packets = sink.resequenced(4, Duration::ZERO).unwrap();
+    send(&mut source, 0..8);
+    source.finish().unwrap();
+    // All have arrived before the receiver takes the first one.
+    shuffle(&mut input, &mut output, &[0, 2, 1, 5, 4, 3, 7, 6]);
+    output.finish().unwrap();
+    assert_eq!(numbers(&mut packets, 8), whole(0..8));
+    expect_end(&mut packets);
+    assert!(node.connections().iter().all(|report| (report.lost, report.gaps) == (0, 0)));
+}
+
+pub fn a_full_window_is_no_error_after_the_time(transport: &'static str) {
+    let node = node(transport, "");
+    let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
+    let mut packets = sink.resequenced(2, Duration::ZERO).unwrap();
+    send(&mut source, 0..8);
+    source.finish().unwrap();
+    // The stage keeps 1 and 2 for itself. More than a window of others has arrived behind them.
+    shuffle(&mut input, &mut output, &[0, 3, 4, 5, 6, 7]);
+    output.finish().unwrap();
+    let gap = Gap { first: 1, packets: 2, samples: 6, reason: GapReason::Late };
+    let mut expected = vec![(0, None), (3, Some(gap))];
+    expected.extend(whole(4..8));
+    assert_eq!(numbers(&mut packets, 6), expected);
+    expect_end(&mut packets);
+}
+
 pub fn a_window_that_overflows_is_named(transport: &'static str) {
     let node = node(transport, "");
     let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
