@@ -15,7 +15,7 @@ use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::terms::Overflow;
 use crate::transport::peer_monitor::MonitoredPeer;
-use crate::transport::{ConnectRequest, Inlet, InletParts, Next, StartPosition};
+use crate::transport::{ConnectRequest, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -191,12 +191,12 @@ impl Inlet for RingInlet {
             acks: Some(acks),
             waker: Some(page),
             polls_without_syscall: true,
+            start: StartPosition {
+                resume_from: self.cursor.resume_from(),
+                first_sent: self.cursor.first_sent(),
+            },
             ..InletParts::default()
         }
-    }
-
-    fn start_position(&self) -> StartPosition {
-        StartPosition { resume_from: self.cursor.resume_from(), first_sent: self.cursor.first_sent() }
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
@@ -214,14 +214,6 @@ impl Inlet for RingInlet {
         if self.borrows { self.reader.try_next_fast() } else { None }
     }
 
-    fn spin(&mut self, spins: u32) {
-        self.reader.spin(spins);
-    }
-
-    fn say_goodbye(&mut self) {
-        self.cursor.set_left();
-    }
-
     fn release(&mut self) {
         if let Some(lossy) = &mut self.lossy {
             lossy.taken = false;
@@ -237,11 +229,40 @@ impl Inlet for RingInlet {
         }
     }
 
-    fn prepare_sleep(&mut self) -> bool {
+    fn spin(&mut self, polls: u32) -> bool {
+        if polls > 0 {
+            self.reader.spin(polls);
+        }
+        // A poll of memory takes none.
+        true
+    }
+
+    fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+        let membarrier = self.membarrier;
+        let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
+        // After the announcement: unlike a doorbell, a wake-up does not persist.
+        let parks = parks && !self.is_over();
+        fail_point!("reader-sleep");
+        if !parks || !may_park() {
+            return Ok(Parked::Woken);
+        }
+        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
+        fail_point!("reader-wake");
+        // The thread that woke this side has withdrawn the announcement.
+        if matches!(outcome, Ok(false)) {
+            self.reader.cancel_sleep();
+        }
+        self.reader.prefetch();
+        outcome.map(|in_time| if in_time { Parked::Woken } else { Parked::TimedOut })
+    }
+
+    fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         let membarrier = self.membarrier;
         self.slept =
             !self.is_over() && self.reader.prepare_sleep_with(|| membarrier::fence_before_sleep(membarrier));
         fail_point!("reader-sleep");
+        // Also rung when the other end is gone.
+        poll_set.readable(self.doorbells.data.as_fd());
         self.slept
     }
 
@@ -253,37 +274,12 @@ impl Inlet for RingInlet {
         }
     }
 
-    fn can_park(&self, _: Option<Instant>) -> bool {
-        true
-    }
-
-    fn prepare_park(&mut self) -> bool {
-        let membarrier = self.membarrier;
-        let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
-        // After the announcement: unlike a doorbell, a wake-up does not persist.
-        let parks = parks && !self.is_over();
-        fail_point!("reader-sleep");
-        parks
-    }
-
-    fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
-        fail_point!("reader-wake");
-        // The thread that woke this side has withdrawn the announcement.
-        if matches!(outcome, Ok(false)) {
-            self.reader.cancel_sleep();
-        }
-        self.reader.prefetch();
-        outcome
-    }
-
-    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        // Also rung when the other end is gone.
-        poll_set.readable(self.doorbells.data.as_fd());
-    }
-
     fn is_peer_gone(&mut self) -> bool {
         let gone = matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.check());
         gone || self.reader.is_closed()
+    }
+
+    fn say_goodbye(&mut self) {
+        self.cursor.set_left();
     }
 }

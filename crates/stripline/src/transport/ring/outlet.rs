@@ -20,7 +20,7 @@ use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
 use crate::sys::socket::Socket;
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
+use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
 /// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
@@ -318,6 +318,54 @@ impl RingOutlet {
         false
     }
 
+    /// Attaches the readers that came, and detaches those that left; true when some came.
+    fn attach_pending(&mut self) -> bool {
+        // Relaxed: the lock below orders the rest.
+        if !self.shared.changed.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.shared.changed.swap(false, Ordering::Acquire);
+        // Departed readers first: a new one may take the place of one of them.
+        self.detach_departed();
+        let added = std::mem::take(&mut self.shared.changes().added);
+        let arrived = !added.is_empty();
+        for pending in added {
+            fail_point!("admit");
+            let resumed = self.departed.remove(&pending.connection);
+            if let Some(sequence) = resumed {
+                pending.cursor.set_resume_from(sequence);
+                fail_point!("admit-returned");
+            }
+            let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
+            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
+            // mapped until it is detached.
+            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
+            // The cursors count packets exactly, under any kind of flow control. A stalled writer
+            // needs no wake-up before the low watermark.
+            self.writer.set_low_watermark(id, pending.low);
+            fail_point!("admit-attached");
+            self.readers.push(AttachedReader {
+                id,
+                token: pending.token,
+                connection: pending.connection,
+                doorbell: pending.doorbell,
+                peer: pending.peer,
+                lossy: matches!(pending.mode, stripline_ring::Mode::Lossy),
+                fresh: true,
+                resumed,
+                first: None,
+                membarrier: pending.membarrier,
+                ack_wait: None,
+                cursor: pending.cursor,
+                _sleepers: pending.sleepers,
+            });
+            self.fresh = true;
+        }
+        self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
+        self.wake_sleepers();
+        arrived
+    }
+
     /// Waits for room and returns it.
     #[cold]
     fn wait_for_space(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -372,71 +420,22 @@ impl RingOutlet {
 }
 
 impl Outlet for RingOutlet {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn frame_max(&self) -> usize {
-        stripline_ring::max_frame(self.memory.capacity)
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: self.endpoint.clone(),
+            frame_max: stripline_ring::max_frame(self.memory.capacity),
+            short_headers: true,
+            scope_max: None,
+        }
     }
 
     fn receivers(&self) -> usize {
         self.readers.len()
     }
 
-    fn is_lossy(&self) -> bool {
-        self.readers.iter().any(|reader| reader.lossy)
-    }
-
-    fn loses_nothing(&self) -> bool {
-        !self.is_lossy()
-    }
-
-    fn admit(&mut self) -> bool {
-        // Relaxed: the lock below orders the rest.
-        if !self.shared.changed.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.shared.changed.swap(false, Ordering::Acquire);
-        // Departed readers first: a new one may take the place of one of them.
-        self.detach_departed();
-        let added = std::mem::take(&mut self.shared.changes().added);
-        let arrived = !added.is_empty();
-        for pending in added {
-            fail_point!("admit");
-            let resumed = self.departed.remove(&pending.connection);
-            if let Some(sequence) = resumed {
-                pending.cursor.set_resume_from(sequence);
-                fail_point!("admit-returned");
-            }
-            let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
-            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
-            // mapped until it is detached.
-            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
-            // The cursors count packets exactly, under any kind of flow control. A stalled writer
-            // needs no wake-up before the low watermark.
-            self.writer.set_low_watermark(id, pending.low);
-            fail_point!("admit-attached");
-            self.readers.push(AttachedReader {
-                id,
-                token: pending.token,
-                connection: pending.connection,
-                doorbell: pending.doorbell,
-                peer: pending.peer,
-                lossy: matches!(pending.mode, stripline_ring::Mode::Lossy),
-                fresh: true,
-                resumed,
-                first: None,
-                membarrier: pending.membarrier,
-                ack_wait: None,
-                cursor: pending.cursor,
-                _sleepers: pending.sleepers,
-            });
-            self.fresh = true;
-        }
-        self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
-        self.wake_sleepers();
-        arrived
+    fn admit(&mut self) -> Admitted {
+        let is_new = self.attach_pending();
+        Admitted { is_new, is_lossy: self.readers.iter().any(|reader| reader.lossy) }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -470,10 +469,6 @@ impl Outlet for RingOutlet {
         Ok(())
     }
 
-    fn cancel(&mut self) {
-        self.writer.cancel();
-    }
-
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         self.wait_acks(ack_wait)
     }
@@ -488,7 +483,7 @@ impl Drop for RingOutlet {
     fn drop(&mut self) {
         self.listener = None;
         let newest = self.newest.and_then(|position| self.header_at(position));
-        if self.admit()
+        if self.attach_pending()
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
         {

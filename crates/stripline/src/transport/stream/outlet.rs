@@ -22,7 +22,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
+use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
 
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
@@ -108,6 +108,18 @@ impl StreamOutlet {
             accept_thread: None,
             _view: view,
         })
+    }
+
+    /// Attaches the receivers that were accepted; true when there are some.
+    fn attach_accepted(&mut self) -> bool {
+        let Some(accepted) = self.accept_queue.accepted() else { return false };
+        let arrived = !accepted.is_empty();
+        for receiver in accepted {
+            // Relaxed: a hint for its successor.
+            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            self.receivers.push(receiver);
+        }
+        arrived
     }
 
     pub(super) fn remove_dead(&mut self) {
@@ -266,12 +278,14 @@ impl StreamOutlet {
 }
 
 impl Outlet for StreamOutlet {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn frame_max(&self) -> usize {
-        self.frame_max
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: self.endpoint.clone(),
+            frame_max: self.frame_max,
+            short_headers: false,
+            // The reader of the socket was fixed when the connection was made.
+            scope_max: (self.scope <= Scope::Transport).then_some(self.scope),
+        }
     }
 
     fn receivers(&self) -> usize {
@@ -282,19 +296,9 @@ impl Outlet for StreamOutlet {
         self.receivers.is_empty()
     }
 
-    fn is_lossy(&self) -> bool {
-        self.receivers.iter().any(|receiver| !receiver.blocks)
-    }
-
-    fn admit(&mut self) -> bool {
-        let Some(accepted) = self.accept_queue.accepted() else { return false };
-        let arrived = !accepted.is_empty();
-        for receiver in accepted {
-            // Relaxed: a hint for its successor.
-            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            self.receivers.push(receiver);
-        }
-        arrived
+    fn admit(&mut self) -> Admitted {
+        let is_new = self.attach_accepted();
+        Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.blocks) }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -369,24 +373,6 @@ impl Outlet for StreamOutlet {
         outcome
     }
 
-    fn cancel(&mut self) {}
-
-    fn supports_scope(&self, scope: Scope) -> Result<()> {
-        if self.scope > Scope::Transport {
-            return Ok(());
-        }
-        // The reader of the socket was fixed when the connection was made.
-        Err(Error::Unsupported {
-            transport: self.endpoint.transport.clone(),
-            rule: format!(
-                "scope {scope} for a packet of a connection of scope {} (the reader of the socket was fixed when \
-                 it was made)",
-                self.scope
-            ),
-            alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
-        })
-    }
-
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         self.wait_acks(ack_wait)
     }
@@ -409,7 +395,7 @@ impl Drop for StreamOutlet {
         self.accept_thread = None;
         let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
         let before = self.receivers.len();
-        if self.admit()
+        if self.attach_accepted()
             && let Some(end) = end
         {
             // A receiver accepted after the end must still get it. A fresh socket has room for it.
