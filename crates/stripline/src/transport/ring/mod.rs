@@ -170,7 +170,7 @@ impl SleepersPage {
     }
 }
 
-/// A reader after its handshake, before the writer attaches it.
+/// A reader after its handshake: pending until the writer attaches it.
 pub(super) struct PendingReader {
     token: u64,
     connection: String,

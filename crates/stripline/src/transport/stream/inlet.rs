@@ -17,7 +17,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::handshake;
+use crate::transport::handshake::{self, Hello};
 use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
@@ -56,7 +56,7 @@ pub(crate) struct StreamInlet {
 impl StreamInlet {
     /// Performs the handshake on a fresh connection.
     pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Self> {
-        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, request)?;
+        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
             return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));

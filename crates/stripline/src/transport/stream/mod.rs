@@ -19,13 +19,16 @@ mod inspect;
 mod outlet;
 mod partial_writer;
 mod receiver;
+mod transport;
 
 #[cfg(any(fuzzing, test))]
 pub(crate) use acks::AckReader;
 #[cfg(test)]
 pub(crate) use acks::record;
 pub(crate) use inlet::StreamInlet;
-pub(super) use outlet::StreamOutlet;
+pub(super) use transport::StreamTransport;
+
+use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;
 

@@ -11,10 +11,11 @@ use super::acks::{AckReader, peek_goodbye};
 use super::frame_max;
 use super::inspect::StreamPortView;
 use super::partial_writer::PartialWriter;
-use super::receiver::{ReceiverOptions, StreamReceiver};
+use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::flow;
 use crate::flow::AckWait;
+use crate::inspect::Reader;
 use crate::packet::{Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
@@ -42,41 +43,30 @@ pub(in crate::transport) struct StreamOutlet {
     scope: Scope,
     pub(super) stop: StopToken,
     accept_thread: Option<AcceptThread>,
-    /// Held for inspection.
-    _view: Arc<StreamPortView>,
+    view: Arc<StreamPortView>,
 }
 
 impl StreamOutlet {
+    /// Opens a port on a listener.
     pub(in crate::transport) fn new(
         request: BindRequest,
         endpoint: Endpoint,
         listener: Listener,
     ) -> Result<Self> {
-        let accept_queue = Arc::new(AcceptQueue::new()?);
-        let view = StreamPortView::register(&request, &endpoint);
+        let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
+        let mut outlet = Self::without_receivers(request, endpoint)?;
+        outlet.timeout = options.send_timeout();
+        outlet.scope = options.scope;
         let acceptor = StreamAcceptor {
-            view: Arc::clone(&view),
-            queue: Arc::clone(&accept_queue),
-            payload: request.payload,
-            keys: endpoint.keys,
-            buffer: request.options.buffer,
-            wants_acks: request.options.scope > Scope::Transport,
+            view: Arc::clone(&outlet.view),
+            queue: Arc::clone(&outlet.accept_queue),
+            payload,
+            keys,
+            buffer: options.buffer,
+            wants_acks: options.scope > Scope::Transport,
         };
-        Ok(Self {
-            endpoint,
-            receivers: Vec::new(),
-            accept_queue,
-            frame: AlignedBuffer::default(),
-            frame_max: frame_max(request.options.buffer),
-            partial_writer: None,
-            next_sequence: 0,
-            in_packet: false,
-            timeout: request.options.send_timeout(),
-            scope: request.options.scope,
-            stop: request.stop,
-            accept_thread: Some(AcceptThread::start(listener, acceptor)?),
-            _view: view,
-        })
+        outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
+        Ok(outlet)
     }
 
     /// Returns the sending end of a socket that also has a receiving end.
@@ -86,16 +76,19 @@ impl StreamOutlet {
         socket: Arc<Socket>,
         connection: &str,
     ) -> Result<Self> {
-        let view = StreamPortView::register(&request, &endpoint);
-        let port = ReceiverOptions {
-            overflow: Overflow::Block,
-            depth: request.options.watermarks.high(),
-            high_watermark: request.options.watermarks.high(),
-        };
-        let receiver = StreamReceiver::new(connection, socket, &view, port, AckReader::default());
+        let high = request.options.watermarks.high();
+        let mut outlet = Self::without_receivers(request, endpoint)?;
+        let reader = Reader::new(connection, Overflow::Block, high, high);
+        let receiver = StreamReceiver::new(reader, socket, &outlet.view, AckReader::default());
+        outlet.receivers.push(receiver);
+        Ok(outlet)
+    }
+
+    fn without_receivers(request: BindRequest, endpoint: Endpoint) -> Result<Self> {
         Ok(Self {
+            view: StreamPortView::register(&request, &endpoint),
             endpoint,
-            receivers: vec![receiver],
+            receivers: Vec::new(),
             accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.options.buffer),
@@ -106,7 +99,6 @@ impl StreamOutlet {
             scope: Scope::Transport,
             stop: request.stop,
             accept_thread: None,
-            _view: view,
         })
     }
 
