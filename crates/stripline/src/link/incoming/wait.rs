@@ -53,7 +53,7 @@ impl Incoming {
         };
         // A thread with an event first publishes it and then wakes the parked port.
         let parked = inlet.park(wait.deadline(), &mut || {
-            let parks = !events.is_pending() && !(wait.is_stoppable() && stop.is_stopped());
+            let parks = !(events.is_pending() || wait.is_stoppable() && stop.is_stopped());
             view.set_sleeping(parks);
             parks
         });

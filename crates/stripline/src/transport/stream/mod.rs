@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A receiver sends nothing, unless the sender requests acknowledgements or the link keeps flow
-//! control (`answers.rs`).
+//! control (`acks.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 

@@ -117,7 +117,7 @@ impl StreamOutlet {
     pub(super) fn remove_dead(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
-                if receiver.acks.has_left() || peek_goodbye(&receiver.socket) {
+                if receiver.acks.has_left || peek_goodbye(&receiver.socket) {
                     // Relaxed: the lock of the records orders what matters; read late, it makes a
                     // new receiver report a gap.
                     receiver.has_left.store(true, Ordering::Relaxed);
@@ -150,18 +150,9 @@ impl StreamOutlet {
                 .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
             let Some(busy) = busy else { return Ok(()) };
             let full = Error::Full { connection: self.receivers[busy].connection.clone() };
-            if matches!(wait, Wait::Never) {
-                return Err(full);
-            }
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
             let mut poll_set = PollSet::default();
             poll_set.readable(self.accept_queue.doorbell.as_fd());
-            if wait.is_stoppable() {
-                poll_set.readable(self.stop.doorbell().as_fd());
-            }
-            let fired = self.receivers[busy].while_waiting(|| poll_set.wait(wait.deadline()))?;
+            let fired = self.receivers[busy].while_waiting(|| self.stop.sleep(poll_set, wait))?;
             if !fired {
                 return Err(full);
             }
@@ -238,20 +229,15 @@ impl StreamOutlet {
                             self.defer_from(index, sent, bytes)
                         };
                     }
-                    let stopped = wait.is_stoppable() && self.stop.is_stopped();
-                    if stopped || matches!(wait, Wait::Never) {
-                        return self.defer_from(index, sent, bytes);
-                    }
                     if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
                         wait = Wait::within(timeout);
                     }
                     let mut poll_set = PollSet::default();
                     poll_set.writable(receiver.socket.as_fd());
-                    if wait.is_stoppable() {
-                        poll_set.readable(self.stop.doorbell().as_fd());
-                    }
-                    if !receiver.while_waiting(|| poll_set.wait(wait.deadline()))? {
-                        return self.defer_from(index, sent, bytes);
+                    match receiver.while_waiting(|| self.stop.sleep(poll_set, wait)) {
+                        Ok(true) => {}
+                        Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
+                        Err(error) => return Err(error),
                     }
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
@@ -297,8 +283,7 @@ impl Outlet for StreamOutlet {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender_ref().is_some())
-        {
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender.is_some()) {
             self.wait_for_permission(wait)?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
@@ -311,7 +296,7 @@ impl Outlet for StreamOutlet {
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &StreamReceiver| {
             receiver.is_free()
-                && receiver.acks.flow_sender_ref().is_none_or(flow::Sender::may_send_without_poll)
+                && receiver.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
             && !self.accept_queue.has_accepted()
@@ -351,7 +336,7 @@ impl Outlet for StreamOutlet {
             }
             let receiver = &mut self.receivers[index];
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(flow_sender) = receiver.acks.flow_sender().filter(|_| is_packet) {
+            if let Some(flow_sender) = receiver.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
             match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
@@ -371,7 +356,7 @@ impl Outlet for StreamOutlet {
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
-        let flow_sender = receiver.acks.flow_sender_ref()?;
+        let flow_sender = receiver.acks.flow_sender.as_ref()?;
         let since_ns = now_ns().saturating_sub(flow_sender.stalled_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
