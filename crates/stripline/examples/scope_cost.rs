@@ -1,12 +1,12 @@
-//! What a send that waits for its receiver costs over shared memory and over a socket: scope
-//! `target` of a packet of 64 bytes, between two threads.
+//! The cost of a send that waits for its receiver, over shared memory and over a socket. The packet
+//! has 64 bytes and scope `target`, and its receiver is another thread.
 //!
 //! ```text
 //! cargo run --release -p stripline --example scope_cost
 //! ```
 //!
-//! The transports are measured in turn, in short blocks; the figure of each is the median send of its
-//! fastest block. The ratio of the second `shm` to the first is the error of the measurement.
+//! The transports are measured in turn, in short blocks. The figure of each is the median send of
+//! its fastest block. The ratio of the second `shm` to the first is the error of the measurement.
 
 use std::time::{Duration, Instant};
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::handshake::{Hello, Welcome};
 use super::{BindRequest, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
+use crate::packet::payload::TypeName;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 use crate::terms::{LinkOptions, Overflow};
@@ -88,8 +89,17 @@ pub(crate) struct CallConnection {
     pub server_info: serde_json::Value,
 }
 
-/// Checks the options for the direction from the server to a client.
-pub(super) fn check_call_hello(hello: &Hello) -> Result<(), String> {
+/// Checks a client with its options for the direction to it. Returns its part of the hello.
+///
+/// # Errors
+/// The reason for a refusal, as a text for the client.
+pub(super) fn check_client<'a>(
+    hello: &'a Hello,
+    key: u64,
+    payload: &TypeName,
+    acceptor: &mut dyn CallAcceptor,
+) -> Result<&'a CallHello, String> {
+    hello.check(key, payload)?;
     let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
     if hello.overflow != Overflow::Block {
         return Err("replies are not to be dropped: overflow must be `block`".into());
@@ -97,7 +107,8 @@ pub(super) fn check_call_hello(hello: &Hello) -> Result<(), String> {
     if !is_valid_buffer(call.buffer) {
         return Err(format!("a buffer of {} bytes is out of range", call.buffer));
     }
-    Ok(())
+    acceptor.check(hello)?;
+    Ok(call)
 }
 
 pub(super) fn is_valid_buffer(bytes: u32) -> bool {

@@ -18,9 +18,9 @@ use crate::terms::{LinkOptions, WaitStrategy};
 pub(super) struct Inproc;
 
 /// The sending ports of this process, by address.
-static PORTS: Table<BoundPort> = Table(PerProcess::new(Mutex::default));
+static PORTS: AddressTable<BoundPort> = AddressTable(PerProcess::new(Mutex::default));
 /// The servers of calls of this process, by address.
-static SERVERS: Table<Arc<Mutex<BoundServer>>> = Table(PerProcess::new(Mutex::default));
+static SERVERS: AddressTable<Arc<Mutex<BoundServer>>> = AddressTable(PerProcess::new(Mutex::default));
 
 /// A server of calls.
 struct BoundServer {
@@ -37,9 +37,9 @@ struct BoundPort {
 }
 
 /// A table of this process, from addresses to the values that listen there.
-struct Table<T>(PerProcess<Mutex<HashMap<String, T>>>);
+struct AddressTable<T>(PerProcess<Mutex<HashMap<String, T>>>);
 
-impl<T: Clone> Table<T> {
+impl<T: Clone> AddressTable<T> {
     fn entries(&'static self) -> MutexGuard<'static, HashMap<String, T>> {
         // Entries are valid even if the last holder panicked.
         self.0.get().lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +61,7 @@ impl<T: Clone> Table<T> {
 
 /// An entry in a table.
 struct Entry<T: Clone + 'static> {
-    table: &'static Table<T>,
+    table: &'static AddressTable<T>,
     address: String,
 }
 
@@ -125,10 +125,8 @@ impl Transport for Inproc {
         let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
         let call = Some(CallHello::new(&bind));
         let hello = Hello { call, ..Hello::new(endpoint, request) };
-        hello
-            .check(server.keys[0], &server.request.payload)
-            .and_then(|()| duplex::check_call_hello(&hello))
-            .and_then(|()| server.acceptor.check(&hello))
+        let BoundServer { keys, request: offered, acceptor } = &mut *server;
+        duplex::check_client(&hello, keys[0], &offered.payload, &mut **acceptor)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other

@@ -155,10 +155,8 @@ struct ShmCallAcceptor {
 impl Acceptor for ShmCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
-        hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        duplex::check_call_hello(&hello)?;
-        self.acceptor.check(&hello)?;
-        let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
+        let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
+        let call = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?;
         let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };

@@ -46,7 +46,7 @@ impl Incoming {
     }
 
     /// Parks on the only connection, without descriptors.
-    pub(super) fn park(&mut self, wait: Wait) -> Result<Parked> {
+    fn park(&mut self, wait: Wait) -> Result<Parked> {
         let Self { connections, events, stop, view, .. } = self;
         let [IncomingConnection { inlet: Some(inlet), .. }] = &mut ***connections else {
             return Ok(Parked::Unable);

@@ -104,16 +104,14 @@ struct StreamCallAcceptor {
 
 impl Acceptor for StreamCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
-        hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        duplex::check_call_hello(&hello)?;
-        self.acceptor.check(&hello)?;
+        let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
+        let buffer = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?.buffer;
         let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
         let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
         let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;
         let kept = socket.try_clone().map_err(|e| e.to_string())?;
         kept.set_nonblocking(false).map_err(|e| e.to_string())?;
-        let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
         let duplex =
             pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer).map_err(|e| e.to_string())?;
