@@ -231,6 +231,14 @@ fn a_program_embeds_publishers_and_subscribers() {
 
 /// Runs two components that call a server, and one with two inputs.
 #[test]
+fn the_cost_of_a_scope_is_printed_with_its_error() {
+    let example = Running::start("scope_cost", &domain("scope-cost"), &[]);
+    example.says("scope target, 64 B: shm ");
+    example.says("the same twice: shm ");
+    assert_eq!(example.end(), Some(0));
+}
+
+#[test]
 fn components_call_and_have_several_inputs() {
     let domain = domain("scan");
     let server = Running::start("tuner", &domain, &["serve"]);

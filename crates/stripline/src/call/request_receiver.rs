@@ -79,7 +79,7 @@ impl RequestReceiver {
     /// Returns whether no cancellation of the fresh request can be here: it came to a server that
     /// was polling, or woke one and came alone.
     #[inline]
-    pub(super) fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&mut self) -> bool {
         self.incoming.arrived_while() == ArrivedWhile::Spinning || !self.incoming.has_buffered()
     }
 

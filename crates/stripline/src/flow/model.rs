@@ -151,8 +151,8 @@ impl World {
         let mut after = self.clone();
         after.packets.push(Packet {
             from: self.life,
-            to: self.sender.receiver(),
-            number: self.sender.sent(),
+            to: self.sender.receiver,
+            number: self.sender.sent,
             content: self.next,
         });
         after.sender.send();
@@ -173,7 +173,7 @@ impl World {
 
     fn packet_comes(&self, index: usize) -> Result<Option<Self>, String> {
         let room = u64::from(self.rules.high) + self.rules.headroom;
-        let is_full = self.receiver.waiting() >= room;
+        let is_full = self.receiver.waiting >= room;
         // A stream holds a packet back. A datagram that finds no room is lost.
         if is_full && !self.rules.loses_packets || !self.has_space_to_reply() {
             return Ok(None);
@@ -337,7 +337,7 @@ impl System for World {
             return Err(format!("{waiting} packets wait"));
         }
         let gone = u64::from(self.delivered) + self.lost;
-        if !self.restarts() && gone + waiting != self.receiver.arrived() {
+        if !self.restarts() && gone + waiting != self.receiver.arrived {
             return Err("packets are missing that were not reported".into());
         }
         if !self.rules.loses_packets && !self.restarts() && self.lost > 0 {

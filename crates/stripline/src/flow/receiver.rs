@@ -13,9 +13,9 @@ pub(crate) struct Receiver {
     /// Zero: no sender has been seen yet.
     sender: Incarnation,
     /// All packets with smaller numbers have arrived or been given up.
-    arrived: u64,
+    pub(super) arrived: u64,
     /// The number of those that are not taken yet.
-    waiting: u64,
+    pub(super) waiting: u64,
     announced: Announced,
     is_over: bool,
 }
@@ -57,18 +57,6 @@ impl Receiver {
         };
         let sender = sender.unwrap_or_default();
         Some(Self { high, low, own, sender, arrived: 0, waiting: 0, announced, is_over: false })
-    }
-
-    /// Returns the number of packets that wait to be taken.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
-    /// Returns the number below which all packets have arrived or been given up.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
-    pub(crate) fn arrived(&self) -> u64 {
-        self.arrived
     }
 
     /// Records the arrival of the next packet, on a transport that loses none.
@@ -250,7 +238,7 @@ mod tests {
         for round in 0..3 {
             let queued = bodies((0..if round == 0 { 4 } else { 3 }).map(|_| receiver.arrive_next().unwrap()));
             assert!(queued.iter().all(Option::is_none), "{queued:?}");
-            assert_eq!(receiver.waiting(), 4);
+            assert_eq!(receiver.waiting, 4);
             let announced = bodies((0..3).map(|_| receiver.take()));
             assert_eq!(announced, [None, None, Some(Body::Grant { until: 4 + 3 * (round + 1) })]);
         }
@@ -262,7 +250,7 @@ mod tests {
     fn stop_and_resume_come_at_the_watermarks() {
         let mut receiver = receiver(Flow::StopResume);
         for epoch in 1..4 {
-            let queued = bodies((receiver.waiting()..4).map(|_| receiver.arrive_next().unwrap()));
+            let queued = bodies((receiver.waiting..4).map(|_| receiver.arrive_next().unwrap()));
             let (last, before) = queued.split_last().unwrap();
             assert_eq!(*last, Some(Body::Stop { epoch }));
             assert!(before.iter().all(Option::is_none));
@@ -330,6 +318,6 @@ mod tests {
         // The sender asks the predecessor for its position, and has sent more meanwhile.
         let ask = FlowMessage { sender: THEM, receiver: ME, body: Body::Probe { sent: 12, yours: 3 } };
         let answer = successor.receive(&ask).unwrap();
-        assert_eq!((bodies([answer]), successor.arrived()), (vec![Some(Body::Grant { until: 16 })], 12));
+        assert_eq!((bodies([answer]), successor.arrived), (vec![Some(Body::Grant { until: 16 })], 12));
     }
 }

@@ -23,9 +23,10 @@ pub(crate) struct Sender {
     high: u64,
     channel: ChannelKind,
     own: Incarnation,
-    receiver: Incarnation,
-    /// Packets sent in all.
-    sent: u64,
+    /// The receiver seen last, to which packets are addressed.
+    pub(super) receiver: Incarnation,
+    /// Packets sent in all, which is the number of the next.
+    pub(super) sent: u64,
     /// The number of those that were for earlier receivers.
     others: u64,
     permission: Permission,
@@ -103,21 +104,6 @@ impl Sender {
     pub(crate) fn send(&mut self) {
         self.sent += 1;
         self.stalled_ns = None;
-    }
-
-    /// Returns the number of packets sent in all, which is the number of the next.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "for transports that number what they send; walked by the model")
-    )]
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Returns the receiver seen last, to which packets are addressed.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
-    pub(crate) fn receiver(&self) -> Incarnation {
-        self.receiver
     }
 
     /// Returns whether the receiver has sent its last message.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::terms::Overflow;
+
 /// A snapshot of all processes. Each process responds at its own moment, so the snapshots are not
 /// simultaneous.
 ///
@@ -149,6 +151,24 @@ pub struct Reader {
     /// Whether the sender sleeps until this reader acknowledges a packet (scopes `server` and
     /// `target`).
     pub answer_awaited: bool,
+}
+
+impl Reader {
+    /// Returns the constant part of a reader's view.
+    pub(crate) fn new(connection: &str, overflow: Overflow, depth: u32, high_watermark: u32) -> Self {
+        Self {
+            connection: connection.into(),
+            overflow: overflow.to_string(),
+            depth,
+            high_watermark: (high_watermark < depth).then_some(high_watermark),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether the sender waits for it.
+    pub(crate) fn blocks(&self) -> bool {
+        self.overflow == Overflow::Block.as_str()
+    }
 }
 
 /// A receiving port.

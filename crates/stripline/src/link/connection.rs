@@ -309,7 +309,7 @@ impl IncomingConnection {
         if self.expected.is_some() {
             return;
         }
-        let start = self.inlet.as_ref().map(|inlet| inlet.start_position()).unwrap_or_default();
+        let start = self.inlet.as_mut().map(|inlet| inlet.parts().start).unwrap_or_default();
         let first_sent = start.first_sent.filter(|first| first.0 < header.sequence);
         match start.resume_from.filter(|next| *next < header.sequence) {
             // This receiver was restarted: the packets that its predecessor had not taken are
@@ -440,8 +440,10 @@ impl IncomingConnection {
     /// Records the arrival of a measured packet before its release, off the path that the component
     /// waits for.
     pub(super) fn record_arrival(&self, header: &Header, taken_ns: u64) {
-        let received = self.inlet.as_ref().and_then(|inlet| inlet.received_ns());
-        self.options.stats.arrival(header.sent_ns, received.unwrap_or(taken_ns), taken_ns);
+        // Relaxed: stored by this thread.
+        let arrival_ns = self.parts.arrival_ns.as_ref().map_or(0, |ns| ns.load(Ordering::Relaxed));
+        let received_ns = if arrival_ns == 0 { taken_ns } else { arrival_ns };
+        self.options.stats.arrival(header.sent_ns, received_ns, taken_ns);
     }
 
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.

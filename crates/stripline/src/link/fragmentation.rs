@@ -106,7 +106,7 @@ mod tests {
             let outlet = transport.bind(bind).unwrap();
             let request =
                 ConnectRequest { connection: format!("out -> {name}"), payload: payload.clone(), options };
-            inlets.push(transport.connect(&outlet.endpoint(), &request).unwrap());
+            inlets.push(transport.connect(&outlet.traits().endpoint, &request).unwrap());
             outlets.push(outlet);
         }
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::LinkOptions;
-use crate::transport::{Endpoint, Outlet, Wait};
+use crate::transport::{Admitted, Endpoint, Outlet, OutletTraits, Wait};
 
 /// An outlet without receivers.
 #[derive(Default)]
@@ -12,24 +12,21 @@ pub(super) struct NullOutlet {
 }
 
 impl Outlet for NullOutlet {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint { transport: "none".into(), address: String::new(), keys: [0; 2] }
-    }
-
-    fn frame_max(&self) -> usize {
-        LinkOptions::BUFFER_MAX as usize / 2
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: Endpoint { transport: "none".into(), address: String::new(), keys: [0; 2] },
+            frame_max: LinkOptions::BUFFER_MAX as usize / 2,
+            short_headers: false,
+            scope_max: None,
+        }
     }
 
     fn receivers(&self) -> usize {
         0
     }
 
-    fn is_lossy(&self) -> bool {
-        false
-    }
-
-    fn admit(&mut self) -> bool {
-        false
+    fn admit(&mut self) -> Admitted {
+        Admitted::default()
     }
 
     fn reserve(&mut self, bytes: usize, _: Wait) -> Result<&mut [u8]> {
@@ -44,8 +41,6 @@ impl Outlet for NullOutlet {
     fn publish(&mut self, _: usize, _: Wait) -> Result<()> {
         Ok(())
     }
-
-    fn cancel(&mut self) {}
 
     fn flush(&mut self, _: Wait) -> Result<()> {
         Ok(())

@@ -9,7 +9,7 @@ use crate::flow::AckWait;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{Outlet, StopToken, Wait};
+use crate::transport::{Outlet, OutletTraits, StopToken, Wait};
 
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
@@ -52,7 +52,13 @@ pub(crate) struct Outgoing {
     outlets: Local<Vec<Box<dyn Outlet>>>,
     /// The largest payload that fits one frame at every outlet.
     frame_payload_max: usize,
-    /// Whether headers may be short.
+    /// Whether its only transport takes short headers.
+    short_headers: bool,
+    /// The transport that cannot wait for acknowledgements, if there is one, and its limit.
+    scope_max: Option<(String, Scope)>,
+    /// Whether a receiver may lose frames.
+    is_lossy: bool,
+    /// Whether headers may be short now.
     compact: bool,
     /// The largest payload behind a short header.
     short_payload_max: usize,
@@ -98,11 +104,16 @@ impl Outgoing {
             outlets.push(Box::new(super::null_outlet::NullOutlet::default()));
         }
         let info = Arc::new(StreamInfo::new(&port));
-        let frame_max = outlets.iter().map(|outlet| outlet.frame_max()).min().unwrap_or(0);
+        let traits: Vec<OutletTraits> = outlets.iter().map(|outlet| outlet.traits()).collect();
+        let frame_max = traits.iter().map(|traits| traits.frame_max).min().unwrap_or(0);
+        let limit = |traits: &OutletTraits| Some((traits.endpoint.transport.clone(), traits.scope_max?));
         Self {
             port,
             outlets: Local::new(outlets),
             frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
+            short_headers: matches!(&traits[..], [only] if only.short_headers),
+            scope_max: traits.iter().find_map(limit),
+            is_lossy: false,
             compact: false,
             short_payload_max: Header::SHORT_PAYLOAD_MAX,
             before: HEADER_BYTES,
@@ -235,12 +246,13 @@ impl Outgoing {
         if !self.is_own() {
             return;
         }
+        self.is_lossy = false;
         for outlet in &mut *self.outlets {
-            if outlet.admit() {
-                self.described = false;
-            }
+            let admitted = outlet.admit();
+            self.described &= !admitted.is_new;
+            self.is_lossy |= admitted.is_lossy;
         }
-        self.compact = matches!(&**self.outlets, [only] if only.loses_nothing());
+        self.compact = self.short_headers && !self.is_lossy;
     }
 
     /// Returns the largest payload that fits one frame, in bytes.
@@ -377,7 +389,7 @@ impl Outgoing {
     /// Does what comes before every packet: accepts receivers and describes the stream.
     fn prepare(&mut self, wait: Wait) -> Result<()> {
         self.admit();
-        if !self.described || self.is_due() && self.outlets.iter().any(|outlet| outlet.is_lossy()) {
+        if !self.described || self.is_due() && self.is_lossy {
             self.send_stream_info(wait)?;
         } else if self.undescribed > self.frame_payload_max / 2 {
             // Every receiver has the description.
@@ -470,8 +482,9 @@ impl Outgoing {
             Scope::Target => Header::TARGET,
         };
         if mark != 0
-            && let Err(error) = self.outlets.iter().try_for_each(|outlet| outlet.supports_scope(scope))
+            && let Some((transport, scope_max)) = &self.scope_max
         {
+            let error = beyond_scope(transport, scope, *scope_max);
             self.cancel();
             return Err(error);
         }
@@ -558,11 +571,9 @@ impl Outgoing {
         self.fragmenter.is_active()
     }
 
+    /// Forgets the packet being written. The next one replaces its room.
     pub(crate) fn cancel(&mut self) {
         self.reset_overrides();
-        if self.is_own() {
-            self.outlets[0].cancel();
-        }
     }
 
     /// Sends the end of stream and waits until all data has left this process.
@@ -620,21 +631,27 @@ impl Outgoing {
     fn publish_to_all(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };
-        for index in 0..others.len() {
-            if let Err(error) = others[index].reserve(bytes, wait) {
-                others[..index].iter_mut().for_each(|outlet| outlet.cancel());
-                first.cancel();
-                return Err(error);
-            }
-        }
         header.write(first.reserved());
         for outlet in &mut *others {
-            outlet.reserved()[..bytes].copy_from_slice(&first.reserved()[..bytes]);
+            outlet.reserve(bytes, wait)?[..bytes].copy_from_slice(&first.reserved()[..bytes]);
         }
         let mut outcome = first.publish(bytes, wait);
         for outlet in others {
             outcome = outcome.and(outlet.publish(bytes, wait));
         }
         outcome
+    }
+}
+
+/// Returns the refusal of a packet that would wait for acknowledgements that are not read.
+#[cold]
+fn beyond_scope(transport: &str, scope: Scope, scope_max: Scope) -> Error {
+    Error::Unsupported {
+        transport: transport.into(),
+        rule: format!(
+            "scope {scope} for a packet of a connection of scope {scope_max} (the reader of the socket was \
+             fixed when it was made)"
+        ),
+        alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
     }
 }

@@ -45,7 +45,7 @@ impl PortBuilder {
                 stop: self.stop.clone(),
             },
         )?;
-        let endpoint = outlet.endpoint();
+        let endpoint = outlet.traits().endpoint;
         self.outlets.push(outlet);
         Ok(endpoint)
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::link::Incoming;
 use crate::packet::payload::Sample;
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::transport::Wait;
 
 use super::Subscriber;
 
@@ -95,19 +96,17 @@ pub(super) fn wait_until(
         let again = links.iter_mut().filter_map(|link| link.recheck_at()).min();
         let is_first = |again: &Instant| deadline.is_none_or(|deadline| *again < deadline);
         let again = again.filter(is_first);
+        let mut poll_set = PollSet::default();
+        if let Some(doorbell) = doorbell {
+            poll_set.readable(std::os::fd::AsFd::as_fd(doorbell));
+        }
         // All of them, even after one that is ready: each must be cancelled again below.
         let mut quiet = true;
-        links.iter_mut().for_each(|link| quiet &= link.prepare_sleep());
+        for link in links.iter_mut() {
+            quiet &= link.prepare_sleep(Wait::FOREVER, &mut poll_set);
+        }
         let mut goes_on = true;
         if quiet {
-            let mut poll_set = PollSet::default();
-            if let Some(doorbell) = doorbell {
-                poll_set.readable(std::os::fd::AsFd::as_fd(doorbell));
-            }
-            links.iter().for_each(|link| {
-                poll_set.readable(std::os::fd::AsFd::as_fd(link.stop().doorbell()));
-                link.add_to(&mut poll_set);
-            });
             let in_time = poll_set.wait(again.or(deadline))? || again.is_some();
             goes_on = in_time && !(doorbell.is_some() && poll_set.is_ready(0));
         }

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     /// Checks the example of `docs/wire.md`: its first lines of 16 hexadecimal numbers.
-    /// `transport/stream/answers.rs` tests those after them.
+    /// `transport/stream/acks.rs` tests those after them.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../docs/wire.md");

@@ -4,18 +4,14 @@
 //! the client sends its descriptors with its hello, the server with its welcome. On `inproc` a
 //! table leads to the server.
 
-use std::io::Write;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use super::accept::{AcceptThread, Acceptor};
-use super::handshake::{self, Hello, HelloReply, Welcome};
-use super::stream::{StreamInlet, StreamOutlet};
-use super::{BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
+use super::handshake::{Hello, Welcome};
+use super::{BindRequest, Endpoint, Inlet, Outlet};
 use crate::error::{Error, Result};
-use crate::sys::socket::{Listener, Socket};
+use crate::packet::payload::TypeName;
+use crate::sys::membarrier;
+use crate::sys::memory::PAGE;
 use crate::terms::{LinkOptions, Overflow};
 
 /// The additional part of a hello from a client of calls.
@@ -30,6 +26,18 @@ pub(crate) struct CallHello {
     pub membarrier: bool,
     /// The most calls that it will have outstanding.
     pub outstanding: u32,
+}
+
+impl CallHello {
+    /// Returns that of a client with a ring.
+    pub(super) fn new(bind: &BindRequest) -> Self {
+        Self {
+            buffer: bind.options.buffer,
+            page: PAGE as u32,
+            membarrier: membarrier::is_used_with(bind.options.wait),
+            outstanding: bind.options.watermarks.high(),
+        }
+    }
 }
 
 /// The additional part of a welcome from a server of calls.
@@ -81,8 +89,17 @@ pub(crate) struct CallConnection {
     pub server_info: serde_json::Value,
 }
 
-/// Checks the options for the direction from the server to a client.
-pub(super) fn check_call_hello(hello: &Hello) -> Result<(), String> {
+/// Checks a client with its options for the direction to it. Returns its part of the hello.
+///
+/// # Errors
+/// The reason for a refusal, as a text for the client.
+pub(super) fn check_client<'a>(
+    hello: &'a Hello,
+    key: u64,
+    payload: &TypeName,
+    acceptor: &mut dyn CallAcceptor,
+) -> Result<&'a CallHello, String> {
+    hello.check(key, payload)?;
     let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
     if hello.overflow != Overflow::Block {
         return Err("replies are not to be dropped: overflow must be `block`".into());
@@ -90,7 +107,8 @@ pub(super) fn check_call_hello(hello: &Hello) -> Result<(), String> {
     if !is_valid_buffer(call.buffer) {
         return Err(format!("a buffer of {} bytes is out of range", call.buffer));
     }
-    Ok(())
+    acceptor.check(hello)?;
+    Ok(call)
 }
 
 pub(super) fn is_valid_buffer(bytes: u32) -> bool {
@@ -104,82 +122,4 @@ pub(super) fn is_valid_buffer(bytes: u32) -> bool {
 pub(super) fn call_welcome(peer: &str, welcome: &Welcome) -> Result<CallWelcome> {
     let server_info = welcome.call.clone();
     server_info.ok_or_else(|| Error::misbehaved(peer, "answered as a topic and not as a server of calls"))
-}
-
-/// Opens the listener of a server over sockets.
-pub(super) fn listen_stream(
-    request: BindRequest,
-    endpoint: Endpoint,
-    listener: Listener,
-    acceptor: Box<dyn CallAcceptor>,
-) -> Result<CallListener> {
-    let accept_thread =
-        AcceptThread::start(listener, StreamCallAcceptor { endpoint: endpoint.clone(), request, acceptor })?;
-    Ok(CallListener::new(endpoint, accept_thread))
-}
-
-/// Connects a client over a socket.
-pub(super) fn connect_stream(
-    socket: Socket,
-    endpoint: &Endpoint,
-    request: &ConnectRequest,
-    bind: BindRequest,
-) -> Result<CallConnection> {
-    let call = CallHello {
-        buffer: bind.options.buffer,
-        page: 0,
-        membarrier: false,
-        outstanding: bind.options.watermarks.high(),
-    };
-    let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-    let (welcome, _) = handshake::exchange_hello_as(&socket, endpoint, &hello, &[])?;
-    let call = call_welcome(&request.connection, &welcome)?;
-    if !is_valid_buffer(welcome.buffer) {
-        let violation = format!("announced a buffer of {} bytes", welcome.buffer);
-        return Err(Error::misbehaved(&request.connection, violation));
-    }
-    let duplex = stream_pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
-    Ok(CallConnection { duplex, server_info: call.server })
-}
-
-fn stream_pair(
-    socket: Socket,
-    bind: BindRequest,
-    endpoint: Endpoint,
-    connection: &str,
-    its_buffer: u32,
-) -> Result<Duplex> {
-    let socket = Arc::new(socket);
-    let inlet = StreamInlet::of_pair(Arc::clone(&socket), connection, its_buffer)?;
-    let outlet = StreamOutlet::of_pair(bind, endpoint, socket, connection)?;
-    Ok(Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) })
-}
-
-struct StreamCallAcceptor {
-    endpoint: Endpoint,
-    request: BindRequest,
-    acceptor: Box<dyn CallAcceptor>,
-}
-
-impl Acceptor for StreamCallAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
-        hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        check_call_hello(&hello)?;
-        self.acceptor.check(&hello)?;
-        let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
-        let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
-        let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
-        let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;
-        let kept = socket.try_clone().map_err(|e| e.to_string())?;
-        kept.set_nonblocking(false).map_err(|e| e.to_string())?;
-        let buffer = hello.call.as_ref().map_or(0, |call| call.buffer);
-        let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
-        let duplex = stream_pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer)
-            .map_err(|e| e.to_string())?;
-        (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        self.acceptor.accept(&hello, duplex);
-        Ok(None)
-    }
-
-    fn closed(&mut self, _: u64) {}
 }

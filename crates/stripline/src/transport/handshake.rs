@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::flow;
+use crate::inspect::Reader;
 use crate::packet::payload::TypeName;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
@@ -82,20 +83,18 @@ impl Hello {
         self.watermarks.unwrap_or(Watermarks::of_depth(self.depth))
     }
 
+    /// Returns the constant part of the receiver's inspection view.
+    pub(super) fn reader(&self) -> Reader {
+        Reader::new(&self.connection, self.overflow, self.depth, self.checked_watermarks().high())
+    }
+
     /// Returns the flow control for this receiver on a byte stream, if the link keeps it.
     pub(crate) fn flow_sender(&self) -> Option<flow::Sender> {
-        let own = flow::Incarnation::ONLY;
-        let blocks = self.overflow == Overflow::Block;
-        let make = || {
-            flow::Sender::new(
-                self.flow,
-                self.checked_watermarks(),
-                flow::ChannelKind::Ordered,
-                own,
-                Some(own),
-            )
-        };
-        if blocks { make() } else { None }
+        let (own, ordered) = (flow::Incarnation::ONLY, flow::ChannelKind::Ordered);
+        if self.overflow != Overflow::Block {
+            return None;
+        }
+        flow::Sender::new(self.flow, self.checked_watermarks(), ordered, own, Some(own))
     }
 
     /// Checks it for a port of this type and key. The error is a text for the other side.
@@ -250,22 +249,14 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("sent a handshake that does not parse: {e}"))
 }
 
-/// Performs the receiving side's part on a fresh connection: sends hello and receives the reply,
-/// with its descriptors. Blocks for [`REPLY_TIME`] at most; the socket blocks afterwards.
+/// Performs the receiving side's part on a fresh connection: sends the hello with its descriptors
+/// and receives the reply with those of the sender. Blocks for [`REPLY_TIME`] at most; the socket
+/// blocks afterwards.
 ///
 /// # Errors
 /// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
 /// key.
 pub(super) fn exchange_hello(
-    socket: &Socket,
-    endpoint: &Endpoint,
-    request: &ConnectRequest,
-) -> Result<(Welcome, Vec<OwnedFd>)> {
-    exchange_hello_as(socket, endpoint, &Hello::new(endpoint, request), &[])
-}
-
-/// Performs the same as [`introduce`], with this hello and its descriptors.
-pub(super) fn exchange_hello_as(
     mut socket: &Socket,
     endpoint: &Endpoint,
     hello: &Hello,

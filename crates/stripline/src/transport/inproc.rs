@@ -3,28 +3,24 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::duplex::{self, CallConnection, Duplex};
+use super::duplex::{self, CallConnection, CallHello, Duplex};
 use super::handshake::Hello;
-use super::ring::{
-    CursorPage, Doorbells, PeerHandle, PendingReader, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
-    RingPages, RingShared, SleepersPage,
-};
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport};
+use super::ring::{Doorbells, PeerHandle, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Transport};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::PerProcess;
 use crate::sys::membarrier;
-use crate::sys::memory::PAGE;
-use crate::terms::{Flow, LinkOptions, Overflow, Scope};
+use crate::terms::{LinkOptions, WaitStrategy};
 
 /// The transport.
 pub(super) struct Inproc;
 
 /// The sending ports of this process, by address.
-static PORTS: PerProcess<Mutex<HashMap<String, BoundPort>>> = PerProcess::new(Mutex::default);
+static PORTS: AddressTable<BoundPort> = AddressTable(PerProcess::new(Mutex::default));
 /// The servers of calls of this process, by address.
-static SERVERS: PerProcess<Mutex<HashMap<String, Arc<Mutex<BoundServer>>>>> = PerProcess::new(Mutex::default);
+static SERVERS: AddressTable<Arc<Mutex<BoundServer>>> = AddressTable(PerProcess::new(Mutex::default));
 
 /// A server of calls.
 struct BoundServer {
@@ -40,47 +36,71 @@ struct BoundPort {
     keys: [u64; 2],
 }
 
+/// A table of this process, from addresses to the values that listen there.
+struct AddressTable<T>(PerProcess<Mutex<HashMap<String, T>>>);
+
+impl<T: Clone> AddressTable<T> {
+    fn entries(&'static self) -> MutexGuard<'static, HashMap<String, T>> {
+        // Entries are valid even if the last holder panicked.
+        self.0.get().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a value, which is removed when the entry is dropped.
+    fn add(&'static self, address: &str, value: T) -> Entry<T> {
+        self.entries().insert(address.into(), value);
+        Entry { table: self, address: address.into() }
+    }
+
+    fn find(&'static self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<T> {
+        self.entries().get(&endpoint.address).cloned().ok_or_else(|| Error::Refused {
+            peer: request.connection.clone(),
+            reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
+        })
+    }
+}
+
+/// An entry in a table.
+struct Entry<T: Clone + 'static> {
+    table: &'static AddressTable<T>,
+    address: String,
+}
+
+impl<T: Clone> Drop for Entry<T> {
+    fn drop(&mut self) {
+        // The value is dropped without the table's lock: the handlers of a server may own anything.
+        let value = self.table.entries().remove(&self.address);
+        drop(value);
+    }
+}
+
 impl Transport for Inproc {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             name: "inproc",
             summary: "a memory ring between threads",
-            reach: Reach::Process,
-            copies: "none",
-            depth: "packets in the ring",
-            flows: &Flow::ALL,
-            scopes: &Scope::ALL,
-            overflows: &Overflow::ALL,
-            ring: true,
             // No other process can connect in any case.
             groups: true,
             trust: "the process",
+            ..RingOutlet::CAPABILITIES
         }
     }
 
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
-        let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
+        let endpoint = listen()?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
-        let outlet = RingOutlet::new(request, endpoint, Doorbell::within, |shared| {
-            ports().insert(address.clone(), BoundPort { shared, payload, keys });
-            Ok(PortEntry(address))
-        })?;
+        let mut outlet = RingOutlet::new(request, endpoint, Doorbell::within)?;
+        let shared = Arc::clone(&outlet.shared);
+        outlet.hold(PORTS.add(&address, BoundPort { shared, payload, keys }));
         Ok(Box::new(outlet))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
-        let port = ports().get(&endpoint.address).cloned();
-        let port = port.ok_or_else(|| Error::Refused {
-            peer: request.connection.clone(),
-            reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
-        })?;
+        let port = PORTS.find(endpoint, request)?;
         let hello = Hello::new(endpoint, request);
         hello
             .check(port.keys[0], &port.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        let (inlet, pending) = attach(&port.shared, &hello, request)?;
-        port.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
-        Ok(Box::new(inlet))
+        Ok(Box::new(attach(&port.shared, &hello, request)?))
     }
 
     fn listen_calls(
@@ -88,10 +108,10 @@ impl Transport for Inproc {
         request: BindRequest,
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<duplex::CallListener> {
-        let endpoint = Endpoint::new("inproc", format!("{:016x}", super::random()?))?;
+        let endpoint = listen()?;
         let server = Arc::new(Mutex::new(BoundServer { keys: endpoint.keys, request, acceptor }));
-        servers().insert(endpoint.address.clone(), server);
-        Ok(duplex::CallListener::new(endpoint.clone(), ServerEntry(endpoint.address)))
+        let entry = SERVERS.add(&endpoint.address, server);
+        Ok(duplex::CallListener::new(endpoint, entry))
     }
 
     fn connect_calls(
@@ -100,109 +120,54 @@ impl Transport for Inproc {
         request: &ConnectRequest,
         bind: BindRequest,
     ) -> Result<CallConnection> {
-        let server = servers().get(&endpoint.address).cloned();
-        let server = server.ok_or_else(|| Error::Refused {
-            peer: request.connection.clone(),
-            reason: format!("{endpoint} is not in this process; `inproc` joins threads of one process only"),
-        })?;
+        let server = SERVERS.find(endpoint, request)?;
         // One client at a time, as at any other listener.
         let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = duplex::CallHello {
-            buffer: bind.options.buffer,
-            page: PAGE as u32,
-            membarrier: membarrier::is_used_with(bind.options.wait),
-            outstanding: bind.options.watermarks.high(),
-        };
-        let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-        hello
-            .check(server.keys[0], &server.request.payload)
-            .and_then(|()| duplex::check_call_hello(&hello))
-            .and_then(|()| server.acceptor.check(&hello))
+        let call = Some(CallHello::new(&bind));
+        let hello = Hello { call, ..Hello::new(endpoint, request) };
+        let BoundServer { keys, request: offered, acceptor } = &mut *server;
+        duplex::check_client(&hello, keys[0], &offered.payload, &mut **acceptor)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
         let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.
         let options = LinkOptions { wait: its.options.wait, ..request.options };
         let peer_request = ConnectRequest { options, ..request.clone() };
-        let there =
-            OneWay::connect(bind, endpoint, &peer_request, membarrier::is_used_with(its.options.wait))?;
-        let back = OneWay::connect(its, endpoint, request, membarrier::is_used_with(request.options.wait))?;
-        server.acceptor.accept(&hello, Duplex { outlet: back.outlet, inlet: there.inlet });
-        let duplex = Duplex { outlet: there.outlet, inlet: back.inlet };
-        Ok(CallConnection { duplex, server_info: server.acceptor.server_info() })
+        let (its_wait, own_wait) = (its.options.wait, request.options.wait);
+        let (outlet, its_inlet) = one_way(bind, endpoint, &peer_request, its_wait)?;
+        let (its_outlet, inlet) = one_way(its, endpoint, request, own_wait)?;
+        server.acceptor.accept(&hello, Duplex { outlet: its_outlet, inlet: its_inlet });
+        let server_info = server.acceptor.server_info();
+        Ok(CallConnection { duplex: Duplex { outlet, inlet }, server_info })
     }
 }
 
-/// One direction of a two-way connection.
-struct OneWay {
-    outlet: Box<dyn Outlet>,
-    inlet: Box<dyn Inlet>,
+/// Returns an endpoint with an address that cannot be guessed.
+fn listen() -> Result<Endpoint> {
+    Endpoint::new("inproc", format!("{:016x}", super::random()?))
 }
 
-impl OneWay {
-    fn connect(
-        bind: BindRequest,
-        endpoint: &Endpoint,
-        request: &ConnectRequest,
-        membarrier: bool,
-    ) -> Result<Self> {
-        let mut opened = None;
-        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within, |shared| {
-            opened = Some(shared);
-            Ok(())
-        })?;
-        let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
-        let hello = Hello { membarrier, ..Hello::new(endpoint, request) };
-        let (inlet, pending) = attach(&shared, &hello, request)?;
-        shared.queue_reader(pending, || Ok::<(), Error>(()))?;
-        Ok(Self { outlet: Box::new(outlet), inlet: Box::new(inlet) })
-    }
-}
-
-/// Makes a reader of a ring of this process, and the pending reader for its writer.
-fn attach(
-    shared: &Arc<RingShared>,
-    hello: &Hello,
+/// Returns both ends of one direction of a two-way connection.
+fn one_way(
+    bind: BindRequest,
+    endpoint: &Endpoint,
     request: &ConnectRequest,
-) -> Result<(RingInlet, PendingReader)> {
+    wait: WaitStrategy,
+) -> Result<(Box<dyn Outlet>, Box<dyn Inlet>)> {
+    let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within)?;
+    let hello = Hello { membarrier: membarrier::is_used_with(wait), ..Hello::new(endpoint, request) };
+    let inlet = attach(&outlet.shared, &hello, request)?;
+    Ok((Box::new(outlet), Box::new(inlet)))
+}
+
+/// Makes a reader of a ring of this process, and queues it for the writer.
+fn attach(shared: &Arc<RingShared>, hello: &Hello, request: &ConnectRequest) -> Result<RingInlet> {
     let (handles, pending) = shared.prepare_reader(hello, Some(std::process::id()))?;
     let locked = shared.locked || request.options.locked;
-    let pages = RingPages {
-        memory: Arc::new(RingMemory::map(&shared.memory, shared.capacity, false, locked)?),
-        cursor: Arc::new(CursorPage::map(&handles.cursor, locked)?),
-        sleepers: SleepersPage(Arc::new(handles.sleepers.map()?)),
-    };
+    let pages = RingPages::map(&shared.memory, shared.capacity, &handles.cursor, &handles.sleepers, locked)?;
     let doorbells = Doorbells { data: handles.doorbell, space: shared.space_notify.clone() };
-    let peer_handle = PeerHandle::Local(Box::new(ReaderRegistration::new(shared, handles.token)));
-    Ok((RingInlet::new(pages, doorbells, peer_handle, shared.membarrier, request)?, pending))
-}
-
-fn servers() -> MutexGuard<'static, HashMap<String, Arc<Mutex<BoundServer>>>> {
-    // Entries are valid even if the last holder panicked.
-    SERVERS.get().lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A server's entry in the table, removed when dropped.
-struct ServerEntry(String);
-
-impl Drop for ServerEntry {
-    fn drop(&mut self) {
-        // The server is dropped without the table's lock: its handlers may own anything.
-        let server = servers().remove(&self.0);
-        drop(server);
-    }
-}
-
-fn ports() -> MutexGuard<'static, HashMap<String, BoundPort>> {
-    // Entries are valid even if the last holder panicked.
-    PORTS.get().lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An entry in the table, removed when dropped.
-struct PortEntry(String);
-
-impl Drop for PortEntry {
-    fn drop(&mut self) {
-        ports().remove(&self.0);
-    }
+    let peer_handle = PeerHandle::Local(ReaderRegistration::new(shared, handles.token));
+    let inlet = RingInlet::new(pages, doorbells, peer_handle, shared.membarrier, request)?;
+    shared.queue_reader(pending, || Ok::<(), Error>(()))?;
+    Ok(inlet)
 }

@@ -25,6 +25,7 @@ pub(crate) use endpoint::random;
 pub(crate) use registry::find;
 pub use registry::{Capabilities, Reach, all, check};
 pub(crate) use seam::{
-    BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet, QueueProbe, StartPosition, Transport,
+    Admitted, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet, OutletTraits, Parked, QueueProbe,
+    StartPosition, Transport,
 };
 pub(crate) use stop::{StopToken, Wait};

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
 /// All transports. A new one must be added here and nowhere else.
-static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::Uds, &tcp::Tcp];
+static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::UDS, &tcp::TCP];
 
 /// The capabilities of a transport, for `stripline transports` and for refusing unsupported
 /// options.

@@ -1,6 +1,7 @@
 //! The traits that a transport implements: [`Transport`] opens and connects, [`Outlet`] sends,
 //! [`Inlet`] receives.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -76,10 +77,8 @@ pub(crate) struct ConnectRequest {
 
 /// The sending side of one port over one transport: any number of receivers.
 pub(crate) trait Outlet: Send {
-    fn endpoint(&self) -> Endpoint;
-
-    /// Returns the largest frame, in bytes.
-    fn frame_max(&self) -> usize;
+    /// Returns its constant properties.
+    fn traits(&self) -> OutletTraits;
 
     /// Returns the number of receivers connected now.
     fn receivers(&self) -> usize;
@@ -89,20 +88,11 @@ pub(crate) trait Outlet: Send {
         self.receivers() == 0
     }
 
-    /// Returns whether a receiver's policy drops packets, so that a frame sent once may be lost.
-    fn is_lossy(&self) -> bool;
-
-    /// Returns whether no receiver can miss a frame, however slow it is.
-    fn loses_nothing(&self) -> bool {
-        false
-    }
-
-    /// Accepts receivers that came, and removes those that left; true when some came. Cheap when
-    /// nothing has changed.
-    fn admit(&mut self) -> bool;
+    /// Accepts receivers that came, and removes those that left. Cheap when nothing has changed.
+    fn admit(&mut self) -> Admitted;
 
     /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns it for
-    /// writing.
+    /// writing. It replaces a reservation that was not published.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
     /// Reserves on the fast path of [`Outlet::reserve`]: no accepting, checking or waiting is
@@ -116,17 +106,6 @@ pub(crate) trait Outlet: Send {
 
     /// Sends the first `bytes` of the reserved room.
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()>;
-
-    /// Releases the reserved room unsent.
-    fn cancel(&mut self);
-
-    /// Checks that it can wait for a scope; to be called before the packet is published.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`].
-    fn supports_scope(&self, _scope: Scope) -> Result<()> {
-        Ok(())
-    }
 
     /// Waits until every receiver of the packet published last has acknowledged it. A receiver that
     /// left before is not waited for.
@@ -146,14 +125,31 @@ pub(crate) trait Outlet: Send {
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
 
+/// The constant properties of an outlet.
+pub(crate) struct OutletTraits {
+    pub endpoint: Endpoint,
+    /// The largest frame, in bytes.
+    pub frame_max: usize,
+    /// Whether a frame may have a short header.
+    pub short_headers: bool,
+    /// The scope that no packet may exceed. Set where the outlet does not read acknowledgements.
+    pub scope_max: Option<Scope>,
+}
+
+/// The receivers of an outlet, after those that came were accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// Whether some have come.
+    pub is_new: bool,
+    /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
+    pub is_lossy: bool,
+}
+
 /// The receiving side of one connection.
 pub(crate) trait Inlet: Send {
-    /// Returns what the link reads once, when the inlet is connected. The first call takes the flow
-    /// control.
+    /// Returns what the link reads when the inlet is connected, and again with the first frame. The
+    /// first call takes the flow control.
     fn parts(&mut self) -> InletParts;
-
-    /// Returns where the frames of this connection start. Available with the first frame.
-    fn start_position(&self) -> StartPosition;
 
     /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
@@ -164,58 +160,48 @@ pub(crate) trait Inlet: Send {
         None
     }
 
-    /// Spins for that many polls, or until there may be a frame.
-    fn spin(&mut self, _looks: u32) {
-        std::hint::spin_loop();
-    }
+    /// Releases the frame returned last.
+    fn release(&mut self);
 
-    /// Returns whether another frame may follow the last one without a system call.
-    fn has_buffered(&self) -> bool {
+    /// Spins for that many polls, or until there may be a frame. Returns whether another frame may
+    /// follow the last one without a system call.
+    fn spin(&mut self, polls: u32) -> bool {
+        if polls > 0 {
+            std::hint::spin_loop();
+        }
         true
     }
 
-    /// Releases the frame returned last.
-    fn release(&mut self);
+    /// Parks until there is a frame, a wake-up or the deadline. Parking works on one inlet alone,
+    /// and is cheaper than `poll`. An inlet with a waker announces it first, and then asks
+    /// `may_park`: an event that came before has woken nothing.
+    fn park(&mut self, _deadline: Option<Instant>, _may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+        Ok(Parked::Unable)
+    }
+
+    /// Requests a wake-up by the descriptors that it adds; false when there is a frame already.
+    fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool;
+
+    /// Withdraws the request.
+    fn cancel_sleep(&mut self) {}
+
+    /// Returns whether the other end has hung up, although frames of it may be left to take.
+    fn is_peer_gone(&mut self) -> bool;
 
     /// Sends a goodbye before the drop: this receiver has finished, and no other comes in its
     /// place.
     fn say_goodbye(&mut self) {}
+}
 
-    /// Requests a wake-up; false when there is a frame already.
-    fn prepare_sleep(&mut self) -> bool;
-
-    /// Withdraws the request.
-    fn cancel_sleep(&mut self);
-
-    /// Returns whether it can be parked on until then. Parking works on one inlet alone, and is
-    /// cheaper than `poll`.
-    fn can_park(&self, _deadline: Option<Instant>) -> bool {
-        false
-    }
-
-    /// Prepares to park, as [`Inlet::prepare_sleep`] does for a sleep.
-    fn prepare_park(&mut self) -> bool {
-        false
-    }
-
-    /// Parks, after preparation, until there is a frame, a wake-up or the deadline; false: the
-    /// deadline has passed. May return spuriously.
-    fn park(&mut self, _deadline: Option<Instant>) -> Result<bool> {
-        Ok(true)
-    }
-
-    /// Adds the descriptors that wake it.
-    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>);
-
-    /// Returns when the last frame arrived, in monotonic nanoseconds; `None`: when it was returned.
-    fn received_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns whether the other end has hung up, although frames of it may be left to take.
-    fn is_peer_gone(&mut self) -> bool {
-        false
-    }
+/// The result of parking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parked {
+    /// It cannot park, or not until this deadline: `poll` is needed.
+    Unable,
+    /// There may be a frame or a wake-up. It may have been spurious.
+    Woken,
+    /// The deadline has passed.
+    TimedOut,
 }
 
 /// The constant properties of an inlet, and the parts of it that other threads use.
@@ -229,11 +215,16 @@ pub(crate) struct InletParts {
     pub waker: Option<Arc<dyn ParkWaker>>,
     /// The probe of its queue in this process, for inspection.
     pub queue_probe: Option<Weak<dyn QueueProbe>>,
+    /// When the frame returned last arrived, in monotonic nanoseconds. `None`: when it was
+    /// returned.
+    pub arrival_ns: Option<Arc<AtomicU64>>,
     /// Whether the port cannot find packets without help. Then a thread must move them to its queue
     /// before the sender may get acknowledgements.
     pub needs_receive_queue: bool,
     /// Whether a poll takes no system call, so that a short spin pays.
     pub polls_without_syscall: bool,
+    /// Where the frames start. Valid with the first frame.
+    pub start: StartPosition,
 }
 
 /// The first frames of a connection.

@@ -9,18 +9,17 @@ use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, 
 use super::handshake::{self, Hello, HelloReply, Welcome};
 use super::peer_monitor::MonitoredPeer;
 use super::ring::{
-    CursorPage, Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingMemory, RingOutlet,
-    RingPages, RingShared, SleepersPage,
+    Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared,
 };
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, uds};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::membarrier;
 use crate::sys::memory::{PAGE, SharedMemory};
-use crate::sys::socket::{self, Listener, Socket};
-use crate::terms::{Flow, LinkOptions, Overflow, Scope};
+use crate::sys::socket::{self, Socket};
+use crate::terms::LinkOptions;
 
 /// The transport.
 pub(super) struct Shm;
@@ -31,31 +30,25 @@ impl Transport for Shm {
             name: "shm",
             summary: "a memory ring between processes",
             reach: Reach::Host,
-            copies: "none",
-            depth: "packets in the ring",
-            flows: &Flow::ALL,
-            scopes: &Scope::ALL,
-            overflows: &Overflow::ALL,
-            ring: true,
-            groups: true,
             trust: "same user or a named group (kernel credentials), key",
+            ..RingOutlet::CAPABILITIES
         }
     }
 
     fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
-        let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.options.group)?;
+        let (listener, endpoint) = uds::listen("shm", &request)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
-        let outlet = RingOutlet::new(request, endpoint, Doorbell::between, |shared| {
-            AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })
-        })?;
+        let mut outlet = RingOutlet::new(request, endpoint, Doorbell::between)?;
+        let shared = Arc::clone(&outlet.shared);
+        outlet.hold(AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })?);
         Ok(Box::new(outlet))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         fail_point!("connect");
-        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, request)?;
+        let (welcome, fds) =
+            handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
         fail_point!("connect-welcome");
         let locked = welcome.locked || request.options.locked;
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, membarrier: welcome.membarrier };
@@ -69,8 +62,7 @@ impl Transport for Shm {
         request: BindRequest,
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<CallListener> {
-        let endpoint = Endpoint::new("shm", format!("stripline-{:016x}", super::random()?))?;
-        let listener = Listener::unix(&endpoint.address, request.options.group)?;
+        let (listener, endpoint) = uds::listen("shm", &request)?;
         let call_acceptor = ShmCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
         Ok(CallListener::new(endpoint, AcceptThread::start(listener, call_acceptor)?))
     }
@@ -84,30 +76,19 @@ impl Transport for Shm {
         let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
         let pid = socket::peer_process(&stream);
         let socket = Socket::Unix(stream);
-        let mut opened = None;
-        let call = CallHello {
-            buffer: bind.options.buffer,
-            page: PAGE as u32,
-            membarrier: membarrier::is_used_with(bind.options.wait),
-            outstanding: bind.options.watermarks.high(),
-        };
-        let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between, |shared| {
-            opened = Some(shared);
-            Ok(())
-        })?;
-        let shared = opened.ok_or_else(|| Error::failed("the ring's shared state is missing"))?;
-        let (handles, mut pending) = shared.prepare_reader(&hello, pid)?;
-        let (welcome, fds) =
-            handshake::exchange_hello_as(&socket, endpoint, &hello, &descriptors(&shared, &handles))?;
+        let hello = Hello { call: Some(CallHello::new(&bind)), ..Hello::new(endpoint, request) };
+        let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between)?;
+        let (handles, mut pending) = outlet.shared.prepare_reader(&hello, pid)?;
+        let fds = descriptors(&outlet.shared, &handles);
+        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, &hello, &fds)?;
         let call = duplex::call_welcome(&request.connection, &welcome)?;
         pending.membarrier = call.membarrier;
         pending.peer = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
-        let registration = ReaderRegistration::new(&shared, handles.token);
+        let registration = ReaderRegistration::new(&outlet.shared, handles.token);
         let ring =
             Ring { bytes: welcome.buffer, page: welcome.page, locked: false, membarrier: welcome.membarrier };
         let inlet = ring.inlet(fds, socket, Some(registration), request)?;
-        shared.queue_reader(pending, || Ok::<(), Error>(()))?;
+        outlet.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(CallConnection {
             duplex: Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) },
             server_info: call.server,
@@ -142,11 +123,9 @@ impl Ring {
         })?;
         let [ring, cursor, sleepers, data, space] = fds;
         let ring = SharedMemory::ring_from_peer(peer, ring, self.page as usize, capacity)?;
-        let pages = RingPages {
-            memory: Arc::new(RingMemory::map(&ring, capacity, false, self.locked)?),
-            cursor: Arc::new(CursorPage::map(&SharedMemory::from_peer(peer, cursor, PAGE)?, self.locked)?),
-            sleepers: SleepersPage(Arc::new(SharedMemory::from_peer(peer, sleepers, PAGE)?.map()?)),
-        };
+        let cursor = SharedMemory::from_peer(peer, cursor, PAGE)?;
+        let sleepers = SharedMemory::from_peer(peer, sleepers, PAGE)?;
+        let pages = RingPages::map(&ring, capacity, &cursor, &sleepers, self.locked)?;
         let doorbells =
             Doorbells { data: Doorbell::from_peer(peer, data)?, space: Doorbell::from_peer(peer, space)? };
         fail_point!("connect-mapped");
@@ -176,20 +155,13 @@ struct ShmCallAcceptor {
 impl Acceptor for ShmCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
-        hello.check(self.endpoint.keys[0], &self.request.payload)?;
-        duplex::check_call_hello(&hello)?;
-        self.acceptor.check(&hello)?;
-        let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
+        let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
+        let call = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?;
         let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
-        let mut opened = None;
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
-        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between, |shared| {
-            opened = Some(shared);
-            Ok(())
-        });
-        let outlet = outlet.map_err(said)?;
-        let shared = opened.ok_or("the ring's shared state is missing")?;
+        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between).map_err(said)?;
+        let shared = &outlet.shared;
         let (handles, mut pending) =
             shared.prepare_reader(&hello, socket::peer_process(stream)).map_err(said)?;
         pending.peer = Some(copied()?);
@@ -200,7 +172,7 @@ impl Acceptor for ShmCallAcceptor {
             options: LinkOptions::default(),
         };
         request.options.wait = self.request.options.wait;
-        let registration = ReaderRegistration::new(&shared, handles.token);
+        let registration = ReaderRegistration::new(shared, handles.token);
         let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
         let server_info = CallWelcome {
             membarrier: membarrier::is_used_with(self.request.options.wait),
@@ -214,7 +186,7 @@ impl Acceptor for ShmCallAcceptor {
         };
         let bytes = handshake::encode_reply(&HelloReply::Welcome(welcome)).map_err(said)?;
         shared.queue_reader(pending, || {
-            socket::send_with_fds(stream, &bytes, &descriptors(&shared, &handles)).map_err(|e| e.to_string())
+            socket::send_with_fds(stream, &bytes, &descriptors(shared, &handles)).map_err(|e| e.to_string())
         })?;
         self.acceptor.accept(&hello, Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) });
         Ok(None)

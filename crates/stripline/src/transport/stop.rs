@@ -1,11 +1,12 @@
 //! The limit of a wait, and the stop of all waits of a component.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
-use crate::sys::doorbell::Doorbell;
+use crate::error::{Error, Result};
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::futex::ParkWakers;
 
 /// The time that an operation may take.
@@ -70,6 +71,23 @@ impl StopToken {
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: a late read costs one more packet and orders no other data.
         self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until a descriptor of the set is ready; false: the wait allows no more.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], unless the wait is not stoppable; errors of the system.
+    pub(super) fn sleep<'a>(&'a self, mut poll_set: PollSet<'a>, wait: Wait) -> Result<bool> {
+        if matches!(wait, Wait::Never) {
+            return Ok(false);
+        }
+        if wait.is_stoppable() {
+            if self.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            poll_set.readable(self.doorbell.as_fd());
+        }
+        poll_set.wait(wait.deadline())
     }
 
     /// Returns the wakers to wake besides the doorbell.

@@ -1,5 +1,5 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
-//! names and the layers.
+//! names, the layers and the transport seam.
 //!
 //! CONTRIBUTING.md has the rules.
 
@@ -11,4 +11,5 @@ mod glossary;
 mod layers;
 mod names;
 mod prose;
+mod seam;
 mod tree;

@@ -35,11 +35,11 @@ impl Incoming {
     }
 
     /// Returns whether another packet may follow the lent one without a system call.
-    pub(crate) fn has_buffered(&self) -> bool {
+    pub(crate) fn has_buffered(&mut self) -> bool {
         let others = self.connections.iter().filter(|candidate| candidate.inlet.is_some()).count() > 1;
-        let inlet =
-            self.connections.get(self.taken.connection).and_then(|candidate| candidate.inlet.as_ref());
-        others || inlet.is_none_or(|inlet| inlet.has_buffered())
+        let index = self.taken.connection;
+        let inlet = self.connections.get_mut(index).and_then(|candidate| candidate.inlet.as_mut());
+        others || inlet.is_none_or(|inlet| inlet.spin(0))
     }
 
     /// Takes the next packet if it is already there, without a system call.

@@ -6,27 +6,21 @@ use std::os::fd::AsFd;
 use super::{Incoming, IncomingConnection};
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
-use crate::transport::Wait;
+use crate::transport::{Parked, Wait};
 
 impl Incoming {
-    /// Prepares to sleep on this port together with others; false: a packet is ready.
-    pub(crate) fn prepare_sleep(&mut self) -> bool {
-        let quiet = !self.events.is_pending()
-            && self
-                .connections
-                .iter_mut()
-                .filter_map(|o| o.inlet.as_mut())
-                .all(|inlet| inlet.prepare_sleep());
-        if quiet {
-            self.connections.iter().for_each(IncomingConnection::register);
-            self.view.set_sleeping(true);
+    /// Prepares to sleep on this port, and adds the descriptors that wake it; false: a packet is
+    /// ready.
+    pub(crate) fn prepare_sleep<'a>(&'a mut self, wait: Wait, poll_set: &mut PollSet<'a>) -> bool {
+        if wait.is_stoppable() {
+            poll_set.readable(self.stop.doorbell().as_fd());
         }
-        quiet
-    }
-
-    pub(crate) fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         poll_set.readable(self.events.doorbell().as_fd());
-        self.connections.iter().filter_map(|o| o.inlet.as_ref()).for_each(|inlet| inlet.add_to(poll_set));
+        self.connections.iter().for_each(IncomingConnection::register);
+        let mut inlets = self.connections.iter_mut().filter_map(|connection| connection.inlet.as_mut());
+        let quiet = !self.events.is_pending() && inlets.all(|inlet| inlet.prepare_sleep(poll_set));
+        self.view.set_sleeping(quiet);
+        quiet
     }
 
     pub(crate) fn cancel_sleep(&mut self) {
@@ -36,45 +30,34 @@ impl Incoming {
 
     /// Sleeps until something happens; false: the deadline has passed.
     pub(super) fn sleep(&mut self, wait: Wait) -> Result<bool> {
-        if self.can_park(wait) {
-            return self.park(wait);
-        }
-        if !self.prepare_sleep() {
-            self.connections
-                .iter_mut()
-                .filter_map(|o| o.inlet.as_mut())
-                .for_each(|inlet| inlet.cancel_sleep());
-            return Ok(!wait.is_expired());
+        match self.park(wait)? {
+            Parked::Unable => {}
+            Parked::Woken => return Ok(true),
+            Parked::TimedOut => return Ok(false),
         }
         let mut poll_set = PollSet::default();
-        if wait.is_stoppable() {
-            poll_set.readable(self.stop.doorbell().as_fd());
-        }
-        self.add_to(&mut poll_set);
-        let fired = poll_set.wait(wait.deadline());
-        self.cancel_sleep();
-        fired
-    }
-
-    /// Returns whether the port can park on its only connection, without descriptors.
-    pub(super) fn can_park(&self, wait: Wait) -> bool {
-        matches!(&**self.connections, [IncomingConnection { inlet: Some(inlet), .. }] if inlet.can_park(wait.deadline()))
-    }
-
-    /// Parks on the only connection; false: the deadline has passed.
-    pub(super) fn park(&mut self, wait: Wait) -> Result<bool> {
-        let [IncomingConnection { inlet: Some(inlet), .. }] = &mut **self.connections else {
-            return Ok(true);
+        let outcome = if self.prepare_sleep(wait, &mut poll_set) {
+            poll_set.wait(wait.deadline())
+        } else {
+            Ok(!wait.is_expired())
         };
-        let is_quiet = inlet.prepare_park();
-        // After the announcement: a thread with an event first publishes it and then wakes the
-        // parked port.
-        if !is_quiet || self.events.is_pending() || wait.is_stoppable() && self.stop.is_stopped() {
-            return Ok(!wait.is_expired());
-        }
-        self.view.set_sleeping(true);
-        let in_time = inlet.park(wait.deadline());
-        self.view.set_sleeping(false);
-        in_time
+        self.cancel_sleep();
+        outcome
+    }
+
+    /// Parks on the only connection, without descriptors.
+    fn park(&mut self, wait: Wait) -> Result<Parked> {
+        let Self { connections, events, stop, view, .. } = self;
+        let [IncomingConnection { inlet: Some(inlet), .. }] = &mut ***connections else {
+            return Ok(Parked::Unable);
+        };
+        // A thread with an event first publishes it and then wakes the parked port.
+        let parked = inlet.park(wait.deadline(), &mut || {
+            let parks = !(events.is_pending() || wait.is_stoppable() && stop.is_stopped());
+            view.set_sleeping(parks);
+            parks
+        });
+        view.set_sleeping(false);
+        parked
     }
 }

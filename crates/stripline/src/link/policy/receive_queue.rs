@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -41,6 +41,8 @@ struct ReceiveQueue {
     shutdown: Doorbell,
     thread: Option<JoinHandle<()>>,
     current: Option<QueuedFrame>,
+    /// When that one arrived, if it is measured.
+    arrival_ns: Arc<AtomicU64>,
     process: OwnerProcess,
 }
 
@@ -132,18 +134,21 @@ impl ReceiveQueue {
             .name("stripline-pump".into())
             .spawn(move || its.run(inlet, &doorbell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, shutdown, thread: Some(thread), current: None, process: OwnerProcess::current() })
+        let (thread, process) = (Some(thread), OwnerProcess::current());
+        Ok(Self { shared, shutdown, thread, current: None, arrival_ns: Arc::default(), process })
     }
 }
 
 impl Inlet for ReceiveQueue {
     fn parts(&mut self) -> InletParts {
         let probe: Weak<ReceiveShared> = Arc::downgrade(&self.shared);
-        InletParts { acks: self.shared.acks.clone(), queue_probe: Some(probe), ..InletParts::default() }
-    }
-
-    fn start_position(&self) -> StartPosition {
-        self.shared.start_position.get().copied().unwrap_or_default()
+        InletParts {
+            acks: self.shared.acks.clone(),
+            queue_probe: Some(probe),
+            arrival_ns: Some(Arc::clone(&self.arrival_ns)),
+            start: self.shared.start_position.get().copied().unwrap_or_default(),
+            ..InletParts::default()
+        }
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
@@ -163,6 +168,8 @@ impl Inlet for ReceiveQueue {
                         queue.is_full = false;
                         room.notify();
                     }
+                    // Relaxed: read by this thread.
+                    self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
                     self.current = Some(frame);
                 }
                 None => {
@@ -196,20 +203,11 @@ impl Inlet for ReceiveQueue {
         self.shared.says_goodbye.store(true, Ordering::Relaxed);
     }
 
-    fn prepare_sleep(&mut self) -> bool {
+    fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.shared.doorbell.drain();
+        poll_set.readable(self.shared.doorbell.as_fd());
         let queue = self.shared.queue();
         queue.frames.is_empty() && queue.end.is_none()
-    }
-
-    fn cancel_sleep(&mut self) {}
-
-    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        poll_set.readable(self.shared.doorbell.as_fd());
-    }
-
-    fn received_ns(&self) -> Option<u64> {
-        self.current.as_ref().and_then(|frame| frame.received_ns)
     }
 
     fn is_peer_gone(&mut self) -> bool {
@@ -256,7 +254,7 @@ impl ReceiveShared {
                     let starts = header.is_none_or(|header| !header.is_continued());
                     if starts && self.start_position.get().is_none() {
                         let first = header.map(|header| (header.sequence, header.sample_index));
-                        let mut start_position = inlet.start_position();
+                        let mut start_position = inlet.parts().start;
                         start_position.first_sent = start_position.first_sent.or(first);
                         progress.next = start_position.first_sent.map(|first| first.0);
                         // Only this thread sets it, once. The same frame comes again.
@@ -279,10 +277,9 @@ impl ReceiveShared {
                     }
                 }
                 Ok(Next::Empty) => {
-                    if inlet.prepare_sleep() {
-                        let mut poll_set = PollSet::default();
-                        poll_set.readable(shutdown.as_fd());
-                        inlet.add_to(&mut poll_set);
+                    let mut poll_set = PollSet::default();
+                    poll_set.readable(shutdown.as_fd());
+                    if inlet.prepare_sleep(&mut poll_set) {
                         let slept = poll_set.wait(None);
                         let over = poll_set.is_ready(0);
                         inlet.cancel_sleep();

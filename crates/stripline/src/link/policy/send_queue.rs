@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::{Scope, Watermarks};
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Transport, Wait};
+use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait};
 
 /// The interval at which a full queue checks for a stop of its component.
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -72,7 +72,7 @@ impl SendQueue {
         stop: StopToken,
         give_up: StopToken,
     ) -> Result<Self> {
-        let endpoint = inner.endpoint();
+        let OutletTraits { endpoint, frame_max, .. } = inner.traits();
         let shared = Arc::new(SendShared {
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -80,7 +80,6 @@ impl SendQueue {
             port: endpoint.to_string(),
         });
         let its = Arc::clone(&shared);
-        let frame_max = inner.frame_max();
         let thread = std::thread::Builder::new()
             .name("stripline-queue".into())
             .spawn(move || its.run(inner))
@@ -127,12 +126,13 @@ impl PendingFrames {
 }
 
 impl Outlet for SendQueue {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn frame_max(&self) -> usize {
-        self.frame_max
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: self.endpoint.clone(),
+            frame_max: self.frame_max,
+            short_headers: false,
+            scope_max: Some(Scope::None),
+        }
     }
 
     fn receivers(&self) -> usize {
@@ -144,13 +144,9 @@ impl Outlet for SendQueue {
         queue.receivers
     }
 
-    fn is_lossy(&self) -> bool {
+    fn admit(&mut self) -> Admitted {
         // Asking the thread would cost more than the rare description that this saves.
-        true
-    }
-
-    fn admit(&mut self) -> bool {
-        false
+        Admitted { is_new: false, is_lossy: true }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -181,19 +177,6 @@ impl Outlet for SendQueue {
         drop(queue);
         self.shared.changed.notify_all();
         Ok(())
-    }
-
-    fn cancel(&mut self) {}
-
-    fn supports_scope(&self, scope: Scope) -> Result<()> {
-        Err(Error::Unsupported {
-            transport: self.endpoint.transport.clone(),
-            rule: format!(
-                "scope {scope} for a packet of a connection of scope none (the reader of the socket was fixed \
-                 when it was made)"
-            ),
-            alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
-        })
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
@@ -233,7 +216,7 @@ impl SendShared {
                         break frame;
                     }
                     if std::mem::take(&mut queue.refresh_receivers) {
-                        newcomers |= outlet.admit();
+                        newcomers |= outlet.admit().is_new;
                         queue.receivers = outlet.receivers();
                     }
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +255,7 @@ fn send(
     if header.is_some_and(|header| header.is_continued()) {
         return put(outlet, frame);
     }
-    *newcomers |= outlet.admit();
+    *newcomers |= outlet.admit().is_new;
     if header.is_some_and(|header| header.kind == Kind::Stream as u8) {
         *described = Some(frame.to_vec());
         *newcomers = false;

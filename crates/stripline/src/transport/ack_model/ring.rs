@@ -1,4 +1,4 @@
-//! The model over a ring: `ring/ack_wait.rs`, `ring/answers.rs`. Stores wait in a store buffer, as
+//! The model over a ring: `ring/ack_wait.rs`, `ring/acks.rs`. Stores wait in a store buffer, as
 //! on x86, until the processor writes them out or a fence runs. That is the purpose of the fences.
 //! The other side's doorbell is seen at once. So is the kernel's report of a death
 //! (`RingShared::remove_reader`: a lock, then the same doorbell). The poll every 100 ms is left

@@ -1,4 +1,4 @@
-//! The model over sockets: `stream/ack_wait.rs`, `stream/answers.rs`.
+//! The model over sockets: `stream/ack_wait.rs`, `stream/acks.rs`.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};

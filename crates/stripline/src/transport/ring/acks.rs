@@ -41,10 +41,10 @@ impl CursorPage {
         unsafe { self.0.at(OFFSET).cast::<AckWords>().as_ref() }
     }
 
-    /// Announces whether the sender sleeps for an acknowledgement. [`announced`] and another poll
+    /// Announces whether the sender sleeps for an acknowledgement. [`sleep_fence`] and another poll
     /// must follow.
     pub(super) fn set_waiting(&self, sleeps: bool) {
-        // Relaxed: the fence in `announced` orders it; a late withdrawal costs one wake-up too
+        // Relaxed: the fence in `sleep_fence` orders it; a late withdrawal costs one wake-up too
         // many.
         self.acks().waiting.store(u32::from(sleeps), Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ pub(super) struct RingAckSender {
 }
 
 impl RingAckSender {
-    /// Returns the receiver's end; `bell` wakes the sender.
+    /// Returns the receiver's end; `doorbell` wakes the sender.
     pub(super) fn new(page: Arc<CursorPage>, doorbell: Doorbell) -> Self {
         Self { page, doorbell, reason: Mutex::default() }
     }
@@ -162,7 +162,7 @@ impl AckSender for RingAckSender {
             }
         }
         fail_point!("answer-stored");
-        // Pairs with the fence in `announced`.
+        // Pairs with the fence in `sleep_fence`.
         fence(Ordering::SeqCst);
         if words.waiting.load(Ordering::Relaxed) != 0 {
             self.doorbell.notify();

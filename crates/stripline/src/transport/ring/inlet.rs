@@ -7,15 +7,16 @@ use std::time::Instant;
 use stripline_ring::{CopyOutcome, Cursor, ReadError, Reader, ReaderMode};
 
 use super::acks::RingAckSender;
-use super::{CursorPage, RingMemory, SleepersPage};
+use super::{CursorPage, ReaderRegistration, RingMemory, SleepersPage};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::futex;
 use crate::sys::membarrier;
+use crate::sys::memory::SharedMemory;
 use crate::terms::Overflow;
 use crate::transport::peer_monitor::MonitoredPeer;
-use crate::transport::{ConnectRequest, Inlet, InletParts, Next, StartPosition};
+use crate::transport::{ConnectRequest, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// One reader of a ring.
 pub(in crate::transport) struct RingInlet {
@@ -26,12 +27,11 @@ pub(in crate::transport) struct RingInlet {
     doorbells: Doorbells,
     acks: Arc<RingAckSender>,
     connection: String,
-    /// Whether frames are used in place: neither of the next two is set.
-    borrows: bool,
-    lossy: Option<Lossy>,
-    /// Set for a sender of another user. It could change a frame during validation, so frames are
-    /// copied first.
-    copied_out: Option<CopiedFrame>,
+    /// Whether it must never block the sender, which may overtake it.
+    lossy: bool,
+    /// The copy of the frame, unless frames are used in place. A sender may overwrite the frame of
+    /// a lossy reader. One of another user could change it during validation.
+    copy: Option<CopiedFrame>,
     /// Whether the writer has detached it.
     is_detached: bool,
     slept: bool,
@@ -44,17 +44,34 @@ pub(in crate::transport) struct RingInlet {
 
 /// The mapped memory of a ring's receiver.
 pub(in crate::transport) struct RingPages {
-    pub memory: Arc<RingMemory>,
+    memory: Arc<RingMemory>,
     pub cursor: Arc<CursorPage>,
-    pub sleepers: SleepersPage,
+    sleepers: SleepersPage,
+}
+
+impl RingPages {
+    /// Maps them, locked if the ring is.
+    pub(in crate::transport) fn map(
+        ring: &SharedMemory,
+        capacity: usize,
+        cursor: &SharedMemory,
+        sleepers: &SharedMemory,
+        locked: bool,
+    ) -> Result<Self> {
+        Ok(Self {
+            memory: Arc::new(RingMemory::map(ring, capacity, false, locked)?),
+            cursor: Arc::new(CursorPage::map(cursor, locked)?),
+            sleepers: SleepersPage(Arc::new(sleepers.map()?)),
+        })
+    }
 }
 
 /// A handle that ties the lives of the two sides together, and detects the other's death.
 pub(in crate::transport) enum PeerHandle {
     /// A socket to the other process.
     Socket(MonitoredPeer),
-    /// A value with a drop that removes the reader, in the same process.
-    Local(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
+    /// A registration with a drop that removes the reader, in the same process.
+    Local(#[expect(dead_code, reason = "held for its drop")] ReaderRegistration),
 }
 
 /// The doorbells between the two sides.
@@ -72,13 +89,6 @@ struct CopiedFrame {
     taken: bool,
 }
 
-struct Lossy {
-    /// Packets kept; 0: as many as the ring holds.
-    keep: u32,
-    frame: Vec<u8>,
-    taken: bool,
-}
-
 impl RingInlet {
     pub(in crate::transport) fn new(
         pages: RingPages,
@@ -89,14 +99,10 @@ impl RingInlet {
     ) -> Result<Self> {
         let RingPages { memory, cursor, sleepers } = pages;
         let options = request.options;
-        let copied_out = matches!(&peer_handle, PeerHandle::Socket(socket) if socket.is_other_user())
-            .then(CopiedFrame::default);
-        let (mode, lossy) = match options.overflow {
-            Overflow::Block => (ReaderMode::Blocking, None),
-            // The queue in front of the component drops packets; the ring only must never block for
-            // it.
-            Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => (ReaderMode::Lossy, Some(0)),
-        };
+        // The queue in front of the component drops packets; the ring only must never block for it.
+        let lossy = options.overflow != Overflow::Block;
+        let mode = if lossy { ReaderMode::Lossy } else { ReaderMode::Blocking };
+        let is_other_user = matches!(&peer_handle, PeerHandle::Socket(socket) if socket.is_other_user());
         // SAFETY: the sizes of both mappings were checked when they were mapped. Both live in this
         // value, which drops the reader first.
         let reader =
@@ -112,9 +118,8 @@ impl RingInlet {
             acks: Arc::new(RingAckSender::new(Arc::clone(&cursor), doorbells.space.clone())),
             doorbells,
             connection: request.connection.clone(),
-            borrows: lossy.is_none() && copied_out.is_none(),
-            lossy: lossy.map(|keep| Lossy { keep, frame: Vec::new(), taken: false }),
-            copied_out,
+            lossy,
+            copy: (lossy || is_other_user).then(CopiedFrame::default),
             is_detached: false,
             slept: false,
             membarrier: membarrier::is_used_with(options.wait),
@@ -129,23 +134,18 @@ impl RingInlet {
     /// Returns whether there is a frame.
     #[inline]
     fn poll(&mut self) -> Result<bool> {
-        let found = match &mut self.lossy {
-            None => match &mut self.copied_out {
-                None => self.reader.try_next().map(|frame| frame.is_some()),
-                Some(frame) if frame.taken => Ok(true),
-                Some(frame) => {
-                    let taken = self.reader.try_next_copied(&mut frame.bytes);
-                    frame.taken = taken == Ok(true);
-                    taken
-                }
-            },
-            Some(lossy) if lossy.taken => Ok(true),
-            Some(lossy) => {
-                let copied = self.reader.try_copy(lossy.keep, &mut lossy.frame);
-                copied.map(|copied| {
-                    lossy.taken = copied != CopyOutcome::Empty;
-                    lossy.taken
-                })
+        let found = match &mut self.copy {
+            None => self.reader.try_next().map(|frame| frame.is_some()),
+            Some(copy) if copy.taken => Ok(true),
+            Some(copy) => {
+                let found = if self.lossy {
+                    let copied = self.reader.try_copy(0, &mut copy.bytes);
+                    copied.map(|outcome| outcome != CopyOutcome::Empty)
+                } else {
+                    self.reader.try_next_copied(&mut copy.bytes)
+                };
+                copy.taken = found == Ok(true);
+                found
             }
         };
         if found == Err(ReadError::Detached) {
@@ -160,10 +160,9 @@ impl RingInlet {
     /// Returns the frame that the last poll found.
     #[inline]
     fn current_frame(&mut self) -> Next<'_> {
-        match (&self.lossy, &self.copied_out) {
-            (Some(lossy), _) => Next::Frame(&lossy.frame),
-            (None, Some(frame)) => Next::Frame(&frame.bytes),
-            (None, None) => Next::Frame(self.reader.current_frame()),
+        match &self.copy {
+            Some(copy) => Next::Frame(&copy.bytes),
+            None => Next::Frame(self.reader.current_frame()),
         }
     }
 
@@ -191,12 +190,12 @@ impl Inlet for RingInlet {
             acks: Some(acks),
             waker: Some(page),
             polls_without_syscall: true,
+            start: StartPosition {
+                resume_from: self.cursor.resume_from(),
+                first_sent: self.cursor.first_sent(),
+            },
             ..InletParts::default()
         }
-    }
-
-    fn start_position(&self) -> StartPosition {
-        StartPosition { resume_from: self.cursor.resume_from(), first_sent: self.cursor.first_sent() }
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
@@ -211,24 +210,15 @@ impl Inlet for RingInlet {
     }
 
     fn try_next_fast(&mut self) -> Option<&[u8]> {
-        if self.borrows { self.reader.try_next_fast() } else { None }
-    }
-
-    fn spin(&mut self, spins: u32) {
-        self.reader.spin(spins);
-    }
-
-    fn say_goodbye(&mut self) {
-        self.cursor.set_left();
+        if self.copy.is_none() { self.reader.try_next_fast() } else { None }
     }
 
     fn release(&mut self) {
-        if let Some(lossy) = &mut self.lossy {
-            lossy.taken = false;
-            return;
-        }
-        if let Some(frame) = &mut self.copied_out {
-            frame.taken = false;
+        if let Some(copy) = &mut self.copy {
+            copy.taken = false;
+            if self.lossy {
+                return;
+            }
         }
         fail_point!("release");
         if self.reader.release() {
@@ -237,11 +227,40 @@ impl Inlet for RingInlet {
         }
     }
 
-    fn prepare_sleep(&mut self) -> bool {
+    fn spin(&mut self, polls: u32) -> bool {
+        if polls > 0 {
+            self.reader.spin(polls);
+        }
+        // A poll of memory takes none.
+        true
+    }
+
+    fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+        let membarrier = self.membarrier;
+        let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
+        // After the announcement: unlike a doorbell, a wake-up does not persist.
+        let parks = parks && !self.is_over();
+        fail_point!("reader-sleep");
+        if !parks || !may_park() {
+            return Ok(Parked::Woken);
+        }
+        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
+        fail_point!("reader-wake");
+        // The thread that woke this side has withdrawn the announcement.
+        if matches!(outcome, Ok(false)) {
+            self.reader.cancel_sleep();
+        }
+        self.reader.prefetch();
+        outcome.map(|in_time| if in_time { Parked::Woken } else { Parked::TimedOut })
+    }
+
+    fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         let membarrier = self.membarrier;
         self.slept =
             !self.is_over() && self.reader.prepare_sleep_with(|| membarrier::fence_before_sleep(membarrier));
         fail_point!("reader-sleep");
+        // Also rung when the other end is gone.
+        poll_set.readable(self.doorbells.data.as_fd());
         self.slept
     }
 
@@ -253,37 +272,12 @@ impl Inlet for RingInlet {
         }
     }
 
-    fn can_park(&self, _: Option<Instant>) -> bool {
-        true
-    }
-
-    fn prepare_park(&mut self) -> bool {
-        let membarrier = self.membarrier;
-        let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
-        // After the announcement: unlike a doorbell, a wake-up does not persist.
-        let parks = parks && !self.is_over();
-        fail_point!("reader-sleep");
-        parks
-    }
-
-    fn park(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
-        fail_point!("reader-wake");
-        // The thread that woke this side has withdrawn the announcement.
-        if matches!(outcome, Ok(false)) {
-            self.reader.cancel_sleep();
-        }
-        self.reader.prefetch();
-        outcome
-    }
-
-    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        // Also rung when the other end is gone.
-        poll_set.readable(self.doorbells.data.as_fd());
-    }
-
     fn is_peer_gone(&mut self) -> bool {
         let gone = matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.check());
         gone || self.reader.is_closed()
+    }
+
+    fn say_goodbye(&mut self) {
+        self.cursor.set_left();
     }
 }

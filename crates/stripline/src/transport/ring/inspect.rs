@@ -9,7 +9,6 @@ use stripline_ring::{Lag, Snapshot};
 use super::{CursorPage, RingMemory, RingShared};
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::packet::{HEADER_BYTES, Kind};
-use crate::terms::Overflow;
 use crate::transport::handshake::Hello;
 use crate::transport::{BindRequest, Endpoint};
 
@@ -26,11 +25,8 @@ pub(super) struct ReaderList(Mutex<Vec<ReaderEntry>>);
 
 struct ReaderEntry {
     token: u64,
-    connection: String,
-    pid: Option<u32>,
-    overflow: Overflow,
-    depth: u32,
-    high: u32,
+    /// The constant part.
+    reader: Reader,
     /// Invalid once the reader is gone.
     page: Weak<CursorPage>,
 }
@@ -39,15 +35,8 @@ impl ReaderList {
     pub(super) fn add(&self, token: u64, hello: &Hello, pid: Option<u32>, page: &Arc<CursorPage>) {
         let mut entries = self.entries();
         entries.retain(|entry| entry.page.strong_count() > 0);
-        entries.push(ReaderEntry {
-            token,
-            connection: hello.connection.clone(),
-            pid,
-            overflow: hello.overflow,
-            depth: hello.depth,
-            high: hello.checked_watermarks().high(),
-            page: Arc::downgrade(page),
-        });
+        let reader = Reader { pid, ..hello.reader() };
+        entries.push(ReaderEntry { token, reader, page: Arc::downgrade(page) });
     }
 
     pub(super) fn remove(&self, token: u64) {
@@ -128,7 +117,7 @@ impl RingPortView {
         let cursor = snapshot();
         let lag = self.ring().and_then(|ring| cursor.lag(&ring));
         let mut lag_packets = lag.map(|lag| lag.frames);
-        if let (Overflow::Block, Some(lag), Some(packets)) = (entry.overflow, lag, packets)
+        if let (true, Some(lag), Some(packets)) = (entry.reader.blocks(), lag, packets)
             && lag.bytes > 0
         {
             // Frames are packets and descriptions; the sequence number of the first unread one
@@ -140,18 +129,13 @@ impl RingPortView {
             }
         }
         let reader = Reader {
-            connection: entry.connection.clone(),
-            pid: entry.pid,
-            overflow: entry.overflow.to_string(),
-            depth: entry.depth,
-            high_watermark: (entry.high < entry.depth).then_some(entry.high),
             attached: cursor.attached,
             position: cursor.attached.then_some(cursor.position),
             lag_packets,
             lag_bytes: lag.map(|lag| lag.bytes),
             sleeps: Some(cursor.sleeping),
             answer_awaited: page.is_ack_awaited(),
-            ..Reader::default()
+            ..entry.reader.clone()
         };
         Some((reader, lag))
     }
@@ -167,8 +151,10 @@ impl InspectPort for RingPortView {
             .filter_map(|entry| {
                 let (reader, lag) = self.reader(entry, port.packets)?;
                 // One frame more than packets, as in the reader's mode.
-                let full = lag.is_some_and(|lag| lag.frames > u64::from(entry.high));
-                Some((reader, lag, full && entry.overflow == Overflow::Block))
+                let high = reader.high_watermark.unwrap_or(reader.depth);
+                let full = lag.is_some_and(|lag| lag.frames > u64::from(high));
+                let full = full && reader.blocks();
+                Some((reader, lag, full))
             })
             .collect();
         drop(entries);
@@ -180,16 +166,15 @@ impl InspectPort for RingPortView {
             // it waits for the reader furthest behind.
             let furthest = readers
                 .iter()
-                .filter(|(reader, ..)| reader.overflow == Overflow::Block.as_str())
+                .filter(|(reader, ..)| reader.blocks())
                 .filter_map(|(_, lag, _)| lag.map(|lag| lag.bytes))
                 .max();
             let any_full = readers.iter().any(|(.., full)| *full);
             for (reader, lag, full) in &mut readers {
-                let blocks = reader.overflow == Overflow::Block.as_str();
                 reader.waited_for = if any_full {
                     *full
                 } else {
-                    blocks && lag.is_some_and(|lag| lag.bytes > 0 && Some(lag.bytes) == furthest)
+                    reader.blocks() && lag.is_some_and(|lag| lag.bytes > 0 && Some(lag.bytes) == furthest)
                 };
             }
         }

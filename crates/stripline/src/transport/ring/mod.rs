@@ -2,15 +2,15 @@
 //! sending port, mapped twice in a row, and one small page per receiver for its cursor.
 //!
 //! ```text
-//! notify memfd:   | Control page (4096) | notify (capacity) |   mapped as | Control | notify | notify again |
+//! ring memfd:   | Control page (4096) | ring (capacity) |     mapped as | Control | ring | ring again |
 //!               (of huge pages: the first of them)
 //! cursor memfd: | Cursor page (4096) |                      written by both, validated by both
-//! sleepers memfd: one park_word for all receivers in one process, likewise
+//! sleepers memfd: one word for all receivers in one process, likewise
 //! ```
 //!
 //! The second half of the cursor page holds the sender's words for this receiver, written before
 //! its first frame. They are its position after a restart, and the number and sample index of that
-//! first frame. The receiver's acknowledgements follow (`answers.rs`).
+//! first frame. The receiver's acknowledgements follow (`acks.rs`).
 //!
 //! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with
 //! the last process that uses it.
@@ -170,7 +170,7 @@ impl SleepersPage {
     }
 }
 
-/// A reader after its handshake, before the writer attaches it.
+/// A reader after its handshake: pending until the writer attaches it.
 pub(super) struct PendingReader {
     token: u64,
     connection: String,
@@ -235,14 +235,14 @@ impl RingShared {
         membarrier: bool,
         doorbells: DoorbellFactory,
     ) -> Result<Self> {
-        let [space_rope, space] = doorbells()?;
+        let [space_notify, space_wait] = doorbells()?;
         Ok(Self {
             capacity,
             memory,
             locked,
             membarrier,
-            space_wait: space,
-            space_notify: space_rope,
+            space_wait,
+            space_notify,
             doorbells,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),

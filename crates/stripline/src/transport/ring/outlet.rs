@@ -1,6 +1,7 @@
 //! The sending side of the ring transports.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,18 +10,20 @@ use std::time::{Duration, Instant};
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::inspect::RingPortView;
-use super::{CursorPage, DEPARTED_MAX, RingMemory, RingShared, SleepersPage};
+use super::{DEPARTED_MAX, PendingReader, RingMemory, RingShared};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::flow::{AckState, AckWait};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::adaptive_spin::AdaptiveSpin;
-use crate::sys::doorbell::{Doorbell, DoorbellFactory, PollSet};
+use crate::sys::doorbell::{DoorbellFactory, PollSet};
 use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
-use crate::sys::socket::Socket;
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
+use crate::terms::{Flow, Overflow, Scope};
+use crate::transport::{
+    Admitted, BindRequest, Capabilities, Endpoint, Outlet, OutletTraits, Reach, StopToken, Wait,
+};
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
 /// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
@@ -41,7 +44,7 @@ pub(in crate::transport) struct RingOutlet {
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
     listener: Option<Box<dyn Send>>,
-    pub(super) shared: Arc<RingShared>,
+    pub(in crate::transport) shared: Arc<RingShared>,
     memory: Arc<RingMemory>,
     endpoint: Endpoint,
     pub(super) stop: StopToken,
@@ -57,23 +60,25 @@ pub(in crate::transport) struct RingOutlet {
 
 pub(super) struct AttachedReader {
     pub(super) id: ReaderId,
-    token: u64,
-    pub(super) connection: String,
-    doorbell: Doorbell,
     pub(super) lossy: bool,
-    peer: Option<Socket>,
     /// Whether nothing has been published for it yet.
     fresh: bool,
     /// The start position that it was sent.
     resumed: Option<u64>,
     /// The number of the first packet for it, once there is one.
     first: Option<u64>,
-    membarrier: bool,
     /// The acknowledgement that is waited for.
     pub(super) ack_wait: Option<AckWait>,
-    // These also keep the pages mapped while the writer holds their addresses.
-    pub(super) cursor: Arc<CursorPage>,
-    _sleepers: SleepersPage,
+    // This also keeps the pages mapped while the writer holds their addresses.
+    reader: PendingReader,
+}
+
+impl Deref for AttachedReader {
+    type Target = PendingReader;
+
+    fn deref(&self) -> &PendingReader {
+        &self.reader
+    }
 }
 
 impl AttachedReader {
@@ -97,14 +102,26 @@ impl AttachedReader {
 }
 
 impl RingOutlet {
-    /// Allocates the ring. `bells` makes the doorbells that reach its readers. `open` opens the
-    /// listener (a socket, or an entry in a table), which is closed when the returned value is
-    /// dropped.
-    pub(in crate::transport) fn new<D: Send + 'static>(
+    /// The capabilities of the transports that share it.
+    pub(in crate::transport) const CAPABILITIES: Capabilities = Capabilities {
+        name: "",
+        summary: "",
+        reach: Reach::Process,
+        copies: "none",
+        depth: "packets in the ring",
+        flows: &Flow::ALL,
+        scopes: &Scope::ALL,
+        overflows: &Overflow::ALL,
+        ring: true,
+        groups: true,
+        trust: "",
+    };
+
+    /// Allocates the ring. `doorbells` makes the doorbells that reach its readers.
+    pub(in crate::transport) fn new(
         request: BindRequest,
         endpoint: Endpoint,
         doorbells: DoorbellFactory,
-        open: impl FnOnce(Arc<RingShared>) -> Result<D>,
     ) -> Result<Self> {
         let capacity = request.options.buffer as usize;
         let ring_memory = SharedMemory::ring("stripline-ring", capacity, request.options.huge_pages)?;
@@ -121,8 +138,6 @@ impl RingOutlet {
         // sealed off.
         let writer =
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
-        let listener = Box::new(open(Arc::clone(&shared))?);
-        fail_point!("create-door");
         let view = RingPortView::register(&request, &endpoint, &shared, &memory);
         Ok(Self {
             writer,
@@ -130,7 +145,7 @@ impl RingOutlet {
             departed: HashMap::new(),
             newest: None,
             fresh: false,
-            listener: Some(listener),
+            listener: None,
             shared,
             memory,
             endpoint,
@@ -141,6 +156,12 @@ impl RingOutlet {
             problem: None,
             _view: view,
         })
+    }
+
+    /// Keeps the listener (a socket, or an entry in a table), which is closed when this is dropped.
+    pub(in crate::transport) fn hold(&mut self, listener: impl Send + 'static) {
+        self.listener = Some(Box::new(listener));
+        fail_point!("create-door");
     }
 
     fn detach(&mut self, index: usize) {
@@ -157,15 +178,15 @@ impl RingOutlet {
         self.writer.detach(reader.id);
         // After a goodbye, the next reader under that name is a new one.
         if !reader.cursor.has_left() {
-            self.remember(reader.connection, owed);
+            self.remember(&reader.connection, owed);
         }
     }
 
-    fn remember(&mut self, connection: String, owed: Option<u64>) {
+    fn remember(&mut self, connection: &str, owed: Option<u64>) {
         if let Some(sequence) = owed
-            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(&connection))
+            && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(connection))
         {
-            self.departed.insert(connection, sequence);
+            self.departed.insert(connection.into(), sequence);
         }
     }
 
@@ -230,7 +251,7 @@ impl RingOutlet {
         drop(changes);
         for connection in unmet {
             let owed = self.departed.get(&connection).copied().or(self.next_sequence());
-            self.remember(connection, owed);
+            self.remember(&connection, owed);
         }
     }
 
@@ -249,15 +270,14 @@ impl RingOutlet {
     /// Evicts a reader that violated the protocol.
     pub(super) fn evict(&mut self, id: ReaderId, violation: &str) {
         if let Some(index) = self.readers.iter().position(|reader| reader.id == id) {
-            let connection = self.readers[index].connection.clone();
-            log::warn!(target: "stripline::transport", "{}", Error::misbehaved(connection, violation));
             let reader = self.readers.swap_remove(index);
+            log::warn!(target: "stripline::transport", "{}", Error::misbehaved(&*reader.connection, violation));
             self.writer.detach(reader.id);
             reader.wake();
-            if let Some(peer_handle) = reader.peer {
-                peer_handle.close();
+            if let Some(peer) = &reader.peer {
+                peer.close();
             }
-            self.remember(reader.connection, reader.resumed);
+            self.remember(&reader.connection, reader.resumed);
         }
     }
 
@@ -318,6 +338,49 @@ impl RingOutlet {
         false
     }
 
+    /// Attaches the readers that came, and detaches those that left; true when some came.
+    fn attach_pending(&mut self) -> bool {
+        // Relaxed: the lock below orders the rest.
+        if !self.shared.changed.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.shared.changed.swap(false, Ordering::Acquire);
+        // Departed readers first: a new one may take the place of one of them.
+        self.detach_departed();
+        let added = std::mem::take(&mut self.shared.changes().added);
+        let arrived = !added.is_empty();
+        for pending in added {
+            fail_point!("admit");
+            let resumed = self.departed.remove(&pending.connection);
+            if let Some(sequence) = resumed {
+                pending.cursor.set_resume_from(sequence);
+                fail_point!("admit-returned");
+            }
+            let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
+            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
+            // mapped until it is detached.
+            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
+            // The cursors count packets exactly, under any kind of flow control. A stalled writer
+            // needs no wake-up before the low watermark.
+            self.writer.set_low_watermark(id, pending.low);
+            fail_point!("admit-attached");
+            let lossy = matches!(pending.mode, stripline_ring::Mode::Lossy);
+            self.readers.push(AttachedReader {
+                id,
+                lossy,
+                fresh: true,
+                resumed,
+                first: None,
+                ack_wait: None,
+                reader: pending,
+            });
+            self.fresh = true;
+        }
+        self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
+        self.wake_sleepers();
+        arrived
+    }
+
     /// Waits for room and returns it.
     #[cold]
     fn wait_for_space(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -346,17 +409,16 @@ impl RingOutlet {
                         }
                         continue;
                     }
+                    // Announce first, poll once more, then sleep: a release in between rings the
+                    // doorbell.
+                    if waiting && let Err(error) = self.sleep(slowest, wait) {
+                        break Err(error);
+                    }
+                    self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
                     if !waiting {
                         self.spinner.gave_up();
                         waiting = true;
-                        // Announce first, poll once more, then sleep: a release in between rings
-                        // the doorbell.
-                        self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
                         fail_point!("writer-sleep");
-                    } else if let Err(error) = self.sleep(slowest, wait) {
-                        break Err(error);
-                    } else {
-                        self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
                     }
                 }
                 Err(error) => break Err(Error::failed(error)),
@@ -372,71 +434,22 @@ impl RingOutlet {
 }
 
 impl Outlet for RingOutlet {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn frame_max(&self) -> usize {
-        stripline_ring::max_frame(self.memory.capacity)
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: self.endpoint.clone(),
+            frame_max: stripline_ring::max_frame(self.memory.capacity),
+            short_headers: true,
+            scope_max: None,
+        }
     }
 
     fn receivers(&self) -> usize {
         self.readers.len()
     }
 
-    fn is_lossy(&self) -> bool {
-        self.readers.iter().any(|reader| reader.lossy)
-    }
-
-    fn loses_nothing(&self) -> bool {
-        !self.is_lossy()
-    }
-
-    fn admit(&mut self) -> bool {
-        // Relaxed: the lock below orders the rest.
-        if !self.shared.changed.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.shared.changed.swap(false, Ordering::Acquire);
-        // Departed readers first: a new one may take the place of one of them.
-        self.detach_departed();
-        let added = std::mem::take(&mut self.shared.changes().added);
-        let arrived = !added.is_empty();
-        for pending in added {
-            fail_point!("admit");
-            let resumed = self.departed.remove(&pending.connection);
-            if let Some(sequence) = resumed {
-                pending.cursor.set_resume_from(sequence);
-                fail_point!("admit-returned");
-            }
-            let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
-            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
-            // mapped until it is detached.
-            let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
-            // The cursors count packets exactly, under any kind of flow control. A stalled writer
-            // needs no wake-up before the low watermark.
-            self.writer.set_low_watermark(id, pending.low);
-            fail_point!("admit-attached");
-            self.readers.push(AttachedReader {
-                id,
-                token: pending.token,
-                connection: pending.connection,
-                doorbell: pending.doorbell,
-                peer: pending.peer,
-                lossy: matches!(pending.mode, stripline_ring::Mode::Lossy),
-                fresh: true,
-                resumed,
-                first: None,
-                membarrier: pending.membarrier,
-                ack_wait: None,
-                cursor: pending.cursor,
-                _sleepers: pending.sleepers,
-            });
-            self.fresh = true;
-        }
-        self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
-        self.wake_sleepers();
-        arrived
+    fn admit(&mut self) -> Admitted {
+        let is_new = self.attach_pending();
+        Admitted { is_new, is_lossy: self.readers.iter().any(|reader| reader.lossy) }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
@@ -470,10 +483,6 @@ impl Outlet for RingOutlet {
         Ok(())
     }
 
-    fn cancel(&mut self) {
-        self.writer.cancel();
-    }
-
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         self.wait_acks(ack_wait)
     }
@@ -488,7 +497,7 @@ impl Drop for RingOutlet {
     fn drop(&mut self) {
         self.listener = None;
         let newest = self.newest.and_then(|position| self.header_at(position));
-        if self.admit()
+        if self.attach_pending()
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
         {

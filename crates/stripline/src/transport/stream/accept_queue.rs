@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::acks::{AckReader, peek_goodbye};
 use super::inspect::StreamPortView;
-use super::receiver::{NOTHING_YET, ReceiverOptions, StreamReceiver};
+use super::receiver::{NOTHING_YET, StreamReceiver};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
@@ -95,13 +95,8 @@ impl Acceptor for StreamAcceptor {
         // Release: pairs with the writer's load, after which it takes the lock.
         self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        let options = ReceiverOptions {
-            overflow: hello.overflow,
-            depth: hello.depth,
-            high_watermark: hello.checked_watermarks().high(),
-        };
         let acks = AckReader::with(hello.flow_sender());
-        let receiver = StreamReceiver::new(&hello.connection, Arc::clone(&kept), &self.view, options, acks);
+        let receiver = StreamReceiver::new(hello.reader(), Arc::clone(&kept), &self.view, acks);
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),

@@ -68,15 +68,14 @@ impl StreamOutlet {
             }
             let mut poll_set = PollSet::default();
             let open: Vec<&mut StreamReceiver> = self.receivers.iter_mut().filter(is_open).collect();
-            if open.is_empty() || wait.is_stoppable() && self.stop.is_stopped() {
+            if open.is_empty() {
                 return Ok(());
             }
             open.iter().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
-            if wait.is_stoppable() {
-                poll_set.readable(self.stop.doorbell().as_fd());
-            }
-            if matches!(wait, Wait::Never) || !poll_set.wait(wait.deadline())? {
-                return Ok(());
+            match self.stop.sleep(poll_set, wait) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Stopped) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }

@@ -13,7 +13,7 @@
 //!
 //! There is one for each packet that requests it, in any order. A receiver sends none unless the
 //! sender's welcome announced that it reads them. If the receiver's hello requested flow control,
-//! its messages come in between (`link/flow/message.rs`); they begin in the same way. A receiver
+//! its messages come in between (`flow/message.rs`); they begin in the same way. A receiver
 //! that has not died ends with a goodbye: a record of kind 4 and otherwise zeros. No receiver comes
 //! in its place.
 
@@ -187,28 +187,18 @@ pub(crate) struct AckReader {
     requested: u64,
     received: u64,
     /// The flow control for this receiver, if the link keeps it.
-    flow_sender: Option<flow::Sender>,
+    pub(super) flow_sender: Option<flow::Sender>,
     /// The newest packet, which is waited for.
     expected: Option<(u64, Scope)>,
     ack: Option<Result<(), String>>,
     /// Whether it has sent a goodbye.
-    left: bool,
+    pub(super) has_left: bool,
 }
 
 impl AckReader {
     /// Returns a parser with flow control.
     pub(crate) fn with(flow_sender: Option<flow::Sender>) -> Self {
         Self { flow_sender, ..Self::default() }
-    }
-
-    /// Returns the flow control for this receiver, if the link keeps it.
-    pub(super) fn flow_sender(&mut self) -> Option<&mut flow::Sender> {
-        self.flow_sender.as_mut()
-    }
-
-    /// Returns the same for reading.
-    pub(super) fn flow_sender_ref(&self) -> Option<&flow::Sender> {
-        self.flow_sender.as_ref()
     }
 
     /// Expects an acknowledgement of a packet newer than those before.
@@ -234,11 +224,6 @@ impl AckReader {
             (None, Ok(false)) => AckState::PeerGone,
             (None, Ok(true)) => AckState::Pending,
         }
-    }
-
-    /// Returns whether the receiver has sent a goodbye.
-    pub(super) fn has_left(&self) -> bool {
-        self.left
     }
 
     /// Takes the acknowledgement of the packet expected last: done, or the reason of a refusal.
@@ -288,7 +273,7 @@ impl AckReader {
 
     fn record(&mut self, sequence: u64, kind: u8, reason: Option<String>) -> Result<(), String> {
         if kind == GOODBYE {
-            self.left = true;
+            self.has_left = true;
             return Ok(());
         }
         let Some((newest, scope)) = self.expected.filter(|(newest, _)| sequence <= *newest) else {
@@ -393,7 +378,7 @@ mod tests {
         assert!(peek_goodbye(&ours) && peek_goodbye(&ours));
         drop(theirs);
         assert_eq!(acks.read_from(&ours), Ok(false));
-        assert!(acks.has_left() && !acks.is_open());
+        assert!(acks.has_left && !acks.is_open());
         assert_eq!(acks.ack(), Some(Err("why".into())));
     }
 

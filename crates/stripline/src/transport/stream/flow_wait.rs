@@ -19,19 +19,10 @@ impl StreamOutlet {
             let held = || self.receivers.iter().filter(|receiver| receiver.is_stalled());
             let Some(first) = held().next() else { return Ok(()) };
             let full = Error::Full { connection: first.connection.clone() };
-            if matches!(wait, Wait::Never) {
-                return Err(full);
-            }
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
             let mut poll_set = PollSet::default();
             // Also readable once the receiver has hung up.
             held().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
-            if wait.is_stoppable() {
-                poll_set.readable(self.stop.doorbell().as_fd());
-            }
-            if !first.while_waiting(|| poll_set.wait(wait.deadline()))? {
+            if !first.while_waiting(|| self.stop.sleep(poll_set, wait))? {
                 return Err(full);
             }
         }
@@ -41,12 +32,12 @@ impl StreamOutlet {
 impl StreamReceiver {
     /// Returns whether it stalls the next packet.
     fn is_stalled(&self) -> bool {
-        self.acks.flow_sender_ref().is_some_and(|flow_sender| !flow_sender.may_send())
+        self.acks.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
 
     /// Polls for flow control, unless the permission already suffices.
     fn poll_flow(&mut self) {
-        if self.acks.flow_sender_ref().is_none_or(|flow_sender| flow_sender.may_send_without_poll()) {
+        if self.acks.flow_sender.as_ref().is_none_or(|flow_sender| flow_sender.may_send_without_poll()) {
             return;
         }
         match self.acks.read_from(&self.socket) {
@@ -56,7 +47,7 @@ impl StreamReceiver {
                 log::warn!(target: "stripline::transport", "{}", Error::misbehaved(&self.connection, violation));
             }
         }
-        if let Some(flow_sender) = self.acks.flow_sender() {
+        if let Some(flow_sender) = &mut self.acks.flow_sender {
             flow_sender.note_stall(now_ns());
         }
     }

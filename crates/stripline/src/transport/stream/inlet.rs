@@ -17,8 +17,8 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::handshake;
-use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, StartPosition};
+use crate::transport::handshake::{self, Hello};
+use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
@@ -56,7 +56,7 @@ pub(crate) struct StreamInlet {
 impl StreamInlet {
     /// Performs the handshake on a fresh connection.
     pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Self> {
-        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, request)?;
+        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
             return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));
@@ -190,12 +190,9 @@ impl Inlet for StreamInlet {
             needs_receive_queue: acks.is_some(),
             acks,
             flow: self.flow.take(),
+            start: StartPosition { resume_from: self.resume_from, first_sent: None },
             ..InletParts::default()
         }
-    }
-
-    fn start_position(&self) -> StartPosition {
-        StartPosition { resume_from: self.resume_from, first_sent: None }
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
@@ -221,29 +218,6 @@ impl Inlet for StreamInlet {
         self.lend()
     }
 
-    fn has_buffered(&self) -> bool {
-        self.start + self.lent != self.end
-    }
-
-    fn can_park(&self, deadline: Option<Instant>) -> bool {
-        // Such a near deadline would be missed.
-        !self.read_timed_out && deadline.is_none_or(|deadline| deadline > Instant::now() + READ_TIMEOUT)
-    }
-
-    fn prepare_park(&mut self) -> bool {
-        !self.closed
-    }
-
-    fn park(&mut self, _: Option<Instant>) -> Result<bool> {
-        let wanted = self.wanted()?;
-        if wanted <= self.end - self.start {
-            return Ok(true);
-        }
-        (0..SPINS).for_each(|_| std::hint::spin_loop());
-        self.read_timed_out = !self.read(wanted, RecvFlags::empty());
-        Ok(true)
-    }
-
     fn release(&mut self) {
         self.start += std::mem::take(&mut self.lent);
         if self.start == self.end {
@@ -251,14 +225,30 @@ impl Inlet for StreamInlet {
         }
     }
 
-    fn prepare_sleep(&mut self) -> bool {
-        // Unread bytes make the socket readable, which ends the sleep at once.
-        !self.closed
+    fn spin(&mut self, polls: u32) -> bool {
+        if polls > 0 {
+            std::hint::spin_loop();
+        }
+        self.start + self.lent != self.end
     }
 
-    fn cancel_sleep(&mut self) {}
+    fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+        let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
+        if self.read_timed_out || deadline.is_some_and(is_near) {
+            // The blocking read has timed out before, or would miss the deadline.
+            return Ok(Parked::Unable);
+        }
+        let wanted = self.wanted()?;
+        if wanted <= self.end - self.start || self.closed || !may_park() {
+            return Ok(Parked::Woken);
+        }
+        (0..SPINS).for_each(|_| std::hint::spin_loop());
+        self.read_timed_out = !self.read(wanted, RecvFlags::empty());
+        Ok(Parked::Woken)
+    }
 
-    fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+    fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        // Unread bytes make the socket readable, which ends the sleep at once.
         poll_set.readable(self.socket.as_fd());
         let (doorbell, is_backlogged) =
             self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
@@ -268,6 +258,7 @@ impl Inlet for StreamInlet {
         if is_backlogged {
             poll_set.writable(self.socket.as_fd());
         }
+        !self.closed
     }
 
     fn is_peer_gone(&mut self) -> bool {

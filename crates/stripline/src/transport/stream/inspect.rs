@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::receiver::NOTHING_YET;
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::sys::socket::{self, Socket};
-use crate::terms::Overflow;
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
@@ -18,11 +17,8 @@ pub(super) struct StreamPortView {
 }
 
 struct ReceiverEntry {
-    connection: String,
-    pid: Option<u32>,
-    overflow: Overflow,
-    depth: u32,
-    high: u32,
+    /// The constant part.
+    reader: Reader,
     /// Invalid once the reader is gone.
     socket: Weak<Socket>,
     next_sequence: Arc<AtomicU64>,
@@ -50,23 +46,18 @@ impl StreamPortView {
     /// Adds a reader; the flags returned are set while the sender sleeps because of it.
     pub(super) fn add(
         &self,
-        connection: &str,
-        (overflow, depth, high): (Overflow, u32, u32),
+        mut reader: Reader,
         socket: &Arc<Socket>,
         next_sequence: &Arc<AtomicU64>,
     ) -> Arc<WaitFlags> {
         let waits = Arc::<WaitFlags>::default();
+        if let Socket::Unix(stream) = &**socket {
+            reader.pid = socket::peer_process(stream);
+        }
         let mut receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
         receivers.retain(|entry| entry.socket.strong_count() > 0);
         receivers.push(ReceiverEntry {
-            connection: connection.into(),
-            pid: match &**socket {
-                Socket::Unix(stream) => socket::peer_process(stream),
-                Socket::Tcp(_) => None,
-            },
-            overflow,
-            depth,
-            high,
+            reader,
             socket: Arc::downgrade(socket),
             next_sequence: Arc::clone(next_sequence),
             waits: Arc::clone(&waits),
@@ -92,16 +83,11 @@ impl InspectPort for StreamPortView {
                 [&entry.waits.space, &entry.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
             port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
-                connection: entry.connection.clone(),
-                pid: entry.pid,
-                overflow: entry.overflow.to_string(),
-                depth: entry.depth,
-                high_watermark: (entry.high < entry.depth).then_some(entry.high),
                 attached: next.is_some(),
                 kernel_bytes: socket::unsent_bytes(&socket),
                 waited_for,
                 answer_awaited,
-                ..Reader::default()
+                ..entry.reader.clone()
             });
         }
         PortSnapshot::Sending(port)

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A receiver sends nothing, unless the sender requests acknowledgements or the link keeps flow
-//! control (`answers.rs`).
+//! control (`acks.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
@@ -19,13 +19,16 @@ mod inspect;
 mod outlet;
 mod partial_writer;
 mod receiver;
+mod transport;
 
 #[cfg(any(fuzzing, test))]
 pub(crate) use acks::AckReader;
 #[cfg(test)]
 pub(crate) use acks::record;
 pub(crate) use inlet::StreamInlet;
-pub(super) use outlet::StreamOutlet;
+pub(super) use transport::StreamTransport;
+
+use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;
 

@@ -11,10 +11,11 @@ use super::acks::{AckReader, peek_goodbye};
 use super::frame_max;
 use super::inspect::StreamPortView;
 use super::partial_writer::PartialWriter;
-use super::receiver::{ReceiverOptions, StreamReceiver};
+use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
 use crate::flow;
 use crate::flow::AckWait;
+use crate::inspect::Reader;
 use crate::packet::{Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
@@ -22,7 +23,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken, Wait};
+use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
 
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
@@ -42,41 +43,30 @@ pub(in crate::transport) struct StreamOutlet {
     scope: Scope,
     pub(super) stop: StopToken,
     accept_thread: Option<AcceptThread>,
-    /// Held for inspection.
-    _view: Arc<StreamPortView>,
+    view: Arc<StreamPortView>,
 }
 
 impl StreamOutlet {
+    /// Opens a port on a listener.
     pub(in crate::transport) fn new(
         request: BindRequest,
         endpoint: Endpoint,
         listener: Listener,
     ) -> Result<Self> {
-        let accept_queue = Arc::new(AcceptQueue::new()?);
-        let view = StreamPortView::register(&request, &endpoint);
+        let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
+        let mut outlet = Self::without_receivers(request, endpoint)?;
+        outlet.timeout = options.send_timeout();
+        outlet.scope = options.scope;
         let acceptor = StreamAcceptor {
-            view: Arc::clone(&view),
-            queue: Arc::clone(&accept_queue),
-            payload: request.payload,
-            keys: endpoint.keys,
-            buffer: request.options.buffer,
-            wants_acks: request.options.scope > Scope::Transport,
+            view: Arc::clone(&outlet.view),
+            queue: Arc::clone(&outlet.accept_queue),
+            payload,
+            keys,
+            buffer: options.buffer,
+            wants_acks: options.scope > Scope::Transport,
         };
-        Ok(Self {
-            endpoint,
-            receivers: Vec::new(),
-            accept_queue,
-            frame: AlignedBuffer::default(),
-            frame_max: frame_max(request.options.buffer),
-            partial_writer: None,
-            next_sequence: 0,
-            in_packet: false,
-            timeout: request.options.send_timeout(),
-            scope: request.options.scope,
-            stop: request.stop,
-            accept_thread: Some(AcceptThread::start(listener, acceptor)?),
-            _view: view,
-        })
+        outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
+        Ok(outlet)
     }
 
     /// Returns the sending end of a socket that also has a receiving end.
@@ -86,16 +76,19 @@ impl StreamOutlet {
         socket: Arc<Socket>,
         connection: &str,
     ) -> Result<Self> {
-        let view = StreamPortView::register(&request, &endpoint);
-        let port = ReceiverOptions {
-            overflow: Overflow::Block,
-            depth: request.options.watermarks.high(),
-            high_watermark: request.options.watermarks.high(),
-        };
-        let receiver = StreamReceiver::new(connection, socket, &view, port, AckReader::default());
+        let high = request.options.watermarks.high();
+        let mut outlet = Self::without_receivers(request, endpoint)?;
+        let reader = Reader::new(connection, Overflow::Block, high, high);
+        let receiver = StreamReceiver::new(reader, socket, &outlet.view, AckReader::default());
+        outlet.receivers.push(receiver);
+        Ok(outlet)
+    }
+
+    fn without_receivers(request: BindRequest, endpoint: Endpoint) -> Result<Self> {
         Ok(Self {
+            view: StreamPortView::register(&request, &endpoint),
             endpoint,
-            receivers: vec![receiver],
+            receivers: Vec::new(),
             accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
             frame_max: frame_max(request.options.buffer),
@@ -106,14 +99,25 @@ impl StreamOutlet {
             scope: Scope::Transport,
             stop: request.stop,
             accept_thread: None,
-            _view: view,
         })
+    }
+
+    /// Attaches the receivers that were accepted; true when there are some.
+    fn attach_accepted(&mut self) -> bool {
+        let Some(accepted) = self.accept_queue.accepted() else { return false };
+        let arrived = !accepted.is_empty();
+        for receiver in accepted {
+            // Relaxed: a hint for its successor.
+            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            self.receivers.push(receiver);
+        }
+        arrived
     }
 
     pub(super) fn remove_dead(&mut self) {
         self.receivers.retain(|receiver| {
             if receiver.dead {
-                if receiver.acks.has_left() || peek_goodbye(&receiver.socket) {
+                if receiver.acks.has_left || peek_goodbye(&receiver.socket) {
                     // Relaxed: the lock of the records orders what matters; read late, it makes a
                     // new receiver report a gap.
                     receiver.has_left.store(true, Ordering::Relaxed);
@@ -146,18 +150,9 @@ impl StreamOutlet {
                 .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
             let Some(busy) = busy else { return Ok(()) };
             let full = Error::Full { connection: self.receivers[busy].connection.clone() };
-            if matches!(wait, Wait::Never) {
-                return Err(full);
-            }
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
             let mut poll_set = PollSet::default();
             poll_set.readable(self.accept_queue.doorbell.as_fd());
-            if wait.is_stoppable() {
-                poll_set.readable(self.stop.doorbell().as_fd());
-            }
-            let fired = self.receivers[busy].while_waiting(|| poll_set.wait(wait.deadline()))?;
+            let fired = self.receivers[busy].while_waiting(|| self.stop.sleep(poll_set, wait))?;
             if !fired {
                 return Err(full);
             }
@@ -234,20 +229,15 @@ impl StreamOutlet {
                             self.defer_from(index, sent, bytes)
                         };
                     }
-                    let stopped = wait.is_stoppable() && self.stop.is_stopped();
-                    if stopped || matches!(wait, Wait::Never) {
-                        return self.defer_from(index, sent, bytes);
-                    }
                     if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
                         wait = Wait::within(timeout);
                     }
                     let mut poll_set = PollSet::default();
                     poll_set.writable(receiver.socket.as_fd());
-                    if wait.is_stoppable() {
-                        poll_set.readable(self.stop.doorbell().as_fd());
-                    }
-                    if !receiver.while_waiting(|| poll_set.wait(wait.deadline()))? {
-                        return self.defer_from(index, sent, bytes);
+                    match receiver.while_waiting(|| self.stop.sleep(poll_set, wait)) {
+                        Ok(true) => {}
+                        Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
+                        Err(error) => return Err(error),
                     }
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
@@ -266,12 +256,14 @@ impl StreamOutlet {
 }
 
 impl Outlet for StreamOutlet {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn frame_max(&self) -> usize {
-        self.frame_max
+    fn traits(&self) -> OutletTraits {
+        OutletTraits {
+            endpoint: self.endpoint.clone(),
+            frame_max: self.frame_max,
+            short_headers: false,
+            // The reader of the socket was fixed when the connection was made.
+            scope_max: (self.scope <= Scope::Transport).then_some(self.scope),
+        }
     }
 
     fn receivers(&self) -> usize {
@@ -282,27 +274,16 @@ impl Outlet for StreamOutlet {
         self.receivers.is_empty()
     }
 
-    fn is_lossy(&self) -> bool {
-        self.receivers.iter().any(|receiver| !receiver.blocks)
-    }
-
-    fn admit(&mut self) -> bool {
-        let Some(accepted) = self.accept_queue.accepted() else { return false };
-        let arrived = !accepted.is_empty();
-        for receiver in accepted {
-            // Relaxed: a hint for its successor.
-            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            self.receivers.push(receiver);
-        }
-        arrived
+    fn admit(&mut self) -> Admitted {
+        let is_new = self.attach_accepted();
+        Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.blocks) }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender_ref().is_some())
-        {
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender.is_some()) {
             self.wait_for_permission(wait)?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
@@ -315,7 +296,7 @@ impl Outlet for StreamOutlet {
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &StreamReceiver| {
             receiver.is_free()
-                && receiver.acks.flow_sender_ref().is_none_or(flow::Sender::may_send_without_poll)
+                && receiver.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
             && !self.accept_queue.has_accepted()
@@ -355,7 +336,7 @@ impl Outlet for StreamOutlet {
             }
             let receiver = &mut self.receivers[index];
             receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(flow_sender) = receiver.acks.flow_sender().filter(|_| is_packet) {
+            if let Some(flow_sender) = receiver.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
             match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
@@ -369,31 +350,13 @@ impl Outlet for StreamOutlet {
         outcome
     }
 
-    fn cancel(&mut self) {}
-
-    fn supports_scope(&self, scope: Scope) -> Result<()> {
-        if self.scope > Scope::Transport {
-            return Ok(());
-        }
-        // The reader of the socket was fixed when the connection was made.
-        Err(Error::Unsupported {
-            transport: self.endpoint.transport.clone(),
-            rule: format!(
-                "scope {scope} for a packet of a connection of scope {} (the reader of the socket was fixed when \
-                 it was made)",
-                self.scope
-            ),
-            alternatives: format!("give the connection scope {scope}, and the other packets a weaker one"),
-        })
-    }
-
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         self.wait_acks(ack_wait)
     }
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
         let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
-        let flow_sender = receiver.acks.flow_sender_ref()?;
+        let flow_sender = receiver.acks.flow_sender.as_ref()?;
         let since_ns = now_ns().saturating_sub(flow_sender.stalled_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
@@ -409,7 +372,7 @@ impl Drop for StreamOutlet {
         self.accept_thread = None;
         let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
         let before = self.receivers.len();
-        if self.admit()
+        if self.attach_accepted()
             && let Some(end) = end
         {
             // A receiver accepted after the end must still get it. A fresh socket has room for it.

@@ -6,16 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::acks::AckReader;
 use super::inspect::{StreamPortView, WaitFlags};
 use super::partial_writer::PartialWrite;
+use crate::inspect::Reader;
 use crate::packet::{Header, Kind};
 use crate::sys::socket::Socket;
-use crate::terms::Overflow;
-
-/// The options that its port requested.
-pub(super) struct ReceiverOptions {
-    pub overflow: Overflow,
-    pub depth: u32,
-    pub high_watermark: u32,
-}
 
 pub(super) struct StreamReceiver {
     pub(super) socket: Arc<Socket>,
@@ -44,21 +37,15 @@ pub(super) struct StreamReceiver {
 pub(super) const NOTHING_YET: u64 = u64::MAX;
 
 impl StreamReceiver {
-    pub(super) fn new(
-        connection: &str,
-        socket: Arc<Socket>,
-        view: &StreamPortView,
-        options: ReceiverOptions,
-        acks: AckReader,
-    ) -> Self {
+    /// Returns a receiver with the options in its inspection view.
+    pub(super) fn new(reader: Reader, socket: Arc<Socket>, view: &StreamPortView, acks: AckReader) -> Self {
         let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        let registered = (options.overflow, options.depth, options.high_watermark);
         Self {
-            waits: view.add(connection, registered, &socket, &next_sequence),
+            connection: reader.connection.clone(),
+            blocks: reader.blocks(),
+            waits: view.add(reader, &socket, &next_sequence),
             has_left: Arc::default(),
             socket,
-            connection: connection.into(),
-            blocks: options.overflow == Overflow::Block,
             partial_write: None,
             postponed: Vec::new(),
             mid_packet: false,
