@@ -130,15 +130,16 @@ impl BenchScreen {
 
 fn tables(report: &Report) -> String {
     let mut text = format!(
-        "\n{}\n{} rounds of {:.0} ms a run; a clock reading costs {}, a loop without a peer is interrupted for {} at most\n",
+        "\n{}\n{} runs of each group of cases, {:.0} ms each; a clock reading costs {}, a loop without a peer is interrupted for {} at most\n",
         report.machine,
         report.rounds,
         report.seconds_per_run * 1e3,
         ns(report.clock_ns),
         ns(report.noise.max),
     );
-    text += "\nONE WAY: half a round trip between two processes (inproc: threads), one processor each; for memcpy, one \
-             copy.\nTypical: batches without the clock. A percentile needs 100 samples beyond it.\n";
+    text += "\nONE WAY: between two processes (inproc: threads), one processor each; for memcpy, one copy.\nTypical: \
+             half of a round trip, by blocks without the clock. Percentiles: single packets, by one clock for both \
+             sides; each needs 100 samples beyond it.\n";
     text += &latency(report);
     text += "\nTHROUGHPUT: one way, at full rate\n";
     text += &throughput(report);
@@ -154,7 +155,13 @@ fn tables(report: &Report) -> String {
         text += "\nPIPELINE: a chain of processes that each copy the packet, on the same two processors\n";
         text += &pipeline(report);
     }
-    text += "\nRATIOS: the median over rounds, and its 95 % interval\n";
+    let coverage = report.ratios.iter().filter_map(|ratio| ratio.coverage).reduce(f64::min);
+    text += &format!(
+        "\nRATIOS: the median over runs, and an interval that covers it with {} %; NULL: the interval of the reference \
+         over itself. Not decided: a null wider than the distance to the target, a target inside the interval, or \
+         fewer than 3 runs\n",
+        coverage.map_or_else(|| "-".into(), |coverage| format!("{:.0}", coverage * 100.0))
+    );
     text += &ratios(report);
     for note in &report.notes {
         text += &format!("\nnote: {note}");
@@ -229,24 +236,28 @@ fn pipeline(report: &Report) -> String {
 }
 
 fn ratios(report: &Report) -> String {
-    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "TARGET", ""], 5);
+    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1);
     for ratio in &report.ratios {
-        let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(two);
-        let interval = if ratio.value.is_some() { format!("{low} - {high}") } else { String::new() };
-        let verdict = match (ratio.met, &ratio.missing) {
-            (Some(true), _) => "met".to_string(),
-            (Some(false), _) => "MISSED".to_string(),
-            (None, Some(reason)) => reason.clone(),
-            (None, None) => String::new(),
-        };
-        table.add_row([ratio.name.clone(), value, interval, ratio.target.clone(), verdict]);
+        let (Some(null), Some(decision)) = (ratio.null, ratio.decision) else { continue };
+        let range = |low, high| format!("{} - {}", two(low), two(high));
+        table.add_row([
+            ratio.name.clone(),
+            two(ratio.value),
+            range(ratio.low, ratio.high),
+            range(Some(null.low), Some(null.high)),
+            two(ratio.near),
+            two(ratio.far),
+            ratio.target.clone(),
+            decision.as_str().into(),
+        ]);
     }
-    let null = &report.null_comparison;
-    if null.value.is_some() {
-        let interval = format!("{} - {}", two(null.low), two(null.high));
-        table.add_row([null.what.clone(), two(null.value), interval, "1".into(), String::new()]);
+    let mut text = finish(table, 1);
+    for ratio in &report.ratios {
+        if let Some(missing) = &ratio.missing {
+            text += &format!("{}: {missing}\n", ratio.name);
+        }
     }
-    finish(table, 5)
+    text
 }
 
 /// Returns the first cells of a row: the subject, its transport and the way of waiting.
