@@ -142,7 +142,8 @@ pub(crate) struct RunArguments {
     stripline bench experiments/e1-messaging.toml --html e1.html          all cases, with plots\n  \
     stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
     stripline bench mine.toml --runs 10 --json mine.json                  your own file, for a script\n  \
-    stripline bench ladder --quick                                        links from the machine's limits up\n\n\
+    stripline bench ladder --quick                                        links from the machine's limits up\n  \
+    stripline bench instructions                                          what a packet costs on any machine\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
     several times by new processes, in turn with all others, and compared with its ideal and with published figures. \
     A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
@@ -190,6 +191,22 @@ pub(crate) enum BenchCommand {
     /// Measure Stripline's links from the machine's limits up, and compare bare sockets and other
     /// libraries
     Ladder(LadderArguments),
+
+    /// Count the instructions that a packet takes, the same on every machine
+    Instructions(InstructionsArguments),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline bench instructions                                     the table of docs/performance.md\n  \
+    stripline bench instructions --check docs/performance.md         has a count grown by more than 5 %?\n\n\
+    A process is stepped through, one instruction at a time. Its build matters: compare release builds of one \
+    compiler.\n\n\
+    Exit codes: 0 counted, 1 failure, or a count has grown by more than 5 %, 2 wrong usage.")]
+pub(crate) struct InstructionsArguments {
+    /// Compare the counts with the table in this file
+    #[arg(long, value_name = "FILE")]
+    pub check: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! `stripline bench ladder`, and the output that all of `stripline bench` shares.
+//! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench` shares.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use stripline_bench::instructions;
 use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 
 use crate::Exit;
-use crate::arguments::LadderArguments;
+use crate::arguments::{InstructionsArguments, LadderArguments};
 use crate::format::{grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
@@ -37,6 +38,46 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     match results.of(run, tables, ladder::plot) {
         Ok((report, exit)) => judge(exit, report.interrupted),
         Err(exit) => exit,
+    }
+}
+
+pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
+    // Read before the count, so that a wrong path costs no time.
+    let table = match arguments.check.as_deref().map(|path| (path, std::fs::read_to_string(path))) {
+        None => None,
+        Some((_, Ok(table))) => Some(table),
+        Some((path, Err(error))) => {
+            complain!("error: cannot read the table in {}: {error}", path.display());
+            return Exit::Usage;
+        }
+    };
+    if table.is_some() && cfg!(debug_assertions) {
+        complain!("error: the table is of the release build: use `cargo run --release`");
+        return Exit::Usage;
+    }
+    let counts = match instructions::count() {
+        Ok(counts) => counts,
+        Err(error) => {
+            complain!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    let mut text = String::from(
+        "| transport | bytes | `loan` to `send` | `receive` to drop |\n| --- | --- | --- | --- |\n",
+    );
+    counts.iter().for_each(|count| text += &format!("{count}\n"));
+    let exit = print(&text);
+    match table.map(|table| instructions::check(&counts, &table)) {
+        None => exit,
+        Some(Ok(fallen)) if fallen.is_empty() => exit,
+        Some(Ok(fallen)) => {
+            complain!("note: counts have fallen; put them into the table:\n{}", fallen.trim_end());
+            exit
+        }
+        Some(Err(grown)) => {
+            complain!("error: more instructions a packet than in the table:\n{}", grown.trim_end());
+            Exit::Failure
+        }
     }
 }
 

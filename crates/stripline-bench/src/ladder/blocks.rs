@@ -22,6 +22,8 @@ const BLOCK_NS: u64 = 1_000_000;
 const LONG_BLOCK_NS: u64 = 10_000_000;
 /// The intended time of the packets before, in nanoseconds.
 const LEAD_NS: u64 = 1_500_000;
+/// A run that measures for less than this has shorter blocks, in seconds.
+const SHORT_RUN_S: f64 = 0.1;
 /// The packets of the first block.
 const COUNT_MIN: u64 = 8;
 const COUNT_MAX: u64 = 1 << 20;
@@ -95,6 +97,8 @@ impl Leader<'_, '_> {
             Measure::Latency | Measure::Throughput => (LEAD_NS, BLOCK_NS),
             Measure::Pipeline | Measure::Outstanding | Measure::Wake => (LEAD_NS, LONG_BLOCK_NS),
         };
+        let scale = (self.job.seconds / SHORT_RUN_S).min(1.0);
+        let [lead_ns, block_ns] = [lead_ns, block_ns].map(|ns| (ns as f64 * scale) as u64);
         loop {
             let start_ns = now_ns();
             self.take(turn)?;
