@@ -130,6 +130,11 @@ impl Case {
         matches!(self.subject, Subject::Memcpy | Subject::Noise)
     }
 
+    /// Returns whether another library carries the packets.
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq)
+    }
+
     /// Returns whether single packets are timed one way.
     pub(crate) fn has_times(&self) -> bool {
         matches!(self.measure, Measure::Latency | Measure::Wake) && !self.again

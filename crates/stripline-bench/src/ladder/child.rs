@@ -92,7 +92,8 @@ fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome
     for (index, case) in job.group.cases.iter().enumerate() {
         let is_here = job.group.original(index) == index && !(case.has_one_side() && place > 0);
         let node = nodes[index].as_ref();
-        sides.push(if is_here { Some(connect(job, index, place, node)?) } else { None });
+        let named = |problem: Problem| format!("{case}: {problem}");
+        sides.push(if is_here { Some(connect(job, index, place, node).map_err(named)?) } else { None });
         page.meet();
     }
     blocks::run(job, place, &mut sides, &mut page)
@@ -135,9 +136,9 @@ fn connect<'n>(
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
         #[cfg(feature = "peers")]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
-        (Subject::Stripline | Subject::Calls | Subject::Iceoryx2 | Subject::Zeromq, _) => {
-            Err("it is not built in".into())
-        }
+        (Subject::Stripline | Subject::Calls, None) => Err("it has no node".into()),
+        #[cfg(not(feature = "peers"))]
+        (Subject::Iceoryx2 | Subject::Zeromq, _) => Err("it is not built in".into()),
     }
 }
 

@@ -198,6 +198,10 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
             match outcome {
                 Ok(run) => result.runs.push(run),
                 Err(problem) => {
+                    // Another library that fails here must not take the rest of its group with it.
+                    if result.runs.is_empty() {
+                        result.group.cases.retain(|case| !case.is_peer());
+                    }
                     let note = format!("{doing}: {problem}");
                     // Report a failure once, although it occurs in every round.
                     if !notes.contains(&note) {

@@ -9,7 +9,7 @@ use iceoryx2::port::update_connections::UpdateConnections;
 use iceoryx2::prelude::*;
 
 use super::super::Problem;
-use super::super::case::Case;
+use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,10 +41,14 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         .create()
         .map_err(text("publisher"))?;
     let subscriber = peers.subscriber_builder().create().map_err(text("subscriber"))?;
+    // Of a stream, each side keeps one end only, and drops the other as soon as it is connected.
+    let is_stream = case.measure == Measure::Throughput;
+    let is_connected = || {
+        (is_stream && place > 0 || own.dynamic_config().number_of_subscribers() > 0)
+            && (is_stream && place == 0 || peers.dynamic_config().number_of_publishers() > 0)
+    };
     let patience = Instant::now() + TIMEOUT;
-    while own.dynamic_config().number_of_subscribers() == 0
-        || peers.dynamic_config().number_of_publishers() == 0
-    {
+    while !is_connected() {
         if Instant::now() > patience {
             return Err("iceoryx2: the peer did not connect".into());
         }
