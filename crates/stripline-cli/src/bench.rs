@@ -1,4 +1,5 @@
-//! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench` shares.
+//! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench`
+//! shares.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

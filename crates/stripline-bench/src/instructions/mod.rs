@@ -16,7 +16,7 @@ use crate::ladder::Problem;
 
 pub(crate) use child::child_if_launched;
 
-/// The transports whose packets are counted.
+/// The transports of the packets.
 const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
 /// Bytes of the packets.
 const SIZES: [usize; 3] = [8, 64, 1024];

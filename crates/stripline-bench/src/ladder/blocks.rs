@@ -1,8 +1,8 @@
 //! The blocks of one run: the cases of a group take turns in them.
 //!
-//! A block takes about a millisecond, so that all cases of a round find the machine in the same
-//! state: how far apart the processors are, what else runs. The order reverses every round. Every
-//! fourth round is for the times of single packets.
+//! A block takes about a millisecond. So all cases of a round find the machine in the same state:
+//! how far apart the processors are, what else runs. The order reverses every round. Every fourth
+//! round is for the times of single packets.
 //!
 //! Each block has packets before those that are timed. They bring the memory of the case back into
 //! the caches. And a link draws its sample by the rate of the last millisecond, which must not be a
@@ -88,7 +88,8 @@ impl Leader<'_, '_> {
         Ok(())
     }
 
-    /// Returns a turn of a case that takes as long as a block should, after turns of growing length.
+    /// Returns a turn of a case that takes as long as a block should. It runs turns of growing
+    /// length.
     fn calibrate(&mut self, case: usize) -> Result<Turn, Problem> {
         let mut turn = Turn { case, lead: 0, count: COUNT_MIN, is_stamped: false };
         let (lead_ns, block_ns) = match self.job.group.cases[case].measure {
@@ -131,7 +132,7 @@ impl Leader<'_, '_> {
     }
 }
 
-/// What one side records of each case.
+/// The record of one side, case by case.
 struct Record {
     outcomes: Vec<Outcome>,
     times: Vec<OneWayTimes>,

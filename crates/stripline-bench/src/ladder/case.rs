@@ -188,7 +188,7 @@ impl Group {
         if self.threads { 1 } else { self.sides() }
     }
 
-    /// Returns the case whose sides a case uses: a repetition uses those of its original.
+    /// Returns the case of the sides that run a case: a repetition uses those of its original.
     pub(crate) fn original(&self, index: usize) -> usize {
         let own = &self.cases[index];
         let is_original = |case: &Case| *case == Case { again: false, ..own.clone() };

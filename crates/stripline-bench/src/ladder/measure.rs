@@ -29,7 +29,7 @@ pub(crate) trait Side {
     /// Sends or receives this side's part of a block of so many packets.
     fn block(&mut self, count: u64) -> Result<(), Problem>;
 
-    /// Runs a block whose packets carry the time of their sending, and records how long those took
+    /// Runs a block of packets that carry the time of their sending. Records how long those took
     /// that this side receives.
     fn stamped(&mut self, _count: u64, _times: &mut OneWayTimes) -> Result<(), Problem> {
         Err("its packets carry no times".into())

@@ -1,14 +1,14 @@
 //! The ladder: measurements from the machine's limits up, in one interleaved run.
 //!
-//! Cases that are compared take turns in blocks of about a millisecond, inside one pair of processes
-//! (or one chain of them). A virtual machine moves its processors, and a cache line takes 25 ns in
-//! one second and 220 ns in the next. So a ratio is made of blocks of one round. Each reference also
-//! has a second block in every round: the null comparison of that ratio.
+//! Cases that are compared take turns in blocks of about a millisecond, inside one pair of
+//! processes (or one chain of them). A virtual machine moves its processors, and a cache line takes
+//! 25 ns in one second and 220 ns in the next. So a ratio is made of blocks of one round. Each
+//! reference also has a second block in every round: the null comparison of that ratio.
 //!
 //! Each group of cases is run several times by new processes, each pinned to one processor. The run
 //! is the replicate: its value is the median over its rounds. The order of the cases reverses every
-//! round, and that of the groups every run. The sender writes all of the payload. The receiver reads
-//! one word of every cache line of it.
+//! round, and that of the groups every run. The sender writes all of the payload. The receiver
+//! reads one word of every cache line of it.
 //!
 //! A ratio takes half of a round trip as one way, timed a block at a time. Percentiles are of single
 //! packets, measured one way: they carry the time of their sending, and both sides read one clock.

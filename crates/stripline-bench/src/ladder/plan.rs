@@ -121,7 +121,7 @@ pub(super) fn bare(transport: &str) -> Subject {
     if transport == "tcp" { Subject::TcpSocket } else { Subject::UnixSocket }
 }
 
-/// Returns the cases over memory whose sides spin.
+/// Returns the cases over memory with sides that spin.
 fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
     let shm = settings.has("shm");
     let mut cases = vec![atomics()];
@@ -166,7 +166,7 @@ fn inproc(size: usize) -> Vec<Case> {
     cases
 }
 
-/// Returns the cases over memory whose sides sleep.
+/// Returns the cases over memory with sides that sleep.
 fn asleep(settings: &Settings, size: usize) -> Vec<Case> {
     let mut cases = vec![atomics()];
     if size == 64 {

@@ -151,7 +151,7 @@ fn steps() -> Vec<Pair> {
     pairs
 }
 
-/// What the runs give for one pair.
+/// The figures of one pair, over all runs.
 struct Measured {
     ratio: MedianInterval,
     null: MedianInterval,
@@ -192,8 +192,8 @@ fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
     }
 }
 
-/// Returns whether a target is met. A figure decides nothing if it is nearer to the target than its
-/// null comparison is wide, if the target is in its interval, or if there are too few runs.
+/// Returns whether a target is met. A figure decides nothing in three cases. It is nearer to the
+/// target than its null comparison is wide. The target is in its interval. There are too few runs.
 fn decide(measured: &Measured, target: Target) -> Decision {
     let Measured { ratio, null, runs, .. } = measured;
     let (limit, is_met) = match target {

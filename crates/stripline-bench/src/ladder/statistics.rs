@@ -18,7 +18,7 @@ pub(crate) struct MedianInterval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// The probability that the interval holds the true median, whatever the distribution.
+    /// The probability that the interval holds the true median, for any distribution.
     pub coverage: f64,
 }
 

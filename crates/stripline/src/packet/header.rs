@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(frame, example);
     }
 
-    /// Checks the table of cache lines in `docs/performance.md`: bytes of a packet, and the lines of
-    /// its frame. A packet that fits has the short header.
+    /// Checks the table of cache lines in `docs/performance.md`: bytes of a packet, and the lines
+    /// of its frame. A packet that fits has the short header.
     #[test]
     fn the_lines_of_a_frame_are_those_of_the_table() {
         let document = include_str!("../../../../docs/performance.md");

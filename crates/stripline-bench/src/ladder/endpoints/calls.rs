@@ -30,7 +30,7 @@ impl Sample for Block {
 }
 
 /// A pending call of the echo operation.
-type Echoing<'c> = Pending<'c, Plain<Block>, Plain<Block>, String>;
+type PendingEcho<'c> = Pending<'c, Plain<Block>, Plain<Block>, String>;
 type Echo = Client<Plain<Block>, Plain<Block>, String>;
 
 /// Connects one side of the case.
@@ -135,8 +135,8 @@ struct KeepingOutstanding {
 
 impl Side for KeepingOutstanding {
     fn block(&mut self, count: u64) -> Result<(), Problem> {
-        let mut pending: VecDeque<(u64, Echoing<'_>)> = VecDeque::new();
-        let take = |pending: &mut VecDeque<(u64, Echoing<'_>)>| match pending.pop_front() {
+        let mut pending: VecDeque<(u64, PendingEcho<'_>)> = VecDeque::new();
+        let take = |pending: &mut VecDeque<(u64, PendingEcho<'_>)>| match pending.pop_front() {
             Some((word, reply)) => check_echo(word_of(reply.wait().map_err(text_of)?)?, word),
             None => Ok(()),
         };

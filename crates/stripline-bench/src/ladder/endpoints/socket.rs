@@ -11,8 +11,8 @@ use super::super::measure::{self, Receiver, Sender, Side};
 /// Bytes per read while many packets are buffered.
 const BUFFER: usize = 1 << 16;
 
-/// Connects one side over two connections, one to send and one to receive. Unix and TCP sockets use the
-/// same calls.
+/// Connects one side over two connections, one to send and one to receive. Unix and TCP sockets use
+/// the same calls.
 ///
 /// Each direction has a socket of its own, as a one-way stream of packets has. One socket for both
 /// ways is faster, as its reply reuses the memory that the request has just left. But a packet sent
