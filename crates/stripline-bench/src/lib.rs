@@ -1,8 +1,8 @@
 //! Measurements of Stripline, compared with the limits of the machine, bare sockets, and peers.
 //!
-//! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines of
-//! components from a file, each compared with its ideal. The [instructions] of a packet are counted.
-//! Everything is measured in new processes. The measuring program starts them from its own
+//! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
+//! of components from a file, each compared with its ideal. The [instructions] of a packet are
+//! counted. Everything is measured in new processes. The measuring program starts them from its own
 //! executable: its `main` begins with [`child_if_launched`].
 //!
 //! ```no_run

@@ -10,8 +10,9 @@
 //! round, and that of the groups every run. The sender writes all of the payload. The receiver
 //! reads one word of every cache line of it.
 //!
-//! A ratio takes half of a round trip as one way, timed a block at a time. Percentiles are of single
-//! packets, measured one way: they carry the time of their sending, and both sides read one clock.
+//! A ratio takes half of a round trip as one way, timed a block at a time. Percentiles are of
+//! single packets, measured one way: they carry the time of their sending, and both sides read one
+//! clock.
 
 mod blocks;
 mod case;
