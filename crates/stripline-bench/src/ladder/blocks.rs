@@ -96,7 +96,9 @@ impl Leader<'_, '_> {
             // A burst must fit into the ring.
             Measure::Publish => return Ok(Turn { count: BURST, ..turn }),
             Measure::Latency | Measure::Throughput => (LEAD_NS, BLOCK_NS),
-            Measure::Pipeline | Measure::Outstanding | Measure::Wake => (LEAD_NS, LONG_BLOCK_NS),
+            // Packets before would lie in the chain's rings when the time begins.
+            Measure::Pipeline => (0, LONG_BLOCK_NS),
+            Measure::Outstanding | Measure::Wake => (LEAD_NS, LONG_BLOCK_NS),
         };
         let scale = (self.job.seconds / SHORT_RUN_S).min(1.0);
         let [lead_ns, block_ns] = [lead_ns, block_ns].map(|ns| (ns as f64 * scale) as u64);
@@ -104,9 +106,10 @@ impl Leader<'_, '_> {
             let start_ns = now_ns();
             self.take(turn)?;
             let elapsed_ns = (now_ns() - start_ns).max(1);
-            let packets = |ns: u64| (turn.count * ns / elapsed_ns).clamp(COUNT_MIN, COUNT_MAX);
+            let packets = |ns: u64| (turn.count * ns / elapsed_ns).min(COUNT_MAX);
             if elapsed_ns > block_ns / 4 || turn.count == COUNT_MAX {
-                return Ok(Turn { lead: packets(lead_ns), count: packets(block_ns), ..turn });
+                let count = packets(block_ns).max(COUNT_MIN);
+                return Ok(Turn { lead: packets(lead_ns), count, ..turn });
             }
             turn.count = (4 * turn.count).min(COUNT_MAX);
         }
@@ -118,12 +121,15 @@ impl Leader<'_, '_> {
         let side = self.sides[own].as_mut().ok_or("the leader has no side")?;
         let case = &self.job.group.cases[own];
         self.page.announce(turn);
+        let start_ns = now_ns();
         let own_ns = self.record.run(side.as_mut(), turn)?;
         let last_ns = self.page.wait_for_others();
+        let whole_ns = now_ns() - start_ns;
         let ns = match case.measure {
             _ if case.has_one_side() => own_ns as f64,
-            // The packets that are timed follow those before them: the receiver times the stream.
-            Measure::Throughput | Measure::Pipeline => last_ns as f64,
+            // The slower side sets the rate. The other may use what lies in the ring, or room in it.
+            Measure::Throughput => own_ns.max(last_ns) as f64,
+            Measure::Pipeline => whole_ns as f64,
             Measure::Latency => own_ns as f64 / 2.0,
             Measure::Wake => (own_ns + last_ns) as f64 / 2.0,
             Measure::Publish | Measure::Outstanding => own_ns as f64,
